@@ -1,0 +1,53 @@
+# Every command a contributor types. Nothing but Python 3.11 or newer, make and a shell has to be installed:
+# each target first makes .venv complete (minutes the first time, no time after that).
+
+PYTHON ?= python3
+ARGS ?=
+STAMP := .venv/.complete
+
+export PYTHON
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo local cdk synth test check format lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): requirements.txt .ci/set-up
+	@.ci/set-up
+
+setup: $(STAMP) ## Make .venv complete: packages, Java, Node.js, the cdk command
+
+demo: $(STAMP) ## Run it all on this machine and write a report (ARGS="--customers 20000")
+	python -m local demo $(ARGS)
+
+local: $(STAMP) ## Keep AWS running on this machine for experiments (ARGS="--port 4566 --json")
+	python -m local up $(ARGS)
+
+cdk: $(STAMP) ## Run the AWS CDK command (ARGS="deploy", ARGS="diff", ...)
+	cdk $(ARGS)
+
+synth: $(STAMP) ## Synthesise the CloudFormation template into cdk.out
+	cdk synth --quiet $(ARGS)
+
+test: $(STAMP) ## Run the tests (ARGS="tests/unit -k priority")
+	python -m pytest $(ARGS)
+
+check: $(STAMP) ## Lint, types, walls between packages, pins
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	.ci/pins-in-step
+
+format: $(STAMP) ## Format the code and mend what the linter can
+	ruff check --fix-only .
+	ruff format .
+
+lock: $(STAMP) ## Compile requirements.in into requirements.txt
+	uv pip compile --universal --python-version 3.11 --no-header --quiet $(ARGS) requirements.in -o requirements.txt
+
+clean: ## Remove what runs and builds leave behind (.venv stays)
+	rm -rf build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	find . -name .venv -prune -o -type d -name __pycache__ -exec rm -rf {} +
