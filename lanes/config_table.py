@@ -1,0 +1,173 @@
+"""
+Typed reading of one table of `lanes.toml`, which notes each problem and goes on.
+
+Durations are numbers of seconds or texts such as "250ms", "30s", "15m", "12h", "1d".
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+SECOND = timedelta(seconds=1)
+LONGEST = timedelta(days=3650)
+
+
+class ConfigTable:
+    """
+    One table of settings with its place in the file.
+
+    Every reading method returns the default where the key is missing or wrong, and notes what is wrong.
+    """
+
+    def __init__(self, raw: object, where: str, *, known: Iterable[str], problems: list[str]) -> None:
+        self._where = where
+        self._problems = problems
+        self._raw: Mapping[str, Any] = {}
+        if isinstance(raw, Mapping):
+            self._raw = raw
+            self._refuse_unknown(sorted(known))
+        else:
+            self.problem(f"a table is needed, not {describe(raw)}")
+
+    def problem(self, text: str) -> None:
+        """Note a problem of this table."""
+        self._problems.append(f"{self._where}: {text}" if self._where else text)
+
+    def has(self, key: str) -> bool:
+        """Tell whether the key is set."""
+        return key in self._raw
+
+    def raw(self, key: str, default: object = None) -> Any:
+        """Give the value as it stands in the file."""
+        return self._raw.get(key, default)
+
+    def boolean(self, key: str, default: bool) -> bool:  # noqa: FBT001 - the default reads well in place
+        """Read true or false."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool):
+            return value
+        self.problem(f"{key} is {describe(value)}; true or false is needed")
+        return default
+
+    def integer(
+        self, key: str, default: int, *, minimum: int | None = None, maximum: int | None = None
+    ) -> int:
+        """Read a whole number within its bounds."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.problem(f"{key} is {describe(value)}; a whole number is needed")
+            return default
+        return value if self._is_within(key, value, minimum, maximum) else default
+
+    def number(self, key: str, default: float, *, minimum: float, maximum: float) -> float:
+        """Read a number within its bounds."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.problem(f"{key} is {describe(value)}; a number is needed")
+            return default
+        return float(value) if self._is_within(key, value, minimum, maximum) else default
+
+    def duration(
+        self,
+        key: str,
+        default: timedelta,
+        *,
+        minimum: timedelta = timedelta(0),
+        maximum: timedelta = LONGEST,
+        whole_seconds: bool = False,
+    ) -> timedelta:
+        """Read a duration within its bounds."""
+        if key not in self._raw:
+            return default
+        value = parse_duration(self._raw[key])
+        if value is None:
+            self.problem(
+                f"{key} is {describe(self._raw[key])}; "
+                f'a number of seconds or a text such as "250ms", "30s", "15m" is needed'
+            )
+            return default
+        if whole_seconds and value.microseconds:
+            self.problem(f"{key} is {format_duration(value)}; AWS takes whole seconds here")
+            return default
+        return value if self._is_within(key, value, minimum, maximum) else default
+
+    def optional_duration(
+        self, key: str, *, minimum: timedelta = timedelta(0), maximum: timedelta = LONGEST
+    ) -> timedelta | None:
+        """Read a duration that may be left out."""
+        if key not in self._raw:
+            return None
+        return self.duration(key, minimum, minimum=minimum, maximum=maximum)
+
+    def _is_within(self, key: str, value: Any, minimum: Any, maximum: Any) -> bool:
+        if minimum is not None and value < minimum:
+            self.problem(f"{key} is {_shown(value)}; at least {_shown(minimum)} is needed")
+            return False
+        if maximum is not None and not value <= maximum:
+            self.problem(f"{key} is {_shown(value)}; at most {_shown(maximum)} is allowed")
+            return False
+        return True
+
+    def _refuse_unknown(self, known: list[str]) -> None:
+        for key in self._raw:
+            if key not in known:
+                self.problem(f"unknown key {key!r}{nearest(key, known)}")
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Say which known name was probably meant, or which there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else "; none is known here"
+
+
+def describe(value: object) -> str:
+    """Name a value with its kind as the file's author would."""
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def parse_duration(value: object) -> timedelta | None:
+    """Read seconds or a text with a unit; None where it is neither."""
+    if isinstance(value, bool):
+        return None
+    try:
+        if isinstance(value, int | float):
+            return timedelta(seconds=value) if value >= 0 else None
+        match = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+        return timedelta(seconds=float(match[1]) * UNIT_SECONDS[match[2]]) if match else None
+    except (OverflowError, ValueError):
+        return None
+
+
+def format_duration(value: timedelta) -> str:
+    """Write a duration the way `lanes.toml` takes it."""
+    seconds = value.total_seconds()
+    for unit in ("d", "h", "m", "s"):
+        if seconds and seconds % UNIT_SECONDS[unit] == 0:
+            return f"{seconds / UNIT_SECONDS[unit]:g}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+def _shown(value: object) -> str:
+    return format_duration(value) if isinstance(value, timedelta) else str(value)
