@@ -149,6 +149,6 @@ def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:
             )
         elif (higher.threshold or 0) < (lower.threshold or 0):
             problems.append(
-                f"lane {lower.name}: threshold {lower.threshold} is above {higher.threshold} of {higher.name} "
-                f"before it; write the highest lane first"
+                f"lane {lower.name}: threshold {lower.threshold} is above {higher.threshold} of "
+                f"{higher.name} before it; write the highest lane first"
             )

@@ -1,0 +1,244 @@
+"""
+A message and its form on the wire: CloudEvents 1.0 JSON in the body of an SQS message.
+
+Owns the words message, kind, group and deduplication ID. The group and the deduplication ID are attributes
+of the SQS message and not part of the body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lanes.errors import InvalidMessageError, MessageDecodeError, MessageError, MessageTooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# AWS: 1,048,576 bytes for a message and for all messages of one batch (SQSDeveloperGuide/quotas-messages).
+LARGEST_BODY_BYTES = 1024 * 1024
+# AWS: both ids take 1 to 128 letters, digits and ASCII punctuation (API_SendMessage).
+LONGEST_ID = 128
+SQS_ID = re.compile(r"[!-~]{1,128}")
+KIND = re.compile(r"\S{1,128}")
+INTEGER = re.compile(r"[+-]?\d{1,18}")
+# AWS: SQS refuses bodies with characters that XML 1.0 has not (API_SendMessage). JSON escapes the control
+# characters among them by itself, these it does not.
+NOT_IN_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """
+    What a producer sends and a handler gets.
+
+    Nothing is checked when a message is made; `to_body` and `refusal` check it, and producers before any call.
+
+    Attributes:
+        kind: stable name of what the data is, chooses the handler: up to 128 characters, no spaces.
+        data: anything that JSON can hold.
+        id: identity of the event, up to 128 characters; the same id sent again is the same message.
+        group: messages of one group are handled in the order sent; without one a message is its own group.
+        priority: explicit priority; None leaves it to the block, the rules of the kind, or NORMAL.
+        source: where the event comes from.
+        time: when it happened; with a time zone.
+        traceparent: W3C trace context, passed on untouched.
+        deduplication_id: SQS drops a second one within five minutes; without it derived from the id.
+
+    Example:
+        >>> message = Message(kind="order.placed", data={"order": 7}, id="order-7")
+        >>> Message.from_body(message.to_body()) == message
+        True
+    """
+
+    kind: str
+    data: Any = None
+    id: str = field(default_factory=_new_id)
+    group: str | None = None
+    priority: int | None = None
+    source: str = "lanes"
+    time: datetime = field(default_factory=_now)
+    traceparent: str | None = None
+    deduplication_id: str | None = None
+
+    @property
+    def message_group_id(self) -> str:
+        """The group as SQS knows it: the given one, or one of this message alone."""
+        return _as_sqs_id(self.id) if self.group is None else self.group
+
+    @property
+    def message_deduplication_id(self) -> str:
+        """The deduplication ID as SQS knows it: the given one, or one derived from the id."""
+        return _as_sqs_id(self.id) if self.deduplication_id is None else self.deduplication_id
+
+    def to_body(self) -> str:
+        """
+        Write the CloudEvents form.
+
+        Raises:
+            InvalidMessageError: with all rules that the message breaks.
+            MessageTooLargeError: the body is over 1 MiB.
+        """
+        problems = [*self._field_problems(), *self._id_problems()]
+        body = "" if problems else self._encoded(problems)
+        if problems:
+            raise InvalidMessageError(problems)
+        size = size_bytes(body)
+        if size > LARGEST_BODY_BYTES:
+            raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
+        return body
+
+    def refusal(self) -> MessageError | None:
+        """Give the error that sending this message would raise, None where it can be sent."""
+        try:
+            self.to_body()
+        except MessageError as error:
+            return error
+        return None
+
+    @classmethod
+    def from_body(cls, body: str, *, group: str | None = None) -> Message:
+        """
+        Read the CloudEvents form.
+
+        Args:
+            body: body of an SQS message.
+            group: message group of the SQS message.
+
+        Raises:
+            MessageDecodeError: the body is not such an event.
+        """
+        event = _parsed(body)
+        version = event.get("specversion")
+        if not isinstance(version, str) or not version.startswith("1."):
+            raise MessageDecodeError(f"specversion is {version!r}, '1.0' is needed")
+        if "data_base64" in event:
+            raise MessageDecodeError("data_base64 is not read here; put JSON into data")
+        return cls(
+            kind=_text(event, "type"),
+            data=event.get("data"),
+            id=_text(event, "id"),
+            group=group,
+            priority=_priority(event.get("priority")),
+            source=_text(event, "source"),
+            time=_time(event.get("time")),
+            traceparent=_text(event, "traceparent") if "traceparent" in event else None,
+        )
+
+    def _encoded(self, problems: list[str]) -> str:
+        event = {
+            "specversion": "1.0",
+            "id": self.id,
+            "source": self.source,
+            "type": self.kind,
+            "time": self.time.isoformat(),
+            "datacontenttype": "application/json",
+            "data": self.data,
+            "priority": None if self.priority is None else int(self.priority),
+            "traceparent": self.traceparent,
+        }
+        present = {key: value for key, value in event.items() if value is not None or key == "data"}
+        try:
+            text = json.dumps(present, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        except (TypeError, ValueError, RecursionError) as error:
+            problems.append(f"the data is not JSON: {error}")
+            return ""
+        return NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+    def _field_problems(self) -> list[str]:
+        problems = []
+        if not isinstance(self.kind, str) or not KIND.fullmatch(self.kind) or not self.kind.isprintable():
+            problems.append(
+                f"kind is {_cut(self.kind)}; 1 to 128 printable characters without spaces are needed"
+            )
+        if not isinstance(self.source, str) or not self.source:
+            problems.append(f"source is {_cut(self.source)}; a text is needed")
+        if isinstance(self.priority, bool) or not isinstance(self.priority, int | None):
+            problems.append(f"priority is {_cut(self.priority)}; an int is needed")
+        if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
+            problems.append(f"time is {_cut(self.time)}; a datetime with a time zone is needed")
+        if self.traceparent is not None and not isinstance(self.traceparent, str):
+            problems.append(f"traceparent is {_cut(self.traceparent)}; a text is needed")
+        return problems
+
+    def _id_problems(self) -> list[str]:
+        problems = []
+        if not isinstance(self.id, str) or not 1 <= len(self.id) <= LONGEST_ID:
+            problems.append(f"id is {_cut(self.id)}; 1 to {LONGEST_ID} characters are needed")
+        for name, value in (("group", self.group), ("deduplication_id", self.deduplication_id)):
+            if value is not None and not (isinstance(value, str) and SQS_ID.fullmatch(value)):
+                problems.append(
+                    f"{name} is {_cut(value)}; 1 to {LONGEST_ID} letters, digits and ASCII punctuation marks "
+                    f"are needed"
+                )
+        return problems
+
+
+def size_bytes(body: str) -> int:
+    """Give the size of a body as SQS counts it."""
+    return len(body.encode())
+
+
+def _as_sqs_id(identity: str) -> str:
+    if SQS_ID.fullmatch(identity):
+        return identity
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _cut(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_ID // 2 else f"{text[: LONGEST_ID // 2]}... ({len(text)} characters)"
+
+
+def _parsed(body: str) -> Mapping[str, Any]:
+    try:
+        event = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise MessageDecodeError(f"the body is not JSON: {error}") from error
+    if not isinstance(event, dict):
+        raise MessageDecodeError("the body is JSON and no object")
+    return event
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _text(event: Mapping[str, Any], key: str) -> str:
+    value = event.get(key)
+    if not isinstance(value, str) or not value:
+        raise MessageDecodeError(f"{key} is {_cut(value)}, a text is needed")
+    return value
+
+
+def _priority(value: object) -> int | None:
+    """Read the extension attribute; some CloudEvents libraries write every extension as a text."""
+    if isinstance(value, str) and INTEGER.fullmatch(value):
+        return int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise MessageDecodeError(f"priority is {_cut(value)}, an integer is needed")
+
+
+def _time(value: object) -> datetime:
+    """Read the event's time, which CloudEvents leaves optional; without one it counts as happening now."""
+    if value is None:
+        return _now()
+    try:
+        time = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise MessageDecodeError(f"time is {_cut(value)}, an RFC 3339 time is needed") from error
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -1,0 +1,219 @@
+"""
+How urgent a message is, and who decides it.
+
+Owns the words priority and priority block. A larger number is more urgent; any int is a priority, `Priority`
+names five of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from enum import IntEnum
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from contextvars import Token
+    from types import TracebackType
+
+    from lanes.message import Message
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_current: ContextVar[int | None] = ContextVar("lanes_priority", default=None)
+
+
+class Priority(IntEnum):
+    """The named priorities; numbers between and beyond them are priorities as well."""
+
+    BULK = -100
+    """Imports and rebuilds that nobody waits for."""
+    LOW = -50
+    """Backfills and other background work."""
+    NORMAL = 0
+    """Everyday work; the default."""
+    HIGH = 50
+    """Work that someone waits for."""
+    CRITICAL = 100
+    """Work that can't wait for anything."""
+
+
+class PriorityBlock:
+    """
+    A block of code, or a decorated function, in which messages are sent with one priority.
+
+    Made by `processing_priority`. An instance serves one `with` at a time; as a decorator it serves any number
+    of calls, threads and tasks at once.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._level = checked_priority(level)
+        self._token: Token[int | None] | None = None
+
+    def __enter__(self) -> int:
+        if self._token is not None:
+            raise RuntimeError(
+                "this priority block is open already; call processing_priority() for each `with`"
+            )
+        self._token = _current.set(self._level)
+        return self._level
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            _current.reset(token)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Wrap a plain function so that each call of it runs in a block of its own."""
+        _refuse_deferred(function)
+
+        @functools.wraps(function)
+        def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+            with PriorityBlock(self._level):
+                return function(*args, **kwargs)
+
+        return inner
+
+
+def processing_priority(level: int) -> PriorityBlock:
+    """
+    Give what is sent inside a block this priority, unless it says otherwise itself.
+
+    Blocks nest, the innermost wins, and the outer one is restored when a block ends, also by an exception.
+    Threads start without a block and asyncio tasks with a copy of their creator's: none sees another's.
+
+    Args:
+        level: the priority, a `Priority` or any int.
+
+    Raises:
+        TypeError: the level is no int, or a coroutine function or generator is decorated: its body would run
+            after the block has ended. Open the block inside it instead.
+
+    Example:
+        >>> with processing_priority(Priority.LOW):
+        ...     current_priority()
+        -50
+        >>> @processing_priority(Priority.BULK)
+        ... def rebuild() -> int | None:
+        ...     return current_priority()
+        >>> rebuild()
+        -100
+        >>> current_priority() is None
+        True
+    """
+    return PriorityBlock(level)
+
+
+def current_priority() -> int | None:
+    """Give the priority of the innermost open block, None outside of any."""
+    return _current.get()
+
+
+Rule = Callable[["Message"], "int | None"]
+
+
+class PriorityRules:
+    """
+    Priorities by kind: a number, or a function of the message; the largest of a kind's rules applies.
+
+    A function may return None where it has nothing to say.
+
+    Example:
+        >>> from lanes import Message
+        >>> rules = PriorityRules({"payment.captured": 50})
+        >>> rules.add("payment.captured", lambda message: 100 if message.data["amount"] > 1000 else None)
+        >>> rules.priority_of(Message(kind="payment.captured", data={"amount": 5000}))
+        100
+    """
+
+    def __init__(self, rules: Mapping[str, int | Rule | Sequence[int | Rule]] | None = None) -> None:
+        self._rules: dict[str, tuple[int | Rule, ...]] = {}
+        for kind, given in (rules or {}).items():
+            for rule in given if isinstance(given, Sequence) else (given,):
+                self.add(kind, rule)
+
+    def add(self, kind: str, rule: int | Rule) -> None:
+        """
+        Add a rule for a kind, beside those that it has.
+
+        Raises:
+            ConfigurationError: the rule is neither an int nor callable.
+        """
+        if isinstance(rule, bool) or not (isinstance(rule, int) or callable(rule)):
+            raise ConfigurationError(
+                [f"the rule of kind {kind!r} is {rule!r}; an int or a function of the message is needed"],
+                source="priority rules",
+            )
+        self._rules[kind] = (*self._rules.get(kind, ()), rule)
+
+    def priority_of(self, message: Message) -> int | None:
+        """
+        Give the largest priority that the rules of the message's kind find, None where no rule applies.
+
+        Raises:
+            ConfigurationError: a rule's function returned something else than an int or None.
+        """
+        found = [_apply(rule, message) for rule in self._rules.get(message.kind, ())]
+        return max((priority for priority in found if priority is not None), default=None)
+
+
+def resolve_priority(explicit: int | None, message: Message, rules: PriorityRules | None = None) -> int:
+    """
+    Decide the priority of a message.
+
+    The first of: the explicit one, the innermost priority block, the rules of its kind, NORMAL.
+    """
+    if explicit is not None:
+        return checked_priority(explicit)
+    block = current_priority()
+    if block is not None:
+        return block
+    ruled = rules.priority_of(message) if rules is not None else None
+    return int(Priority.NORMAL) if ruled is None else ruled
+
+
+def checked_priority(level: object) -> int:
+    """
+    Give the level as a plain int.
+
+    Raises:
+        TypeError: it is no int; a bool is none either.
+    """
+    if isinstance(level, bool) or not isinstance(level, int):
+        hint = "; write @processing_priority(level)" if callable(level) else ""
+        raise TypeError(f"a priority is an int such as Priority.LOW, not {level!r}{hint}")
+    return int(level)
+
+
+def _apply(rule: int | Rule, message: Message) -> int | None:
+    priority = rule(message) if callable(rule) else rule
+    if priority is None:
+        return None
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise ConfigurationError(
+            [f"the rule of kind {message.kind!r} gave {priority!r}; an int or None is needed"],
+            source="priority rules",
+        )
+    return int(priority)
+
+
+def _refuse_deferred(function: object) -> None:
+    if inspect.isclass(function) or not callable(function):
+        raise TypeError(f"processing_priority decorates functions, not {function!r}")
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object's own call may be a coroutine function
+    for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
+        if test(function) or test(call):
+            raise TypeError(
+                "processing_priority can't decorate a coroutine function or a generator: its body runs after "
+                "the decorated call has returned; write `with processing_priority(level):` inside it"
+            )
