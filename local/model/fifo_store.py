@@ -1,0 +1,200 @@
+"""
+The messages of one FIFO queue by where they are: held back, visible, in flight, and by group.
+
+Knows order, group exclusivity and the look-ahead; knows nothing of handles, deduplication or the clock.
+Each change costs constant time, however many messages there are.
+"""
+
+from collections import deque
+
+from local.model.fifo_message import MessageGroup, MessageState, QueueCounts, StoredMessage
+
+_COMPACTION_SLACK = 1024
+
+
+class FifoStore:
+    """
+    Messages in arrival order, and the groups that may be received from next.
+
+    A message within the look-ahead is *admitted*. A group is *ready* when nothing of it is in flight and its
+    first message is admitted. Ready groups are served in turn, so no group waits for another to run dry.
+    """
+
+    __slots__ = (
+        "_admitted",
+        "_arrivals",
+        "_beyond",
+        "_delayed",
+        "_gone",
+        "_groups",
+        "_held_back",
+        "_in_flight",
+        "_look_ahead",
+        "_ready",
+        "_visible",
+    )
+
+    def __init__(self, *, look_ahead: int) -> None:
+        self._look_ahead = look_ahead
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, as a purge does."""
+        self._groups: dict[str, MessageGroup] = {}
+        self._ready: deque[MessageGroup] = deque()
+        self._held_back: deque[StoredMessage] = deque()
+        self._beyond: deque[StoredMessage] = deque()
+        self._arrivals: deque[StoredMessage] = deque()
+        self._admitted = self._gone = 0
+        self._visible = self._in_flight = self._delayed = 0
+
+    @property
+    def counts(self) -> QueueCounts:
+        """Numbers of messages by state."""
+        return QueueCounts(self._visible, self._in_flight, self._delayed)
+
+    @property
+    def oldest(self) -> StoredMessage | None:
+        """The message that arrived first among those still here."""
+        arrivals = self._arrivals
+        while arrivals and arrivals[0].state is MessageState.GONE:
+            arrivals.popleft()
+            self._gone -= 1
+        return arrivals[0] if arrivals else None
+
+    @property
+    def first_held_back(self) -> StoredMessage | None:
+        """The delayed message that arrived first."""
+        held_back = self._held_back
+        while held_back and held_back[0].state is not MessageState.DELAYED:
+            held_back.popleft()
+        return held_back[0] if held_back else None
+
+    @property
+    def has_ready_group(self) -> bool:
+        """Whether a receive would find a message."""
+        while self._ready and not self._is_ready(self._ready[0]):
+            self._ready.popleft().is_queued = False
+        return bool(self._ready)
+
+    def visible_messages(self) -> list[StoredMessage]:
+        """Return what is visible in arrival order, blocked groups included; the one operation that scans."""
+        return [message for message in self._arrivals if message.state is MessageState.VISIBLE]
+
+    def look_ahead_by(self, look_ahead: int) -> None:
+        """Change how many messages are searched for groups; a smaller number acts on later arrivals only."""
+        self._look_ahead = look_ahead
+        self._admit()
+
+    def add(self, message: StoredMessage, group_name: str, *, delayed: bool) -> None:
+        """Store a message that arrives now, behind all others."""
+        group = self._groups.get(group_name)
+        if group is None:
+            group = self._groups[group_name] = MessageGroup(group_name)
+        message.group = group
+        group.append(message)
+        self._arrivals.append(message)
+        if delayed:
+            message.state = MessageState.DELAYED
+            self._delayed += 1
+            self._held_back.append(message)
+        else:
+            self._show(message, group)
+
+    def release(self, message: StoredMessage) -> None:
+        """End the delay of `first_held_back`."""
+        self._held_back.popleft()
+        self._delayed -= 1
+        self._show(message, _group_of(message))
+
+    def next_group(self) -> MessageGroup | None:
+        """Take the group whose turn it is from the ready ones."""
+        if not self.has_ready_group:
+            return None
+        group = self._ready.popleft()
+        group.is_queued = False
+        return group
+
+    def take_off(self, message: StoredMessage, *, until: float) -> None:
+        """Put a message in flight until a moment."""
+        group = _group_of(message)
+        group.remove(message)
+        group.in_flight += 1
+        message.state = MessageState.IN_FLIGHT
+        message.visible_at = until
+        self._visible -= 1
+        self._in_flight += 1
+
+    def land(self, message: StoredMessage) -> None:
+        """Make a message in flight visible again, at its old place in its group."""
+        group = _group_of(message)
+        group.in_flight -= 1
+        group.put_back(message)
+        message.state = MessageState.VISIBLE
+        self._in_flight -= 1
+        self._visible += 1
+        self._settle(group)
+
+    def drop(self, message: StoredMessage) -> None:
+        """Remove a message for good, wherever it is."""
+        group = _group_of(message)
+        if message.state is MessageState.IN_FLIGHT:
+            group.in_flight -= 1
+            self._in_flight -= 1
+        else:
+            group.remove(message)
+            if message.state is MessageState.VISIBLE:
+                self._visible -= 1
+            else:
+                self._delayed -= 1
+        message.state = MessageState.GONE
+        if message.admitted:
+            message.admitted = False
+            self._admitted -= 1
+            self._admit()
+        self._settle(group)
+        self._gone += 1
+        self._compact()
+
+    def _show(self, message: StoredMessage, group: MessageGroup) -> None:
+        message.state = MessageState.VISIBLE
+        self._visible += 1
+        if self._beyond or self._admitted >= self._look_ahead:
+            self._beyond.append(message)
+            return
+        message.admitted = True
+        self._admitted += 1
+        self._settle(group)
+
+    def _admit(self) -> None:
+        beyond = self._beyond
+        while beyond and self._admitted < self._look_ahead:
+            message = beyond.popleft()
+            if message.state is not MessageState.GONE:
+                message.admitted = True
+                self._admitted += 1
+                self._settle(_group_of(message))
+
+    @staticmethod
+    def _is_ready(group: MessageGroup) -> bool:
+        return not group.in_flight and group.first is not None and group.first.admitted
+
+    def _settle(self, group: MessageGroup) -> None:
+        if self._is_ready(group):
+            if not group.is_queued:
+                group.is_queued = True
+                self._ready.append(group)
+        elif group.first is None and not group.in_flight and self._groups.get(group.name) is group:
+            del self._groups[group.name]
+
+    def _compact(self) -> None:
+        # A message that stays for days must not keep all later ones that are long gone in memory.
+        if self._gone > len(self._arrivals) // 2 + _COMPACTION_SLACK:
+            self._arrivals = deque(m for m in self._arrivals if m.state is not MessageState.GONE)
+            self._gone = 0
+
+
+def _group_of(message: StoredMessage) -> MessageGroup:
+    if message.group is None:
+        raise AssertionError("a stored message belongs to a group")
+    return message.group
