@@ -1,0 +1,185 @@
+"""
+Corrections of moto 5.2.5's SQS: FIFO queues behave as AWS documents them, at any depth.
+
+Everything that concerns messages of a FIFO queue goes to `local.model.fifo_queue`; standard queues and the
+administration of queues stay moto's. What this corrects, all of it for FIFO queues unless said otherwise:
+
+* order within a group after a visibility timeout of several messages ends (moto: the last comes first);
+* group exclusivity between concurrent and waiting receives, under a lock;
+* as many messages as possible of one group first, the groups in turn;
+* deduplication for five minutes also after the delete, per queue or per group; a duplicate answers with the
+  original's message id and sequence number; sequence numbers rise and are never missing;
+* receipt handles: new at each receive, refused once expired; visibility only changes in flight, 12 hours in
+  all;
+* SendMessageBatch fails entry by entry; sizes are bytes and include attributes; group id, deduplication id,
+  body characters and the number of attributes are checked;
+* long polls wake on send, delete, change of visibility and its end, and sleep in between;
+* redrive resolves the dead-letter queue by name at each receive, starts its retention anew and tells
+  DeadLetterQueueSourceArn; StartMessageMoveTask and ListMessageMoveTasks exist, moving everything at once;
+* retention drops messages, counts are exact and cheap, every call costs the same at any depth;
+* for all queues: moto's own event source mapping inside SendMessage never fires.
+
+Not modelled: throttling, ReceiveRequestAttemptId, approximate counts, permissions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from moto.core.responses import ActionResult, EmptyResult
+from moto.sqs import models, responses
+
+from local.corrections import sqs_move_tasks, sqs_operations
+from local.corrections.moto_version import check_moto_version
+from local.corrections.sqs_queue import LocalQueue, look_again, read_clock, set_clock
+
+__all__ = ["install", "look_again", "read_clock", "set_clock"]
+
+_MARK = "_lanes_corrected"
+
+_OPERATIONS: dict[str, Callable[[models.Queue, dict[str, Any]], dict[str, Any]]] = {
+    name: getattr(sqs_operations, name)
+    for name in (
+        "send_message",
+        "send_message_batch",
+        "receive_message",
+        "delete_message",
+        "delete_message_batch",
+        "change_message_visibility",
+        "change_message_visibility_batch",
+        "get_queue_attributes",
+    )
+}
+
+
+def install() -> None:
+    """
+    Correct moto's SQS in this process; calling it again changes nothing.
+
+    Raises:
+        MotoVersionError: another moto is installed than the one these corrections were written for.
+    """
+    check_moto_version()
+    if getattr(responses.SQSResponse, _MARK, False):
+        return
+    _route_operations()
+    _correct_backend()
+    _correct_queue()
+    setattr(responses.SQSResponse, _MARK, True)
+
+
+def _route_operations() -> None:
+    for name, operation in _OPERATIONS.items():
+        original = getattr(responses.SQSResponse, name)
+        setattr(responses.SQSResponse, name, _routed(operation, original))
+    responses.SQSResponse.start_message_move_task = _start_message_move_task
+    responses.SQSResponse.list_message_move_tasks = _list_message_move_tasks
+
+
+def _routed(
+    operation: Callable[[models.Queue, dict[str, Any]], dict[str, Any]],
+    original: Callable[[Any], ActionResult],
+) -> Callable[[Any], ActionResult]:
+    def handle(response: Any) -> ActionResult:
+        queue = response.sqs_backend.get_queue(response._get_queue_name())  # noqa: SLF001
+        if not queue.fifo_queue:
+            return original(response)
+        answer = operation(queue, response.params)
+        return ActionResult(answer) if answer else EmptyResult()
+
+    return handle
+
+
+def _start_message_move_task(response: Any) -> ActionResult:
+    return ActionResult(sqs_move_tasks.start(response.sqs_backend, response.params))
+
+
+def _list_message_move_tasks(response: Any) -> ActionResult:
+    return ActionResult(sqs_move_tasks.list_tasks(response.sqs_backend, response.params))
+
+
+def _correct_backend() -> None:
+    backend = models.SQSBackend
+    stock_send, stock_attributes = backend.send_message, backend.get_queue_attributes
+    stock_purge, stock_delete = backend.purge_queue, backend.delete_queue
+
+    def send_message(self: Any, queue_name: str, message_body: str, *args: Any, **kwargs: Any) -> Any:
+        queue = self.get_queue(queue_name)
+        if not queue.fifo_queue:
+            return stock_send(self, queue_name, message_body, *args, **kwargs)
+        return _send_from_another_service(queue, message_body, *args, **kwargs)
+
+    def get_queue_attributes(self: Any, queue_name: str, attribute_names: list[str]) -> Any:
+        queue = self.get_queue(queue_name)
+        if not queue.fifo_queue:
+            return stock_attributes(self, queue_name, attribute_names)
+        return sqs_operations.attributes_of(queue, attribute_names)
+
+    def purge_queue(self: Any, queue_name: str) -> None:
+        stock_purge(self, queue_name)
+        queue = self.get_queue(queue_name)
+        if queue.fifo_queue:
+            LocalQueue.of(queue).purge()
+
+    def delete_queue(self: Any, queue_name: str) -> None:
+        queue = self.get_queue(queue_name)
+        stock_delete(self, queue_name)
+        if queue.fifo_queue:
+            LocalQueue.of(queue).look_again()
+
+    backend.send_message, backend.get_queue_attributes = send_message, get_queue_attributes
+    backend.purge_queue, backend.delete_queue = purge_queue, delete_queue
+
+
+def _send_from_another_service(  # noqa: PLR0917 - moto's signature
+    queue: models.Queue,
+    body: str,
+    message_attributes: dict[str, Any] | None = None,
+    delay_seconds: int | None = None,
+    deduplication_id: str | None = None,
+    group_id: str | None = None,
+    system_attributes: dict[str, Any] | None = None,
+    validate_group_id: bool = True,  # noqa: ARG001, FBT001, FBT002
+) -> models.Message:
+    """What SNS, EventBridge and S3 call inside moto."""
+    parameters = {
+        "MessageBody": body,
+        "MessageAttributes": message_attributes,
+        "DelaySeconds": delay_seconds,
+        "MessageDeduplicationId": deduplication_id,
+        "MessageGroupId": group_id,
+        "MessageSystemAttributes": system_attributes,
+    }
+    answer = sqs_operations.send_message(queue, parameters)
+    message = models.Message(answer["MessageId"], body, system_attributes)
+    message.group_id, message.deduplication_id = group_id, deduplication_id
+    message.sequence_number = answer["SequenceNumber"]
+    return message
+
+
+def _correct_queue() -> None:
+    queue = models.Queue
+    for name, count in (
+        ("approximate_number_of_messages", "visible"),
+        ("approximate_number_of_messages_not_visible", "not_visible"),
+        ("approximate_number_of_messages_delayed", "delayed"),
+    ):
+        setattr(queue, name, _counted(count, getattr(queue, name)))
+    queue.add_message = _add_message
+
+
+def _counted(count: str, original: property) -> property:
+    def value(queue: Any) -> Any:
+        if queue.fifo_queue:
+            return getattr(LocalQueue.of(queue).counts(), count)
+        return original.__get__(queue)
+
+    return property(value)
+
+
+def _add_message(queue: Any, message: Any) -> None:
+    """Store a message of a standard queue, without moto's invocation of functions in the middle of it."""
+    if queue.fifo_queue:
+        raise TypeError(f"{queue.name} is a FIFO queue: its messages live in its model")
+    with queue._messages_lock:  # noqa: SLF001
+        queue._messages.append(message)  # noqa: SLF001
+        queue._messages_lock.notify_all()  # noqa: SLF001

@@ -1,0 +1,296 @@
+"""
+The message operations of SQS on a FIFO queue: the request's parameters in, the answer's members out.
+
+Names and error codes are those of the API; nothing here knows about HTTP.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from moto.sqs.constants import MAXIMUM_MESSAGE_LENGTH, MAXIMUM_VISIBILITY_TIMEOUT
+from moto.sqs.exceptions import (
+    BatchEntryIdsNotDistinct,
+    BatchRequestTooLong,
+    EmptyBatchRequest,
+    InvalidAttributeName,
+    InvalidBatchEntryId,
+    InvalidParameterValue,
+    ReceiptHandleIsInvalid,
+    SQSException,
+    TooManyEntriesInBatchRequest,
+)
+from moto.sqs.models import Message, Queue
+
+from local.corrections.sqs_entry import Entry, check_entry, size_of
+from local.corrections.sqs_queue import LocalQueue, Payload
+from local.model.fifo_errors import (
+    FifoQueueError,
+    MessageNotInFlightError,
+    ReceiptHandleExpiredError,
+    ReceiptHandleUnknownError,
+)
+from local.model.fifo_message import ReceivedMessage
+
+_ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_MAXIMUM_ENTRIES = 10
+_MAXIMUM_WAIT_SECONDS = 20
+
+Parameters = Mapping[str, Any]
+Answer = dict[str, Any]
+
+
+def send_message(queue: Queue, parameters: Parameters) -> Answer:
+    """SendMessage."""
+    check_entry(queue, parameters)
+    return _send(LocalQueue.of(queue), parameters)
+
+
+def send_message_batch(queue: Queue, parameters: Parameters) -> Answer:
+    """SendMessageBatch: valid entries are sent in order, the others come back under Failed."""
+    entries = parameters.get("Entries") or []
+    _check_batch(entries, action="Send")
+    length = sum(size_of(entry) for entry in entries)
+    if length > MAXIMUM_MESSAGE_LENGTH:
+        raise BatchRequestTooLong(length)
+    local = LocalQueue.of(queue)
+
+    def send(entry: Entry) -> Answer:
+        check_entry(queue, entry)
+        return _send(local, entry)
+
+    return _each(entries, send)
+
+
+def receive_message(queue: Queue, parameters: Parameters) -> Answer:
+    """ReceiveMessage."""
+    maximum = parameters.get("MaxNumberOfMessages", 1)
+    _check_range("MaxNumberOfMessages", maximum, 1, _MAXIMUM_ENTRIES)
+    wait = parameters.get("WaitTimeSeconds", queue.receive_message_wait_time_seconds)
+    _check_range("WaitTimeSeconds", wait, 0, _MAXIMUM_WAIT_SECONDS)
+    visibility = parameters.get("VisibilityTimeout", queue.visibility_timeout)
+    received = LocalQueue.of(queue).receive(
+        maximum, visibility_timeout=_visibility_timeout(visibility), wait=timedelta(seconds=wait)
+    )
+    if not received:
+        return {}
+    system_names = {
+        *(parameters.get("AttributeNames") or ()),
+        *(parameters.get("MessageSystemAttributeNames") or ()),
+    }
+    names = parameters.get("MessageAttributeNames") or ()
+    return {"Messages": [_describe(message, system_names, names) for message in received]}
+
+
+def delete_message(queue: Queue, parameters: Parameters) -> Answer:
+    """DeleteMessage."""
+    _delete(LocalQueue.of(queue), parameters)
+    return {}
+
+
+def delete_message_batch(queue: Queue, parameters: Parameters) -> Answer:
+    """DeleteMessageBatch."""
+    entries = parameters.get("Entries") or []
+    _check_batch(entries, action="Delete")
+    local = LocalQueue.of(queue)
+    return _each(entries, lambda entry: _delete(local, entry))
+
+
+def change_message_visibility(queue: Queue, parameters: Parameters) -> Answer:
+    """ChangeMessageVisibility."""
+    _change_visibility(LocalQueue.of(queue), parameters)
+    return {}
+
+
+def change_message_visibility_batch(queue: Queue, parameters: Parameters) -> Answer:
+    """ChangeMessageVisibilityBatch."""
+    entries = parameters.get("Entries") or []
+    _check_batch(entries, action="ChangeMessageVisibility")
+    local = LocalQueue.of(queue)
+    return _each(entries, lambda entry: _change_visibility(local, entry))
+
+
+def get_queue_attributes(queue: Queue, parameters: Parameters) -> Answer:
+    """GetQueueAttributes, evaluating no more than what is asked for."""
+    names = parameters.get("AttributeNames") or []
+    attributes = attributes_of(queue, names)
+    if not attributes:
+        return {}
+    return {"Attributes": {name: str(value) for name, value in attributes.items()}}
+
+
+def attributes_of(queue: Queue, names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of the named attributes that are set."""
+    wanted = set(names)
+    counts = LocalQueue.of(queue).counts()
+    known: dict[str, Any] = {
+        "ApproximateNumberOfMessages": counts.visible,
+        "ApproximateNumberOfMessagesNotVisible": counts.not_visible,
+        "ApproximateNumberOfMessagesDelayed": counts.delayed,
+    }
+    if not wanted <= known.keys():
+        known = queue.attributes
+        valid = {"All", *queue.BASE_ATTRIBUTES, *queue.FIFO_ATTRIBUTES, *queue.KMS_ATTRIBUTES}
+        if unknown := sorted(wanted - valid):
+            raise InvalidAttributeName(unknown[0])
+        wanted = set(known) if "All" in wanted else wanted
+    return {name: value for name, value in known.items() if name in wanted and value is not None}
+
+
+def _check_batch(entries: list[Entry], *, action: str) -> None:
+    if not entries:
+        raise EmptyBatchRequest(action)
+    if len(entries) > _MAXIMUM_ENTRIES:
+        raise TooManyEntriesInBatchRequest(len(entries))
+    seen = set()
+    for entry in entries:
+        if not _ENTRY_ID.fullmatch(entry["Id"]):
+            raise InvalidBatchEntryId
+        if entry["Id"] in seen:
+            raise BatchEntryIdsNotDistinct(entry["Id"])
+        seen.add(entry["Id"])
+
+
+def _each(entries: list[Entry], action: Callable[[Entry], Answer | None]) -> Answer:
+    successful, failed = [], []
+    for entry in entries:
+        try:
+            successful.append({"Id": entry["Id"], **(action(entry) or {})})
+        except SQSException as error:
+            failed.append(
+                {"Id": entry["Id"], "SenderFault": True, "Code": error.code, "Message": error.message}
+            )
+    return {"Successful": successful, "Failed": failed}
+
+
+def _send(local: LocalQueue, entry: Entry) -> Answer:
+    body = entry["MessageBody"]
+    attributes = entry.get("MessageAttributes") or {}
+    system_attributes = entry.get("MessageSystemAttributes") or {}
+    payload = None
+    if attributes or system_attributes:
+        payload = Payload(attributes=dict(attributes), system_attributes=dict(system_attributes))
+    sent = local.send(
+        body,
+        group=entry["MessageGroupId"],
+        deduplication_id=entry.get("MessageDeduplicationId"),
+        payload=payload,
+    )
+    answer = {
+        "MessageId": sent.message_id,
+        "MD5OfMessageBody": _md5(body),
+        "SequenceNumber": str(sent.sequence_number),
+    }
+    if attributes:
+        answer["MD5OfMessageAttributes"] = _md5_of_attributes(attributes)
+    if system_attributes:
+        answer["MD5OfMessageSystemAttributes"] = _md5_of_attributes(system_attributes)
+    return answer
+
+
+def _delete(local: LocalQueue, entry: Entry) -> None:
+    try:
+        local.delete(entry["ReceiptHandle"])
+    except FifoQueueError as error:
+        raise _refusal(error, entry) from error
+
+
+def _change_visibility(local: LocalQueue, entry: Entry) -> None:
+    try:
+        local.change_visibility(
+            entry["ReceiptHandle"], _visibility_timeout(entry.get("VisibilityTimeout") or 0)
+        )
+    except FifoQueueError as error:
+        raise _refusal(error, entry) from error
+
+
+def _refusal(error: FifoQueueError, entry: Entry) -> SQSException:
+    handle = entry["ReceiptHandle"]
+    if isinstance(error, ReceiptHandleUnknownError):
+        return ReceiptHandleIsInvalid()
+    if isinstance(error, ReceiptHandleExpiredError):
+        return InvalidParameterValue(
+            f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
+        )
+    if isinstance(error, MessageNotInFlightError):
+        return SQSException("MessageNotInflight", "The message referred to isn't in flight.")
+    return InvalidParameterValue(
+        f"Value {entry.get('VisibilityTimeout')} for parameter VisibilityTimeout is invalid. Reason: Total "
+        f"VisibilityTimeout for the message is beyond the limit [{MAXIMUM_VISIBILITY_TIMEOUT} seconds]"
+    )
+
+
+def _visibility_timeout(seconds: int) -> timedelta:
+    _check_range("VisibilityTimeout", seconds, 0, MAXIMUM_VISIBILITY_TIMEOUT)
+    return timedelta(seconds=seconds)
+
+
+def _check_range(parameter: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidParameterValue(
+            f"Value {value} for parameter {parameter} is invalid. Reason: Must be between {least} and "
+            f"{most}, if provided."
+        )
+
+
+def _describe(message: ReceivedMessage, system_names: set[str], names: Iterable[str]) -> Answer:
+    answer: Answer = {
+        "MessageId": message.message_id,
+        "ReceiptHandle": message.receipt_handle,
+        "MD5OfBody": _md5(message.body),
+        "Body": message.body,
+    }
+    if system_names:
+        known = _system_attributes(message)
+        if "All" not in system_names:
+            known = {name: value for name, value in known.items() if name in system_names}
+        answer["Attributes"] = known
+    payload = message.attributes
+    if isinstance(payload, Payload) and (wanted := _select(payload.attributes, names)):
+        answer["MessageAttributes"] = wanted
+        answer["MD5OfMessageAttributes"] = _md5_of_attributes(wanted)
+    return answer
+
+
+def _system_attributes(message: ReceivedMessage) -> dict[str, str]:
+    known = {
+        "SenderId": Message("", "").sender_id,
+        "SentTimestamp": _milliseconds(message.sent_at),
+        "ApproximateReceiveCount": str(message.receive_count),
+        "ApproximateFirstReceiveTimestamp": _milliseconds(message.first_received_at),
+        "MessageDeduplicationId": message.deduplication_id,
+        "MessageGroupId": message.group,
+        "SequenceNumber": str(message.sequence_number),
+    }
+    if message.dead_letter_source is not None:
+        known["DeadLetterQueueSourceArn"] = message.dead_letter_source
+    if isinstance(message.attributes, Payload):
+        trace = message.attributes.system_attributes.get("AWSTraceHeader")
+        if trace:
+            known["AWSTraceHeader"] = trace["StringValue"]
+    return known
+
+
+def _select(attributes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    # AWS: "All" or ".*" ask for all attributes, "prefix.*" for those that begin so (ReceiveMessage).
+    exact = set(names)
+    prefixes = tuple(name[:-2] for name in exact if name.endswith(".*"))
+    if "All" in exact:
+        return attributes
+    return {name: value for name, value in attributes.items() if name in exact or name.startswith(prefixes)}
+
+
+def _milliseconds(at: float) -> str:
+    return str(int(at * 1000))
+
+
+def _md5(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _md5_of_attributes(attributes: dict[str, Any]) -> str:
+    holder = Message("", "")
+    holder.message_attributes = attributes
+    return str(holder.attribute_md5)
