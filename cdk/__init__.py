@@ -1,0 +1,30 @@
+"""
+The infrastructure of the lanes as CDK constructs, for this app and for others.
+
+Owns the constructs ``LaneQueues`` (the queues), ``Ledger`` (the table), ``PriorityConsumer`` (function and
+event source mappings), ``LanesParameter`` (where producers find the lanes), ``Observability`` (alarms and
+dashboard), and ``PriorityLanesStack``, which is all of them in one stack. Another app takes what it needs and
+brings its own function code.
+"""
+
+from .function_code import consumer_code
+from .lane_queues import LaneQueue, LaneQueues
+from .lanes_parameter import LanesParameter
+from .ledger import Ledger
+from .observability import Observability, Severity
+from .priority_consumer import PriorityConsumer
+from .stack import PriorityLanesStack
+from .stage_settings import StageSettings
+
+__all__ = [
+    "LaneQueue",
+    "LaneQueues",
+    "LanesParameter",
+    "Ledger",
+    "Observability",
+    "PriorityConsumer",
+    "PriorityLanesStack",
+    "Severity",
+    "StageSettings",
+    "consumer_code",
+]

@@ -1,0 +1,89 @@
+"""
+The stack: lanes, ledger, consumer, parameter and observability, wired together.
+
+Owns ``PriorityLanesStack``, the deployment of this repository's own app.
+"""
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from constructs import Construct
+
+from lanes.config import LanesConfig
+
+from .function_code import consumer_code
+from .lane_queues import LaneQueues
+from .lanes_parameter import LanesParameter
+from .ledger import Ledger
+from .observability import Observability
+from .priority_consumer import PriorityConsumer
+
+
+class PriorityLanesStack(Stack):
+    """
+    Everything that one set of priority lanes needs.
+
+    Outputs: ``LanesParameter``, ``<lane>QueueUrl`` and ``<lane>DeadLetterQueueUrl`` for each lane,
+        ``TableName``
+    and ``ConsumerFunctionName``.
+
+    Example:
+        >>> PriorityLanesStack(
+        ...     app,
+        ...     "PriorityLanes",
+        ...     config=LanesConfig.load("lanes.toml"),
+        ...     function_folder=Path("lambdas/consumer"),
+        ... )
+
+    Args:
+        scope: The app.
+        construct_id: The stack's id and name.
+        config: The lanes.
+        function_folder: The folder with the function's ``handler.py``.
+        removal_policy: What becomes of queues, table and logs when they leave the stack. They stay by
+            default.
+
+    Attributes:
+        queues: The lanes' queues.
+        ledger: The consumer's table.
+        consumer: The function and its mappings.
+        parameter: Where producers find the lanes.
+        observability: Alarms and dashboard.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: LanesConfig,
+        function_folder: Path,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+    ) -> None:
+        super().__init__(
+            scope, construct_id, description="Priority lanes: urgent messages first, one function"
+        )
+        self.queues = LaneQueues(self, "Lanes", config=config, removal_policy=removal_policy)
+        self.ledger = Ledger(self, "Ledger", removal_policy=removal_policy)
+        self.consumer = PriorityConsumer(
+            self,
+            "Consumer",
+            queues=self.queues,
+            ledger=self.ledger,
+            code=consumer_code(function_folder),
+            removal_policy=removal_policy,
+        )
+        self.parameter = LanesParameter(self, "Deployment", queues=self.queues, ledger=self.ledger)
+        self.observability = Observability(self, "Observability", queues=self.queues, consumer=self.consumer)
+        self._add_outputs()
+
+    def _add_outputs(self) -> None:
+        outputs = {"LanesParameter": self.parameter.parameter.parameter_name}
+        for queue in self.queues.lanes:
+            outputs[f"{queue.lane.name}QueueUrl"] = queue.queue.queue_url
+            outputs[f"{queue.lane.name}DeadLetterQueueUrl"] = queue.dead_letter_queue.queue_url
+        outputs["TableName"] = self.ledger.table.table_name
+        outputs["ConsumerFunctionName"] = self.consumer.function.function_name
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

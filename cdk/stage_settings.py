@@ -1,0 +1,57 @@
+"""
+The stage settings: what ``-c name=value`` on the command line or ``cdk.json`` says about one deployment.
+
+Owns the word stage on the side of the infrastructure. Read in ``app.py`` alone; constructs get plain values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from aws_cdk import RemovalPolicy
+from constructs import Node
+
+from lanes.errors import ConfigurationError
+
+STACK_NAME = "PriorityLanes"
+REMOVALS: Mapping[str, RemovalPolicy] = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """
+    One deployment's settings.
+
+    Attributes:
+        stage: The stage of ``lanes.toml``, or None for its general settings.
+        removal_policy: What becomes of queues, table and logs when they leave the stack.
+
+    """
+
+    stage: str | None = None
+    removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
+
+    @classmethod
+    def from_context(cls, node: Node) -> Self:
+        """
+        Read the settings.
+
+        Args:
+            node: The app's node. Its context may hold ``stage`` and ``removal`` (``retain`` or ``destroy``).
+
+        Raises:
+            ConfigurationError: ``removal`` is neither.
+
+        """
+        removal = node.try_get_context("removal") or "retain"
+        if removal not in REMOVALS:
+            raise ConfigurationError(
+                [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
+                source="cdk context",
+            )
+        return cls(stage=node.try_get_context("stage") or None, removal_policy=REMOVALS[removal])
+
+    @property
+    def stack_name(self) -> str:
+        """The stack's name: PriorityLanes, or PriorityLanes-<stage>."""
+        return f"{STACK_NAME}-{self.stage}" if self.stage else STACK_NAME

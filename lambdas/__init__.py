@@ -1,0 +1,1 @@
+"""Entry points of the deployed functions, one folder for each function."""
