@@ -5,7 +5,7 @@ Each module names the moto version that it corrects and refuses another one; a c
 moto is right.
 """
 
-from local.corrections import cloudformation
+from local.corrections import cloudformation, sqs
 
 __all__ = ["install"]
 
@@ -13,3 +13,4 @@ __all__ = ["install"]
 def install() -> None:
     """Correct moto in this process; calling it again changes nothing."""
     cloudformation.install()
+    sqs.install()
