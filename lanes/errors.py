@@ -143,8 +143,8 @@ class AwsError(LanesError):
     """
     A call to AWS failed.
 
-    `retryable` says whether the same call may succeed later. `answered` is False where no answer came, so
-    that the call may have had its effect all the same.
+    `retryable` says whether the same call may succeed later. `answered` is False where no answer came, or one
+    of a fault within AWS, so that the call may have had its effect all the same.
     """
 
     def __init__(

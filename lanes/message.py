@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lanes.errors import InvalidMessageError, MessageDecodeError, MessageError, MessageTooLargeError
+from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Message:
     """
     What a producer sends and a handler gets.
 
-    Nothing is checked when a message is made; `to_body` and `refusal` check it, and producers before any call.
+    Nothing is checked when a message is made; `to_body` checks it, and producers call that first of all.
 
     Attributes:
         kind: stable name of what the data is, chooses the handler: up to 128 characters, no spaces.
@@ -100,14 +100,6 @@ class Message:
         if size > LARGEST_BODY_BYTES:
             raise MessageTooLargeError(size_bytes=size, limit_bytes=LARGEST_BODY_BYTES)
         return body
-
-    def refusal(self) -> MessageError | None:
-        """Give the error that sending this message would raise, None where it can be sent."""
-        try:
-            self.to_body()
-        except MessageError as error:
-            return error
-        return None
 
     @classmethod
     def from_body(cls, body: str, *, group: str | None = None) -> Message:

@@ -47,8 +47,8 @@ class PriorityBlock:
     """
     A block of code, or a decorated function, in which messages are sent with one priority.
 
-    Made by `processing_priority`. An instance serves one `with` at a time; as a decorator it serves any number
-    of calls, threads and tasks at once.
+    Made by `processing_priority`. An instance serves one `with` at a time; as a decorator it serves any
+    number of calls, threads and tasks at once.
     """
 
     def __init__(self, level: int) -> None:

@@ -1,0 +1,87 @@
+"""Makes the clients of boto3, with the timeouts and retries that suit their user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_ssm import SSMClient
+
+CONNECT_TIMEOUT_SECONDS = 3
+READ_TIMEOUT_SECONDS = 10
+CONSUMER_TIMEOUT_SECONDS = 2
+CONNECTIONS = 32
+
+
+def producer_config() -> Config:
+    """
+    Give the settings for producers: they slow down by themselves while AWS throttles.
+
+    A call with its tries stays well under the five minutes in which SQS recognises a repeat.
+    """
+    return Config(
+        connect_timeout=CONNECT_TIMEOUT_SECONDS,
+        read_timeout=READ_TIMEOUT_SECONDS,
+        retries={"mode": "adaptive", "total_max_attempts": 3},
+        max_pool_connections=CONNECTIONS,
+        tcp_keepalive=True,
+    )
+
+
+def consumer_config() -> Config:
+    """Give the settings for the function: short waits, since a record's time runs while it waits."""
+    return Config(
+        connect_timeout=CONSUMER_TIMEOUT_SECONDS,
+        read_timeout=CONSUMER_TIMEOUT_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        tcp_keepalive=True,
+    )
+
+
+class Clients:
+    """
+    Makes clients for one place.
+
+    Args:
+        region: AWS region; without it that of the session or of the environment.
+        endpoint_url: where AWS is, for AWS on this machine.
+        session: session of boto3 to make them with; without it a new one, since clients are safe to share
+            between threads and sessions are not.
+        config: timeouts and retries; those of producers unless given.
+    """
+
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        session: boto3.Session | None = None,
+        config: Config | None = None,
+    ) -> None:
+        self._session = session or boto3.Session()
+        self._region = region
+        self._endpoint_url = endpoint_url
+        self._config = config or producer_config()
+
+    def sqs(self) -> SQSClient:
+        """Make a client for SQS."""
+        return self._session.client(
+            "sqs", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+        )
+
+    def ssm(self) -> SSMClient:
+        """Make a client for the Systems Manager's parameters."""
+        return self._session.client(
+            "ssm", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+        )
+
+    def dynamodb(self) -> DynamoDBClient:
+        """Make a client for DynamoDB."""
+        return self._session.client(
+            "dynamodb", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+        )

@@ -1,0 +1,39 @@
+"""Finds a deployment in the parameters of its account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.aws.errors import aws_errors
+from lanes.deployment import Deployment
+from lanes.errors import AwsError, ConfigurationError
+
+if TYPE_CHECKING:
+    from mypy_boto3_ssm import SSMClient
+
+
+def parameter_name(stack_name: str) -> str:
+    """Give the name of the parameter in which a stack keeps its lanes."""
+    return f"/lanes/{stack_name}"
+
+
+def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
+    """
+    Read where the lanes of a stack are.
+
+    Raises:
+        ConfigurationError: the stack has no such parameter, or its content can't be read.
+        AwsError: the call failed.
+    """
+    name = parameter_name(stack_name)
+    try:
+        with aws_errors("GetParameter"):
+            answer = ssm.get_parameter(Name=name)
+    except AwsError as error:
+        if error.code != "ParameterNotFound":
+            raise
+        raise ConfigurationError(
+            [f"there is no parameter {name}; is the stack deployed in this account and region?"],
+            source=f"stack {stack_name}",
+        ) from error
+    return Deployment.from_json(answer["Parameter"].get("Value", ""))

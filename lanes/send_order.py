@@ -1,0 +1,212 @@
+"""
+In which order the messages of one lane go out, in which batches, and what happens to those that fail.
+
+Pure decisions: no calls, no threads, time comes in as a number.
+
+The order of a group is certain because at most one message of it is on its way at any moment, also within one
+batch: the next one leaves when SQS has accepted the one before. A batch call may refuse any of its entries,
+and nothing in the documentation of SQS keeps it from refusing an earlier and accepting a later entry of one
+group. Long runs of a single group pay for it, going one message a call; batches fill up from different groups.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.errors import AwsError
+from lanes.outgoing import Accepted, Outgoing, Refused, SentMessage, UnsentMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# AWS: ten entries and 1,048,576 bytes in all (API_SendMessageBatch).
+MOST_ENTRIES = 10
+MOST_BYTES = 1024 * 1024
+
+UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS leaves it out", retryable=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """
+    How often and for how long a message is tried.
+
+    Attributes:
+        max_attempts: most calls that one message takes part in.
+        backoff_base: longest first wait; it doubles each time, and a wait is drawn from half of it upwards.
+        backoff_max: longest wait.
+        give_up_after: no new try after this time since the first one.
+    """
+
+    max_attempts: int = 10
+    backoff_base: timedelta = timedelta(milliseconds=200)
+    backoff_max: timedelta = timedelta(seconds=10)
+    # AWS: a repeat is dropped within five minutes (SQSDeveloperGuide/using-messagededuplicationid-property).
+    # A try after that could put a message whose answer was lost into the queue twice.
+    give_up_after: timedelta = timedelta(minutes=3)
+
+    def is_spent(self, item: Outgoing, now: float) -> bool:
+        """Tell whether a message has had all its tries."""
+        waited = now - item.first_tried_at
+        return item.attempts >= self.max_attempts or waited >= self.give_up_after.total_seconds()
+
+    def delay(self, attempts: int, jitter: float) -> float:
+        """Give the wait in seconds after so many tries; jitter from 0 to 1."""
+        bound = self.backoff_base.total_seconds() * 2.0 ** min(attempts - 1, 30)
+        return min(bound, self.backoff_max.total_seconds()) * (0.5 + jitter / 2)
+
+
+class SendOrder:
+    """
+    The unsent messages of one lane, group by group.
+
+    Args:
+        lane: name of the lane.
+        items: the messages in the order in which they were given.
+        concurrency: most calls on their way at once; halved by a failure that may pass, regained bit by bit.
+        policy: when to try again.
+        jitter: gives numbers from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        items: Iterable[Outgoing],
+        *,
+        concurrency: int,
+        policy: RetryPolicy,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.lane = lane
+        self.sent: dict[int, SentMessage] = {}
+        self.unsent: dict[int, UnsentMessage] = {}
+        self._policy = policy
+        self._jitter = jitter
+        self._most_calls = float(concurrency)
+        self._allowed_calls = float(concurrency)
+        self._calls = 0
+        self._stopped: tuple[str, str] | None = None
+        self._groups: dict[str, deque[Outgoing]] = {}
+        self._ready: list[tuple[int, Outgoing]] = []
+        self._delayed: list[tuple[float, int, Outgoing]] = []
+        for item in items:
+            self._add(item)
+
+    def next_batch(self, now: float) -> list[Outgoing]:
+        """Give the messages of the next call, none where nothing may go at this moment."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, index, item = heapq.heappop(self._delayed)
+            heapq.heappush(self._ready, (index, item))
+        if self._calls >= int(self._allowed_calls):
+            return []
+        batch: list[Outgoing] = []
+        room = MOST_BYTES
+        while self._ready and len(batch) < MOST_ENTRIES and self._ready[0][1].size_bytes <= room:
+            _, item = heapq.heappop(self._ready)
+            item.first_tried_at = now if item.attempts == 0 else item.first_tried_at
+            item.attempts += 1
+            room -= item.size_bytes
+            batch.append(item)
+        self._calls += bool(batch)
+        return batch
+
+    def next_due(self) -> float | None:
+        """Give the time when a waiting message may be tried again."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def settle(
+        self, batch: Sequence[Outgoing], answers: Mapping[int, Accepted | Refused], now: float
+    ) -> None:
+        """Take the answers of a call, by index of the message."""
+        self._calls -= 1
+        jitter = self._jitter()
+        slowed = False
+        for item in batch:
+            answer = answers.get(item.index, UNANSWERED)
+            if isinstance(answer, Accepted):
+                self._accept(item, answer)
+            else:
+                item.maybe_sent |= answer is UNANSWERED
+                slowed |= answer.retryable
+                self._refuse(item, answer, now, jitter)
+        self._adapt(slowed=slowed)
+
+    def settle_failure(self, batch: Sequence[Outgoing], error: BaseException, now: float) -> None:
+        """Take the failure of a whole call; one that can't pass ends the lane, as the next would fail too."""
+        aws = error if isinstance(error, AwsError) else None
+        code = aws.code if aws else type(error).__name__
+        retryable = aws is not None and aws.retryable
+        for item in batch:
+            item.maybe_sent |= aws is None or not aws.answered
+        if not retryable:
+            self.stop("LaneFailed", f"the lane can't be sent to: {error}")
+        refused = Refused(code=code, reason=str(error) or code, retryable=retryable)
+        self.settle(batch, {item.index: refused for item in batch}, now)
+
+    def stop(self, code: str, reason: str) -> None:
+        """Start no more calls: what waits is unsent for this reason."""
+        self._stopped = self._stopped or (code, reason)
+        waiting = [item for _, item in self._ready] + [item for _, _, item in self._delayed]
+        self._ready.clear()
+        self._delayed.clear()
+        for item in waiting:
+            self._give_up(item, Refused(code=code, reason=reason, retryable=False))
+
+    def _add(self, item: Outgoing) -> None:
+        group = self._groups.setdefault(item.message.message_group_id, deque())
+        group.append(item)
+        if len(group) == 1:
+            heapq.heappush(self._ready, (item.index, item))
+
+    def _accept(self, item: Outgoing, answer: Accepted) -> None:
+        self.sent[item.index] = SentMessage(
+            id=item.message.id,
+            lane=self.lane,
+            message_id=answer.message_id,
+            sequence_number=answer.sequence_number,
+        )
+        group = self._groups[item.message.message_group_id]
+        group.popleft()
+        if not group:
+            del self._groups[item.message.message_group_id]
+        elif self._stopped is None:
+            heapq.heappush(self._ready, (group[0].index, group[0]))
+        else:
+            code, reason = self._stopped
+            self._give_up(group[0], Refused(code=code, reason=reason, retryable=False))
+
+    def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
+        if not answer.retryable or self._stopped is not None or self._policy.is_spent(item, now):
+            self._give_up(item, answer)
+            return
+        due = now + self._policy.delay(item.attempts, jitter)
+        heapq.heappush(self._delayed, (due, item.index, item))
+
+    def _give_up(self, item: Outgoing, answer: Refused) -> None:
+        """Report a message as unsent and the later ones of its group with it, so that none overtakes it."""
+        self._report(item, answer)
+        blocked = Refused(
+            code=self._stopped[0] if self._stopped is not None else "GroupBlocked",
+            reason=f"message {item.message.id} goes before it in its group and was not sent: {answer.reason}",
+            retryable=False,
+        )
+        for later in list(self._groups.pop(item.message.message_group_id, ()))[1:]:
+            self._report(later, blocked)
+
+    def _report(self, item: Outgoing, answer: Refused) -> None:
+        tries = f" (after {item.attempts} tries)" if item.attempts > 1 else ""
+        self.unsent[item.index] = UnsentMessage(
+            message=item.message,
+            lane=self.lane,
+            reason=f"{answer.code}: {answer.reason}{tries}",
+            code=answer.code,
+            maybe_sent=item.maybe_sent,
+        )
+
+    def _adapt(self, *, slowed: bool) -> None:
+        changed = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
+        self._allowed_calls = min(max(changed, 1.0), self._most_calls)
