@@ -1,0 +1,74 @@
+"""Telemetry through Powertools: JSON lines for the log, and metrics in CloudWatch's embedded metric format."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lanes.consumer.telemetry import Metric
+
+NAMESPACE = "PriorityLanes"
+# AWS: one embedded metric object holds at most 100 values of a metric (CloudWatch embedded metric format).
+MOST_VALUES = 100
+
+
+class PowertoolsTelemetry:
+    """
+    Reports events as structured log lines and figures as one metric object an invocation.
+
+    Both go to standard output, where Lambda picks them up: no call is made. The dimension is `lane`; the service
+    name and the log level come from Powertools' own variables.
+    """
+
+    def __init__(self, *, environ: Mapping[str, str]) -> None:
+        self._logger = Logger(child=False)
+        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
+        self._counts: dict[str, float] = {}
+        self._durations: dict[str, list[float]] = {}
+        self._lane = ""
+
+    def begin(self, lane: str, context: Any) -> None:
+        """Start an invocation: its request id is on every line."""
+        self._lane = lane
+        self._counts.clear()
+        self._durations.clear()
+        self._logger.set_correlation_id(getattr(context, "aws_request_id", None))
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Log something that happened."""
+        self._logger.info(name, event=name, **fields)
+
+    def problem(self, name: str, /, **fields: Any) -> None:
+        """Log something that went wrong, with the traceback of the exception being handled."""
+        self._logger.warning(name, event=name, exc_info=True, **fields)  # noqa: LOG014 - its callers are handlers
+
+    def count(self, metric: Metric | str, value: float = 1) -> None:
+        """Add to a count."""
+        self._counts[str(metric)] = self._counts.get(str(metric), 0) + value
+
+    def milliseconds(self, metric: Metric, value: float) -> None:
+        """Add a duration."""
+        values = self._durations.setdefault(str(metric), [])
+        if len(values) < MOST_VALUES:
+            values.append(value)
+
+    def end(self) -> None:
+        """Write the invocation's figures."""
+        if not self._counts and not self._durations:
+            return
+        provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._logger.service)
+        provider.clear_metrics()
+        provider.add_dimension(name="lane", value=self._lane)
+        for name, value in self._counts.items():
+            provider.add_metric(name=name, unit=MetricUnit.Count, value=value)
+        for name, values in self._durations.items():
+            for value in values:
+                provider.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
+        print(json.dumps(provider.serialize_metric_set(), separators=(",", ":")))  # noqa: T201

@@ -1,0 +1,293 @@
+"""One record, from its body to what became of it: decode, find the handler, count the attempt, run, classify."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.consumer import delays
+from lanes.consumer.context import HandlerContext, Yielded
+from lanes.consumer.ledger import Effect, Ending
+from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
+from lanes.message import Message
+from lanes.priority import processing_priority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from lanes.config import ConsumerSettings, Lane
+    from lanes.consumer.handlers import Handlers
+    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.records import RawRecord
+    from lanes.consumer.telemetry import Telemetry
+
+EXHAUSTED = "attempts exhausted"
+ELSEWHERE_RETRY = 2
+"""Seconds until a record is looked at again whose id is being handled by another delivery."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a record asks for: the handler, its argument, and the id of its effect."""
+
+    handler: Callable[[Any, HandlerContext], Any]
+    argument: Message | RawRecord
+    effect_id: str
+    kind: str
+    priority: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Handled:
+    """The handler succeeded, or had succeeded before (`duplicate`)."""
+
+    entry: Entry
+    work: Work
+    attempt: int
+    started_at: float
+    finished_at: float
+    duplicate: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """An attempt failed and another one follows after `delay` seconds."""
+
+    entry: Entry
+    delay: int
+    error: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """The record is to be dead-lettered."""
+
+    entry: Entry
+    reason: str
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MadeWay:
+    """The handler yielded in mid-work; the attempt doesn't count."""
+
+    entry: Entry
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Postponed:
+    """Nothing was tried: it can't be said now whether the record may run."""
+
+    entry: Entry
+    delay: int
+
+
+Outcome = Handled | Failed | GivenUp | MadeWay | Postponed
+
+
+class Attempts:
+    """Runs attempts and keeps their count right, whatever ends them."""
+
+    def __init__(
+        self,
+        *,
+        settings: ConsumerSettings,
+        handlers: Handlers,
+        ledger: Ledger,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+        random: Random,
+    ) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._clock = clock
+        self._random = random
+
+    def run(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        entry: Entry,
+        *,
+        check: Callable[[], None],
+        seconds_left: Callable[[], float],
+    ) -> Outcome:
+        """Handle one record; `check` is what `context.checkpoint` does."""
+        if entry.attempts >= self._settings.max_attempts:
+            return GivenUp(entry=entry, reason=EXHAUSTED, error=last_words(entry))
+        try:
+            work = self._resolve(record)
+        except (MessageDecodeError, UnknownKindError) as error:
+            return GivenUp(entry=entry, reason=str(error))
+        effect = self._begin(work, record, seconds_left())
+        if effect is Effect.DONE:
+            now = self._clock()
+            return Handled(
+                entry=entry,
+                work=work,
+                attempt=entry.attempts,
+                started_at=now,
+                finished_at=now,
+                duplicate=True,
+            )
+        if effect is Effect.ELSEWHERE:
+            return Postponed(entry=entry, delay=ELSEWHERE_RETRY)
+        return self._attempt(lane, record, entry, work, check=check, seconds_left=seconds_left)
+
+    def _resolve(self, record: RawRecord) -> Work:
+        try:
+            message = Message.from_body(record.body, group=record.group)
+        except MessageDecodeError:
+            if self._handlers.raw is None:
+                raise
+            return Work(
+                handler=self._handlers.raw,
+                argument=record,
+                effect_id=record.message_id,
+                kind="",
+                priority=None,
+            )
+        return Work(
+            handler=self._handlers.for_kind(message.kind),
+            argument=message,
+            # CloudEvents: source and id together are unique, an id alone is not.
+            effect_id=f"{message.source}#{message.id}",
+            kind=message.kind,
+            priority=message.priority,
+        )
+
+    def _begin(self, work: Work, record: RawRecord, seconds_left: float) -> Effect:
+        if not self._settings.idempotency:
+            return Effect.BEGUN
+        now = self._clock()
+        return self._ledger.begin_effect(
+            work.effect_id, owner=record.message_id, now=now, until=now + max(0.0, seconds_left) + 1
+        )
+
+    def _attempt(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        entry: Entry,
+        work: Work,
+        *,
+        check: Callable[[], None],
+        seconds_left: Callable[[], float],
+    ) -> Outcome:
+        announced = entry.announces_attempts or self._settings.idempotency
+        if announced:
+            entry = self._count(entry, record, Ending.STARTED, error="")
+        attempt = entry.attempts if announced else entry.attempts + 1
+        context = HandlerContext(
+            lane=lane.name,
+            attempt=attempt,
+            max_attempts=self._settings.max_attempts,
+            receive_count=record.receive_count,
+            message_id=record.message_id,
+            remaining=lambda: timedelta(seconds=max(0.0, seconds_left())),
+            check=check,
+        )
+        started_at = self._clock()
+        try:
+            with (
+                processing_priority(work.priority) if work.priority is not None else contextlib.nullcontext()
+            ):
+                work.handler(work.argument, context)
+        except Yielded:
+            self._release(work, record)
+            forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if announced else entry
+            return MadeWay(entry=forgiven)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the border to user code: whatever it raises is an outcome
+            return self._failed(lane, record, entry, work, error, announced=announced)
+        self._succeeded(entry, work, record, announced=announced)
+        return Handled(
+            entry=entry, work=work, attempt=attempt, started_at=started_at, finished_at=self._clock()
+        )
+
+    def _failed(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        entry: Entry,
+        work: Work,
+        error: BaseException,
+        *,
+        announced: bool,
+    ) -> Outcome:
+        words = f"{type(error).__name__}: {error}"
+        if not announced:
+            entry = self._count(entry, record, Ending.FAILED, error=words)
+        entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
+        self._release(work, record)
+        if isinstance(error, DeadLetter):
+            return GivenUp(entry=entry, reason=error.reason)
+        if not isinstance(error, Retry):
+            self._telemetry.problem("handler_failed", lane=lane.name, message_id=record.message_id)
+        if entry.attempts >= self._settings.max_attempts:
+            return GivenUp(entry=entry, reason=EXHAUSTED, error=words)
+        if isinstance(error, Retry) and error.after is not None:
+            delay = delays.asked(lane, error.after)
+        else:
+            delay = delays.backoff(self._settings, lane, attempt=entry.attempts, random=self._random)
+        return Failed(entry=entry, delay=delay, error=words)
+
+    def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:
+        """Count one attempt in the table; one failed call is repeated, since an attempt must not go uncounted."""
+        counted = dataclasses.replace(
+            entry,
+            attempts=entry.attempts + 1,
+            ending=ending,
+            noted_receive=record.receive_count,
+            noted_at=self._clock(),
+            last_error=error,
+        )
+        try:
+            self._ledger.note([counted])
+        except AwsError:
+            try:
+                self._ledger.note([counted])
+            except AwsError:
+                if ending is Ending.STARTED:
+                    raise  # it has not begun, so it must not begin
+                # Settlement notes the same entry once more.
+                self._telemetry.problem("attempt_not_counted", lane=entry.lane, message_id=record.message_id)
+        return counted
+
+    def _succeeded(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
+        """Tell the ledger. The handler is done either way: a failed call may repeat work later, never undo it."""
+        try:
+            if self._settings.idempotency:
+                now = self._clock()
+                keep_until = now + self._settings.idempotency_window.total_seconds()
+                self._ledger.finish_effect(
+                    work.effect_id, owner=record.message_id, now=now, keep_until=keep_until
+                )
+            elif announced:
+                self._ledger.note(
+                    [dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)]
+                )
+        except AwsError:
+            self._telemetry.problem("success_not_noted", lane=entry.lane, message_id=record.message_id)
+
+    def _release(self, work: Work, record: RawRecord) -> None:
+        if not self._settings.idempotency:
+            return
+        try:
+            self._ledger.release_effect(work.effect_id, owner=record.message_id)
+        except AwsError:
+            # The claim ends with the function's time.
+            self._telemetry.problem("effect_not_released", message_id=record.message_id)
+
+
+def last_words(entry: Entry) -> str:
+    """Return what is known of the last failed attempt."""
+    if entry.ending is Ending.STARTED:
+        return "the attempt ended without an answer: its process crashed or ran out of time"
+    return entry.last_error

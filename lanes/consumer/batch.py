@@ -1,0 +1,436 @@
+"""One invocation: the records of one lane in their order, and what is answered."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.consumer import delays
+from lanes.consumer.attempts import Attempts, Failed, GivenUp, Handled, MadeWay, Postponed
+from lanes.consumer.context import Yielded
+from lanes.consumer.ledger import Cause, Entry
+from lanes.consumer.settlement import Returned, Settlement, VisibilityChange, Why
+from lanes.consumer.telemetry import Metric
+from lanes.errors import AwsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from random import Random
+
+    from lanes.config import ConsumerSettings, Lane
+    from lanes.consumer.attempts import Outcome
+    from lanes.consumer.gate import Gate
+    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.records import RawRecord
+    from lanes.consumer.reserve import Reserve
+    from lanes.consumer.settlement import Visibility
+    from lanes.consumer.telemetry import Telemetry
+    from lanes.consumer.waking import Waker
+
+SETTLING = 1.0
+"""Seconds of the function's time kept for settling what goes back."""
+
+WHOLE_INVOCATION = 0.9
+"""Share of the function timeout beyond which a record is tried all the same: it would fit nowhere."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterNote:
+    """Why a message is given up, for the dead-letter queue. Times are epoch seconds."""
+
+    reason: str
+    error: str
+    attempts: int
+    yields: int
+    receives: int
+    first_received_at: float
+    dead_lettered_at: float
+
+
+class DeadLetters(Protocol):
+    """Puts records into their lane's dead-letter queue."""
+
+    def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
+        """Send the untouched body with the note; raises `AwsError`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What every invocation of one environment shares."""
+
+    settings: ConsumerSettings
+    gate: Gate
+    attempts: Attempts
+    ledger: Ledger
+    visibility: Visibility
+    dead_letters: DeadLetters
+    settlement: Settlement
+    waker: Waker
+    reserve: Reserve
+    telemetry: Telemetry
+    clock: Callable[[], float]
+    random: Random
+    longest: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+class Batch:
+    """
+    One invocation's records, each handled, given up, or kept.
+
+    A record counts as kept until it is known to be done, so an error anywhere keeps what it interrupts.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        lane: Lane,
+        records: Sequence[RawRecord],
+        *,
+        name: str,
+        seconds_left: Callable[[], float],
+    ) -> None:
+        self._parts = parts
+        self._lane = lane
+        self._records = records
+        self._name = name
+        self._seconds_left = seconds_left
+        self._entries: Mapping[str, Entry] = {}
+        self._done: set[str] = set()
+        self._lost: set[str] = set()
+        self._returned: dict[str, Returned] = {}
+        self._yields_to: Lane | None = None
+        self._overdue = False
+
+    def run(self) -> list[RawRecord]:
+        """Work through the records and return those to keep in the queue."""
+        parts = self._parts
+        try:
+            if self._prepare():
+                self._work()
+        except Exception:  # noqa: BLE001 - whatever went wrong here, what was done is told apart from what was not
+            parts.telemetry.problem("batch_interrupted", lane=self._lane.name)
+        finally:
+            self._close()
+        return [record for record in self._records if record.message_id not in self._done]
+
+    def _prepare(self) -> bool:
+        """Find out what the records are and hold them; return False, with all sent back, where that can't be done."""
+        parts = self._parts
+        step = "ledger_not_read"
+        try:
+            self._look_up()
+            step = "records_not_held"
+            self._hold()
+        except AwsError:
+            parts.telemetry.problem(step, lane=self._lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            delay = delays.yield_delay(self._lane, receive_count=1, random=parts.random)
+            self._return_rest(0, Why.BEHIND, delay=delay)
+            return False
+        self._enter()
+        return True
+
+    def _enter(self) -> None:
+        parts = self._parts
+        deadline = parts.clock() + self._seconds_left()
+        try:
+            parts.gate.enter(self._lane, records=len(self._records), deadline=deadline)
+        except AwsError:
+            # Unregistered, its records look as if they waited: others may yield once too often.
+            parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+
+    def _look_up(self) -> None:
+        """Read what the ledger has on records that were received before."""
+        again = [record.message_id for record in self._records if record.receive_count > 1]
+        known: Mapping[str, Entry] = {}
+        if again:
+            self._parts.gate.parks.forget(self._lane.name, again)
+            known = self._read_twice(again)
+        entries = {}
+        for record in self._records:
+            entry = known.get(record.message_id) or Entry(lane=self._lane.name, message_id=record.message_id)
+            cause = entry.cause_of(record)
+            self._parts.telemetry.count(f"{Metric.RECEIVES}{cause.title().replace('_', '')}")
+            entries[record.message_id] = entry if cause is Cause.FIRST else entry.seen_again(record)
+        self._entries = entries
+
+    def _read_twice(self, message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        try:
+            return self._parts.ledger.read(self._lane.name, message_ids)
+        except AwsError:
+            return self._parts.ledger.read(self._lane.name, message_ids)
+
+    def _hold(self) -> None:
+        """
+        See to it that no record becomes visible while this invocation may still work on it.
+
+        AWS: a batch that was throttled is tried again until its visibility timeout ends (Lambda operator guide), so
+        it can arrive here with little of it left. A suspect batch, one of whose records crashed or was throttled
+        out before, is held just for this invocation: if it crashes again it returns soon.
+        """
+        suspect = any(entry.suspect for entry in self._entries.values())
+        left = self._seconds_left()
+        if not suspect and all(self._visible_for(record) > left + SETTLING for record in self._records):
+            return
+        seconds = (
+            math.ceil(left + SETTLING)
+            if suspect
+            else math.ceil(self._lane.visibility_timeout.total_seconds())
+        )
+        self._lost = set(
+            self._parts.visibility.change_visibility(
+                self._lane.name,
+                [
+                    VisibilityChange(
+                        message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=seconds
+                    )
+                    for record in self._records
+                ],
+            )
+        )
+
+    def _visible_for(self, record: RawRecord) -> float:
+        """Return for how many seconds at least the record is still ours."""
+        entry = self._entries[record.message_id]
+        received_at = record.first_received_at if record.receive_count == 1 else entry.noted_at
+        return received_at + self._lane.visibility_timeout.total_seconds() - self._parts.clock()
+
+    def _work(self) -> None:
+        for position, record in enumerate(self._records):
+            group_returns = any(other.record.group == record.group for other in self._returned.values())
+            if group_returns or self._group_lost(record):
+                self._return(record, Why.BEHIND, delay=0)
+            elif self._too_late():
+                self._return_for_time(position)
+                return
+            elif self._must_yield(record):
+                self._yield_rest(position)
+                return
+            elif self._handle(record):
+                return
+
+    def _group_lost(self, record: RawRecord) -> bool:
+        """Whether this or an earlier record of the group may be with another invocation by now."""
+        return any(other.group == record.group for other in self._records if other.message_id in self._lost)
+
+    def _too_late(self) -> bool:
+        settings = self._parts.settings
+        likely = self._parts.longest.get(self._lane.name, 0.0)
+        if settings.record_time is not None:
+            likely = max(likely, settings.record_time.total_seconds())
+        most = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
+        return self._seconds_left() < min(likely + SETTLING, most)
+
+    def _must_yield(self, record: RawRecord) -> bool:
+        """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
+        if record.receive_count >= LAST_RECEIVE:
+            return False
+        parts = self._parts
+        self._overdue = False
+        clear_at = max(parts.gate.clear_at, 0.0)
+        try:
+            above = parts.gate.lane_above(self._lane, expected=parts.longest.get(self._lane.name, 0.0))
+        except AwsError:
+            parts.telemetry.problem("higher_lanes_unknown", lane=self._lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            return True
+        if above is None:
+            return False
+        if clear_at:
+            parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - clear_at) * 1000)
+        self._overdue = parts.reserve.admits(self._lane, record)
+        self._yields_to = above
+        return not self._overdue
+
+    def _check(self) -> None:
+        """Serve `context.checkpoint`."""
+        if self._seconds_left() < SETTLING:
+            raise Yielded
+        if self._overdue:
+            return
+        try:
+            above = self._parts.gate.lane_above(self._lane, expected=0.0)
+        except AwsError:
+            # In mid-work, going on loses least: the state is asked again before the next record.
+            self._parts.telemetry.problem("higher_lanes_unknown", lane=self._lane.name)
+            return
+        if above is not None:
+            self._yields_to = above
+            raise Yielded
+
+    def _handle(self, record: RawRecord) -> bool:
+        """Handle one record; return whether the rest of the batch has to make way."""
+        parts = self._parts
+        began = parts.clock()
+        entry = self._entries[record.message_id]
+        try:
+            outcome = parts.attempts.run(
+                self._lane, record, entry, check=self._check, seconds_left=self._seconds_left
+            )
+        except AwsError:
+            # Its attempt could not be announced or its effect not be claimed: it has not begun.
+            parts.telemetry.problem("attempt_not_begun", lane=self._lane.name, message_id=record.message_id)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            delay = delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random)
+            outcome = Postponed(entry=entry, delay=delay)
+        took = parts.clock() - began
+        parts.longest[self._lane.name] = max(parts.longest.get(self._lane.name, 0.0), took)
+        if self._overdue:
+            parts.reserve.spend(took)
+            parts.telemetry.count(Metric.RESERVE)
+        return self._classify(record, outcome)
+
+    def _classify(self, record: RawRecord, outcome: Outcome) -> bool:
+        self._entries = {**self._entries, record.message_id: outcome.entry}
+        match outcome:
+            case Handled():
+                self._done.add(record.message_id)
+                self._tell_handled(record, outcome)
+            case GivenUp():
+                self._give_up(record, outcome)
+            case Failed():
+                self._tell_failed(record, outcome)
+                self._return(record, Why.FAILED, delay=outcome.delay)
+            case Postponed():
+                self._return(record, Why.BEHIND, delay=outcome.delay)
+            case MadeWay():
+                if self._seconds_left() < SETTLING:
+                    self._return_for_time(self._records.index(record))
+                else:
+                    self._yield_rest(self._records.index(record))
+                return True
+        return False
+
+    def _return_for_time(self, position: int) -> None:
+        """Send the rest back at once; later and later where a record comes again and again without finding time."""
+        most_received = max(record.receive_count for record in self._records[position:])
+        self._return_rest(position, Why.BEHIND, delay=math.floor(delays.receive_floor(most_received)))
+
+    def _give_up(self, record: RawRecord, outcome: GivenUp) -> None:
+        parts, entry = self._parts, outcome.entry
+        note = DeadLetterNote(
+            reason=outcome.reason,
+            error=outcome.error,
+            attempts=entry.attempts,
+            yields=entry.yields,
+            receives=record.receive_count,
+            first_received_at=record.first_received_at,
+            dead_lettered_at=parts.clock(),
+        )
+        try:
+            parts.dead_letters.dead_letter(self._lane.name, record, note)
+        except AwsError:
+            parts.telemetry.problem(
+                "dead_letter_not_sent", lane=self._lane.name, message_id=record.message_id
+            )
+            delay = delays.backoff(
+                parts.settings, self._lane, attempt=max(1, entry.attempts), random=parts.random
+            )
+            self._return(record, Why.FAILED, delay=delay)
+            return
+        self._done.add(record.message_id)
+        parts.telemetry.count(Metric.DEAD_LETTERED)
+        parts.telemetry.event(
+            "message_dead_lettered",
+            lane=self._lane.name,
+            message_id=record.message_id,
+            group=record.group,
+            reason=note.reason,
+            error=note.error,
+            attempts=note.attempts,
+            yields=note.yields,
+            receive_count=note.receives,
+        )
+
+    def _return(self, record: RawRecord, why: Why, *, delay: int, wakeable: bool = False) -> None:
+        self._returned.setdefault(
+            record.message_id,
+            Returned(
+                record=record,
+                entry=self._entries.get(record.message_id),
+                why=why,
+                delay=delay,
+                wakeable=wakeable,
+            ),
+        )
+
+    def _return_rest(self, position: int, why: Why, *, delay: int, wakeable: bool = False) -> None:
+        for record in self._records[position:]:
+            if record.message_id not in self._done:
+                self._return(record, why, delay=delay, wakeable=wakeable)
+
+    def _yield_rest(self, position: int) -> None:
+        rest = [record for record in self._records[position:] if record.message_id not in self._done]
+        most_received = max((record.receive_count for record in rest), default=1)
+        delay = delays.yield_delay(self._lane, receive_count=most_received, random=self._parts.random)
+        wakeable = delays.receive_floor(most_received) <= self._lane.yield_delay_max.total_seconds()
+        self._return_rest(position, Why.YIELDED, delay=delay, wakeable=wakeable)
+        self._parts.telemetry.event(
+            "batch_yielded",
+            lane=self._lane.name,
+            to_lane=self._yields_to.name if self._yields_to else None,
+            records=len(rest),
+            delay=delay,
+        )
+
+    def _close(self) -> None:
+        """Leave the slot, settle what goes back, and wake parked records if nothing was in the way."""
+        parts = self._parts
+        yielded = any(item.why is Why.YIELDED for item in self._returned.values())
+        try:
+            parts.gate.leave(self._lane, done=len(self._done))
+        except AwsError:
+            parts.telemetry.problem("slot_not_left", lane=self._lane.name)
+        mine = [item for item in self._returned.values() if item.record.message_id not in self._lost]
+        if mine:
+            parts.gate.parks.note(parts.settlement.settle(self._lane, mine, batch=self._name))
+        for item in self._returned.values():
+            parts.telemetry.count(
+                {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}[
+                    item.why
+                ]
+            )
+        if not yielded and self._seconds_left() > SETTLING:
+            parts.waker.wake(self._lane, own_records=len(self._done))
+
+    def _tell_handled(self, record: RawRecord, outcome: Handled) -> None:
+        telemetry = self._parts.telemetry
+        if outcome.duplicate:
+            telemetry.count(Metric.DUPLICATES)
+            telemetry.event("duplicate_skipped", lane=self._lane.name, message_id=record.message_id)
+            return
+        telemetry.count(Metric.HANDLED)
+        telemetry.milliseconds(Metric.WAIT, (outcome.started_at - record.sent_at) * 1000)
+        telemetry.milliseconds(Metric.DURATION, (outcome.finished_at - outcome.started_at) * 1000)
+        telemetry.event(
+            "message_handled",
+            lane=self._lane.name,
+            message_id=record.message_id,
+            id=getattr(outcome.work.argument, "id", record.message_id),
+            kind=outcome.work.kind,
+            group=record.group,
+            priority=outcome.work.priority,
+            attempt=outcome.attempt,
+            receive_count=record.receive_count,
+            sent_at=record.sent_at,
+            started_at=outcome.started_at,
+            finished_at=outcome.finished_at,
+        )
+
+    def _tell_failed(self, record: RawRecord, outcome: Failed) -> None:
+        self._parts.telemetry.event(
+            "message_failed",
+            lane=self._lane.name,
+            message_id=record.message_id,
+            group=record.group,
+            attempt=outcome.entry.attempts,
+            receive_count=record.receive_count,
+            error=outcome.error,
+            delay=outcome.delay,
+        )
+
+
+LAST_RECEIVE = 1000
+"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""

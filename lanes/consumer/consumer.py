@@ -1,0 +1,202 @@
+"""The consumer that an application makes: it registers handlers, and answers Lambda's events."""
+
+from __future__ import annotations
+
+import dataclasses
+import random as randomness
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.consumer.attempts import Attempts
+from lanes.consumer.batch import Batch, DeadLetters, Parts
+from lanes.consumer.gate import DepthReader, Gate
+from lanes.consumer.handlers import Handlers
+from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
+from lanes.consumer.reserve import Reserve
+from lanes.consumer.settlement import Settlement, Visibility
+from lanes.consumer.waking import Waker
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from random import Random
+
+    from lanes.config import Lane
+    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.slots import SlotRegister
+    from lanes.consumer.telemetry import Telemetry
+    from lanes.deployment import Deployment
+
+
+class Queues(DepthReader, Visibility, DeadLetters, Protocol):
+    """What the consumer does with queues: read their counts, change visibilities, dead-letter."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """
+    Everything a consumer touches: built from the function's environment unless given.
+
+    Give your own in tests; `clock` returns epoch seconds.
+    """
+
+    deployment: Deployment
+    queues: Queues
+    ledger: Ledger
+    register: SlotRegister
+    telemetry: Telemetry
+    clock: Callable[[], float] = time.time
+    random: Random = dataclasses.field(default_factory=randomness.Random)
+
+    @classmethod
+    def from_env(cls) -> Surroundings:
+        """
+        Build them as the stack has set up the function.
+
+        Raises:
+            ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong.
+
+        """
+        from lanes.aws.surroundings import surroundings_from_env
+
+        return surroundings_from_env()
+
+
+class Consumer:
+    """
+    Handlers by kind, and the Lambda handler that feeds them.
+
+    Nothing is read or connected before the first event, so a module may create it at import.
+
+    Example:
+        >>> consumer = Consumer()
+        >>> @consumer.handler("order.placed")
+        ... def place(message):
+        ...     print(message.data["order"])
+        >>> def lambda_handler(event, context):
+        ...     return consumer.handle(event, context)
+
+    """
+
+    def __init__(self, surroundings: Surroundings | None = None) -> None:
+        self._handlers = Handlers()
+        self._surroundings = surroundings
+        self._parts: Parts | None = None
+
+    def handler(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """
+        Register the decorated function for messages of `kind`.
+
+        It takes the message, and as a second argument a `HandlerContext` if it asks for one. It may raise `Retry`,
+        `DeadLetter`, or any exception, which is a failed attempt. It runs inside the message's priority.
+
+        Raises:
+            DuplicateHandlerError: the kind has a handler.
+            TypeError: the function can't be called that way.
+
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._handlers.add(kind, function)
+            return function
+
+        return register
+
+    def raw_handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the decorated function for bodies that are no CloudEvents; it takes a `RawRecord`."""
+        self._handlers.add_raw(function)
+        return function
+
+    def handle(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
+        """
+        Handle one SQS event of one lane and answer which records stay in the queue.
+
+        Args:
+            event: as an event source mapping sends it.
+            context: Lambda's context; its remaining time and request id are used.
+
+        Raises:
+            ConfigurationError: the event comes from no lane of this deployment. All its records stay.
+
+        """
+        parts = self._prepared()
+        queue, records = read_batch(event)
+        lane = self._lane(queue)
+        batch = Batch(
+            parts,
+            lane,
+            records,
+            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
+            seconds_left=_seconds_left(context, parts),
+        )
+        parts.telemetry.begin(lane.name, context)
+        try:
+            return response_for(batch.run())
+        finally:
+            parts.telemetry.end()
+
+    def _lane(self, queue: str) -> Lane:
+        assert self._surroundings is not None  # noqa: S101 - set by _prepared
+        try:
+            return self._surroundings.deployment.lane_of_queue(queue)
+        except KeyError as error:
+            raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+
+    def _prepared(self) -> Parts:
+        if self._parts is None:
+            self._surroundings = self._surroundings or Surroundings.from_env()
+            self._parts = build_parts(self._surroundings, self._handlers)
+        return self._parts
+
+
+def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
+    """Assemble what the invocations of one environment share."""
+    config = around.deployment.config
+    gate = Gate(
+        config=config,
+        depths=around.queues,
+        ledger=around.ledger,
+        register=around.register,
+        environment=uuid.UUID(int=around.random.getrandbits(128)).hex[:12],
+        clock=around.clock,
+    )
+    return Parts(
+        settings=config.consumer,
+        gate=gate,
+        attempts=Attempts(
+            settings=config.consumer,
+            handlers=handlers,
+            ledger=around.ledger,
+            telemetry=around.telemetry,
+            clock=around.clock,
+            random=around.random,
+        ),
+        ledger=around.ledger,
+        visibility=around.queues,
+        dead_letters=around.queues,
+        settlement=Settlement(
+            visibility=around.queues, ledger=around.ledger, telemetry=around.telemetry, clock=around.clock
+        ),
+        waker=Waker(
+            config=config,
+            gate=gate,
+            ledger=around.ledger,
+            visibility=around.queues,
+            telemetry=around.telemetry,
+            clock=around.clock,
+        ),
+        reserve=Reserve(share=config.consumer.reserve, clock=around.clock),
+        telemetry=around.telemetry,
+        clock=around.clock,
+        random=around.random,
+    )
+
+
+def _seconds_left(context: Any, parts: Parts) -> Callable[[], float]:
+    """Return the time left as Lambda tells it, or as the settings do where there is no context."""
+    remaining = getattr(context, "get_remaining_time_in_millis", None)
+    if remaining is not None:
+        return lambda: remaining() / 1000
+    deadline = parts.clock() + parts.settings.function_timeout.total_seconds()
+    return lambda: deadline - parts.clock()

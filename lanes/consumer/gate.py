@@ -1,0 +1,174 @@
+"""The gate before each record: reads the lanes above, no oftener than needed, and asks the yield policy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.consumer.parks import ParkKnowledge
+from lanes.consumer.slots import Occupation, SlotsSnapshot
+from lanes.consumer.yielding import LaneDepth, LaneLoad, VisibleBaseline, held_records, lane_to_yield_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.slots import SlotRegister
+
+UNDELETED = 0.25
+"""Seconds for which a mapping may still hold the records that an invocation has done: it deletes them after it."""
+
+FRESH_BEFORE_LONG_RECORD = 0.05
+"""Seconds that a reading may be old before a record that takes longer than the recheck interval."""
+
+
+class DepthReader(Protocol):
+    """Reads the counts of a lane's queue; raises `AwsError` when it can't."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts now."""
+
+
+class Gate:
+    """
+    One environment's view of the lanes above, kept over its invocations.
+
+    With one slot no other environment is busy, and what this one parked is all there is. With several, the
+    register of slots tells what runs elsewhere, and parked records of others are read from the ledger.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        depths: DepthReader,
+        ledger: Ledger,
+        register: SlotRegister,
+        environment: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._depths = depths
+        self._ledger = ledger
+        self._register = register
+        self._environment = environment
+        self._clock = clock
+        self._slots = config.consumer.reserved_concurrency
+        self._recheck = config.consumer.recheck_interval.total_seconds()
+        # Alone, the ledger can't tell more than was noted here, but for what an environment before this one left.
+        self._parks_age = 15.0 if self._slots == 1 else 1.0
+        self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
+        self._snapshot = SlotsSnapshot()
+        self._undeleted: Occupation | None = None
+        self._clear_at = float("-inf")
+        self.parks = ParkKnowledge()
+
+    def enter(self, lane: Lane, *, records: int, deadline: float) -> None:
+        """Tell the others that an invocation began, and start without a reading."""
+        self._clear_at = float("-inf")
+        self._write(lane, records=records, busy=True, until=deadline)
+
+    def leave(self, lane: Lane, *, done: int) -> None:
+        """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
+        line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED)
+        self._undeleted = line if done else None
+
+    def lane_above(self, lane: Lane, *, expected: float) -> Lane | None:
+        """
+        Return the lane that the next record of `lane` has to make way for, or None.
+
+        Args:
+            lane: the lane that asks.
+            expected: seconds that the next record is likely to take.
+
+        Raises:
+            AwsError: the state of a higher lane can't be known.
+
+        """
+        higher = self._config.lanes_above(lane)
+        if not higher or self._clock() - self._clear_at <= self._age_allowed(expected):
+            return None
+        asked_at = self._clock()
+        found = lane_to_yield_to(self._loads(higher), free_slots=lambda: self.free_slots)
+        if found is None:
+            self._clear_at = asked_at
+        return found
+
+    @property
+    def clear_at(self) -> float:
+        """When nothing was last seen to wait above, in epoch seconds."""
+        return self._clear_at
+
+    def waits_above(self, lane: Lane, *, asking: Lane, own_records: int) -> bool:
+        """
+        Whether anything waits above `lane`, the `own_records` apart that the asking invocation of `asking` has done.
+
+        A reading made for the asking lane serves again while it is fresh, where it covered the same lanes.
+        """
+        if not asking.outranks(lane) and self._clock() - self._clear_at <= self._recheck:
+            return False
+        return any(
+            self._load(higher, own=own_records if higher == asking else 0).waiting
+            for higher in self._config.lanes_above(lane)
+        )
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots nobody holds, the one of whoever asks left out."""
+        return max(0, self._slots - 1 - self._snapshot.busy(self._clock()))
+
+    def may_be_parked(self, lane: Lane) -> bool:
+        """Whether records of the lane may be parked, as far as it can be told without a call."""
+        now = self._clock()
+        return (
+            self.parks.count(lane.name, now=now) > 0 or self._snapshot.parked_until.get(lane.name, 0.0) > now
+        )
+
+    def parked(self, lane: Lane) -> int:
+        """Return how many records of a lane are parked, reading the ledger where the knowledge is old."""
+        now = self._clock()
+        if not self.parks.is_fresh(lane.name, now=now, age=self._parks_age):
+            self.parks.replace(lane.name, self._ledger.parked(lane.name, after=now), now=now)
+        return self.parks.count(lane.name, now=now)
+
+    def _age_allowed(self, expected: float) -> float:
+        return self._recheck if expected <= self._recheck else min(self._recheck, FRESH_BEFORE_LONG_RECORD)
+
+    def _loads(self, higher: tuple[Lane, ...]) -> Iterator[LaneLoad]:
+        for lane in higher:
+            yield self._load(lane)
+
+    def _load(self, lane: Lane, *, own: int = 0) -> LaneLoad:
+        depth = self._depths.depth(lane.name)
+        if depth.is_empty:
+            self._baselines[lane.name].fresh(0, held=0, now=self._clock())
+            return LaneLoad(lane=lane, waiting=0)
+        elsewhere = own + self._in_flight_elsewhere(lane)
+        held = held_records(depth, parked=0, elsewhere=elsewhere)
+        if held:
+            held = held_records(depth, parked=self.parked(lane), elsewhere=elsewhere)
+        fresh = self._baselines[lane.name].fresh(depth.backlog, held=held, now=self._clock())
+        return LaneLoad(lane=lane, waiting=held + fresh)
+
+    def _in_flight_elsewhere(self, lane: Lane) -> int:
+        now = self._clock()
+        if self._slots == 1:
+            line = self._undeleted
+            return line.records if line and line.lane == lane.name and line.until > now else 0
+        self._snapshot = self._register.read(self._environment)
+        return self._snapshot.records_of(lane.name, now)
+
+    def _write(self, lane: Lane, *, records: int, busy: bool, until: float) -> Occupation:
+        line = Occupation(
+            environment=self._environment, lane=lane.name, records=records, busy=busy, until=until
+        )
+        now = self._clock()
+        latest = {other.name: self.parks.latest(other.name, now=now) for other in self._config.lanes}
+        parked_until = {
+            name: value
+            for name, value in latest.items()
+            if value > self._snapshot.parked_until.get(name, 0.0)
+        }
+        self._snapshot = self._register.write(line, now=now, parked_until=parked_until)
+        return line

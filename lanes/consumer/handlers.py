@@ -1,0 +1,81 @@
+"""Handlers by kind, and the one for raw bodies: registration, checked at once, and the call."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from lanes.errors import DuplicateHandlerError, UnknownKindError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.consumer.context import HandlerContext
+
+
+class Handlers:
+    """The handlers of one consumer."""
+
+    def __init__(self) -> None:
+        self._by_kind: dict[str, Callable[..., Any]] = {}
+        self._raw: Callable[..., Any] | None = None
+
+    def add(self, kind: str, handler: Callable[..., Any]) -> None:
+        """Register a handler for a kind."""
+        if kind in self._by_kind:
+            raise DuplicateHandlerError(kind=kind)
+        self._by_kind[kind] = with_context(handler)
+
+    def add_raw(self, handler: Callable[..., Any]) -> None:
+        """Register the handler of raw bodies."""
+        if self._raw is not None:
+            raise DuplicateHandlerError(kind="raw bodies")
+        self._raw = with_context(handler)
+
+    @property
+    def raw(self) -> Callable[..., Any] | None:
+        """The handler of raw bodies, if there is one."""
+        return self._raw
+
+    def for_kind(self, kind: str) -> Callable[..., Any]:
+        """Return the handler of a kind or raise `UnknownKindError`, which lists the known ones."""
+        try:
+            return self._by_kind[kind]
+        except KeyError:
+            raise UnknownKindError(kind=kind, known=sorted(self._by_kind)) from None
+
+
+def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext], Any]:
+    """
+    Return the handler as a function of message and context, whether it asked for the context or not.
+
+    Raises:
+        TypeError: the handler is a coroutine function or takes neither one nor two positional arguments.
+
+    """
+    name = getattr(handler, "__qualname__", repr(handler))
+    if inspect.iscoroutinefunction(handler):
+        raise TypeError(
+            f"{name} is a coroutine function; handlers are plain functions (use asyncio.run inside one)"
+        )
+    signature = inspect.signature(handler)
+    if not _accepts(signature, 1) and not _accepts(signature, 2):
+        raise TypeError(f"{name}{signature} must take (message) or (message, context)")
+    if _wants_context(signature):
+        return handler
+    return lambda message, _context: handler(message)
+
+
+def _wants_context(signature: inspect.Signature) -> bool:
+    """A second parameter with a default of its own is the user's business, unless it is called context."""
+    if not _accepts(signature, 2):
+        return False
+    return not _accepts(signature, 1) or "context" in signature.parameters
+
+
+def _accepts(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True

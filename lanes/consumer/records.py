@@ -1,0 +1,88 @@
+"""What Lambda brought: the wire types of the SQS event and its answer, and the record read from them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class BatchItemFailure(TypedDict):
+    """One record that is to stay in the queue."""
+
+    itemIdentifier: str
+
+
+class PartialBatchResponse(TypedDict):
+    """The answer of a function whose mapping reports batch item failures; an empty list deletes the whole batch."""
+
+    batchItemFailures: list[BatchItemFailure]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RawRecord:
+    """
+    One record of an SQS event, as the handler registered for raw bodies receives it.
+
+    Times are epoch seconds. `receive_count` counts deliveries, whatever became of them; it is not the attempt.
+    """
+
+    message_id: str
+    receipt_handle: str
+    body: str
+    group: str
+    receive_count: int
+    sent_at: float
+    first_received_at: float
+    deduplication_id: str
+    attributes: Mapping[str, str]
+    message_attributes: Mapping[str, Any]
+
+    @classmethod
+    def from_event(cls, record: Mapping[str, Any]) -> RawRecord:
+        """Read one entry of `Records`; times arrive in milliseconds, counts as text."""
+        attributes = record["attributes"]
+        sent_at = int(attributes["SentTimestamp"]) / 1000
+        first = attributes.get("ApproximateFirstReceiveTimestamp")
+        return cls(
+            message_id=record["messageId"],
+            receipt_handle=record["receiptHandle"],
+            body=record["body"],
+            # AWS: only FIFO records have a group. A queue without groups has no order to keep.
+            group=attributes.get("MessageGroupId", record["messageId"]),
+            receive_count=int(attributes.get("ApproximateReceiveCount", "1")),
+            sent_at=sent_at,
+            first_received_at=int(first) / 1000 if first else sent_at,
+            deduplication_id=attributes.get("MessageDeduplicationId", record["messageId"]),
+            attributes=attributes,
+            message_attributes=record.get("messageAttributes") or {},
+        )
+
+
+def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
+    """
+    Return the ARN of the queue and the records in the order SQS gave them.
+
+    Raises:
+        ConfigurationError: the event is not one of an SQS mapping. Raising keeps every record in its queue.
+
+    """
+    entries = event.get("Records")
+    if not entries or not all(entry.get("eventSource") == "aws:sqs" for entry in entries):
+        keys = sorted(event)[:5]
+        raise ConfigurationError(
+            [
+                f"an event with the keys {keys} is no batch of SQS records; map the function to the lanes' queues only"
+            ],
+            source="event",
+        )
+    return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
+
+
+def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:
+    """Answer that everything but `kept` may be deleted."""
+    return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record in kept]}

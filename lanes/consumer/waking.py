@@ -1,0 +1,97 @@
+"""Waking: parked records return as soon as nothing above them waits, instead of when their parking ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.consumer.ledger import Park
+from lanes.consumer.settlement import VisibilityChange
+from lanes.consumer.telemetry import Metric
+from lanes.errors import AwsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.gate import Gate
+    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.settlement import Visibility
+    from lanes.consumer.telemetry import Telemetry
+
+
+class Waker:
+    """
+    Frees parked batches at the end of an invocation that found nothing above.
+
+    Safe in every order: records are first noted as no longer parked, all or none and only if nobody did so before,
+    then made visible. If that second step fails, they return when their parking ends, as they would have anyway.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        gate: Gate,
+        ledger: Ledger,
+        visibility: Visibility,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._gate = gate
+        self._ledger = ledger
+        self._visibility = visibility
+        self._telemetry = telemetry
+        self._clock = clock
+
+    def wake(self, asking: Lane, *, own_records: int) -> None:
+        """Wake the oldest parked batches of the highest lane that has any, if nothing waits above that lane."""
+        try:
+            for lane in self._config.lanes[1:]:
+                if self._wake_lane(lane, asking=asking, own_records=own_records):
+                    return
+        except AwsError:
+            # Nobody has to wake them: they return by themselves.
+            self._telemetry.problem("wake_failed", lane=asking.name)
+            self._telemetry.count(Metric.AWS_ERRORS)
+
+    def _wake_lane(self, lane: Lane, *, asking: Lane, own_records: int) -> bool:
+        """Return whether the search ends here: something was woken, or something above waits."""
+        if not self._gate.may_be_parked(lane) or not self._gate.parked(lane):
+            return False
+        wakeable = [entry for entry in self._gate.parks.entries(lane.name, now=self._clock()) if wakes(entry)]
+        if not wakeable:
+            return False
+        if self._gate.waits_above(lane, asking=asking, own_records=own_records):
+            return True
+        self._free(lane, oldest_batches(wakeable, count=self._gate.free_slots + 1))
+        return True
+
+    def _free(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        mine = self._ledger.unpark(entries)
+        self._gate.parks.forget(lane.name, [entry.message_id for entry in entries])
+        if not mine:
+            return
+        self._visibility.change_visibility(
+            lane.name,
+            [
+                VisibilityChange(message_id=entry.message_id, receipt_handle=entry.receipt_handle, seconds=0)
+                for entry in entries
+            ],
+        )
+        self._telemetry.event("batch_woken", lane=lane.name, records=len(entries))
+        self._telemetry.count(Metric.WOKEN, len(entries))
+
+
+def wakes(entry: Entry) -> bool:
+    """Whether a record was parked by a yield that may end early."""
+    return entry.park is Park.YIELD and bool(entry.receipt_handle)
+
+
+def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
+    """Return whole batches, those parked first: a group is free only when all of its records are."""
+    order: dict[str, float] = {}
+    for entry in entries:
+        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
+    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
+    return [entry for entry in entries if entry.batch in chosen]
