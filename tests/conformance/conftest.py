@@ -1,0 +1,31 @@
+"""The subjects of the conformance suite."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from local.corrections import sqs as corrections
+from tests.conformance.subjects import BotoSubject, Clock, ModelSubject
+
+
+@pytest.fixture
+def clock():
+    """A test clock that the corrected queues go by."""
+    corrections.install()
+    clock = Clock()
+    corrections.set_clock(clock)
+    yield clock
+    corrections.set_clock(None)
+
+
+@pytest.fixture
+def corrected(clock):
+    """A FIFO queue of corrected moto, in this process."""
+    with mock_aws():
+        yield BotoSubject(boto3.client("sqs"), clock)
+
+
+@pytest.fixture(params=["model", "moto"])
+def queue(request):
+    """Each subject in turn."""
+    return ModelSubject() if request.param == "model" else request.getfixturevalue("corrected")

@@ -1,0 +1,84 @@
+"""What any SQS FIFO queue does with repeated deduplication ids."""
+
+from datetime import timedelta
+
+
+def test_a_duplicate_answers_with_the_message_it_repeats(queue):
+    """Message id and sequence number are those of the first send, and nothing is added."""
+    first = queue.send("A1", deduplication_id="same")
+    again = queue.send("other body", deduplication_id="same")
+
+    assert first == again
+    assert queue.counts() == (1, 0, 0)
+
+
+def test_a_duplicate_is_dropped_also_after_the_delete(queue):
+    """The five minutes do not end with the message."""
+    queue.send("A1", deduplication_id="same")
+    (delivery,) = queue.receive()
+    queue.delete(delivery.handle)
+    queue.clock.advance(299)
+    queue.send("A2", deduplication_id="same")
+
+    assert queue.counts() == (0, 0, 0)
+
+
+def test_the_interval_counts_from_the_send_that_was_accepted(queue):
+    """A duplicate does not extend it, and after five minutes the id is new."""
+    queue.send("A1", deduplication_id="same")
+    queue.clock.advance(200)
+    queue.send("A2", deduplication_id="same")
+    queue.clock.advance(100)
+    queue.send("A3", deduplication_id="same")
+
+    assert queue.counts() == (2, 0, 0)
+
+
+def test_by_default_the_scope_is_the_whole_queue(queue):
+    """The same id in two groups is a duplicate."""
+    queue.send("A1", group="A", deduplication_id="same")
+    queue.send("B1", group="B", deduplication_id="same")
+
+    assert queue.counts() == (1, 0, 0)
+
+
+def test_the_scope_can_be_the_message_group(queue):
+    """The same id in two groups is two messages."""
+    queue.configure(deduplicate_by_group=True)
+    queue.send("A1", group="A", deduplication_id="same")
+    queue.send("A2", group="A", deduplication_id="same")
+    queue.send("B1", group="B", deduplication_id="same")
+
+    assert queue.counts() == (2, 0, 0)
+
+
+def test_content_based_deduplication_goes_by_the_body(queue):
+    """Equal bodies are duplicates unless they have ids of their own."""
+    queue.configure(content_based_deduplication=True)
+    first = queue.send("same")
+    again = queue.send("same")
+    queue.send("same", deduplication_id="own")
+    queue.send("other")
+
+    assert first == again
+    assert queue.counts() == (3, 0, 0)
+
+
+def test_sequence_numbers_rise(queue):
+    """Twenty digits, larger with each accepted message of the queue."""
+    numbers = [queue.send(f"A{index}", group=str(index % 3)).sequence_number for index in range(12)]
+
+    assert sorted(set(numbers)) == numbers
+    assert {20} == {len(str(number)) for number in numbers}
+    assert numbers[0] == queue.receive(1)[0].sequence_number
+
+
+def test_the_interval_holds_over_a_long_time_of_sending(queue):
+    """Ids are remembered for five minutes at any point of the queue's life."""
+    queue.configure(retention=timedelta(days=14))
+    for index in range(40):
+        queue.send("body", group=str(index), deduplication_id=f"id-at-{index}")
+        queue.clock.advance(47)
+        queue.send("body", group=str(index), deduplication_id=f"id-at-{max(index - 5, 0)}")
+
+    assert queue.counts() == (40, 0, 0)
