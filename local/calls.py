@@ -33,6 +33,7 @@ class CallCounter:
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Count the call and pass it on, or answer for the counts."""
         if environ.get("PATH_INFO") == CALLS_PATH:
             return self._report(environ, start_response)
         key, operation = _identify(environ)

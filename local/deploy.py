@@ -1,4 +1,4 @@
-"""A real `cdk deploy` into the AWS server of this machine, by the CDK's own command from the Python packages."""
+"""A real `cdk deploy` into the AWS server of this machine, by the CDK's own command."""
 
 import json
 import os

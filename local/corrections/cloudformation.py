@@ -10,9 +10,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 import moto.cloudformation.models as stacks
-import moto.cloudformation.parsing as parsing
-import moto.cloudformation.responses as responses
 import moto.cloudformation.utils as templates
+from moto.cloudformation import parsing, responses
 from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.s3.models import s3_backends
 

@@ -19,18 +19,22 @@ class RecordedResource(CloudFormationModel):  # type: ignore[misc]
 
     @property
     def physical_resource_id(self) -> str:
+        """What Ref gives."""
         return self.name
 
     @staticmethod
     def cloudformation_name_type() -> str:
+        """No property names the resource."""
         return ""
 
     @staticmethod
     def cloudformation_type() -> str:
+        """A type that no template has; the real one is kept per instance."""
         return "Lanes::Recorded::Resource"
 
     @classmethod
     def has_cfn_attr(cls, attr: str) -> bool:
+        """Every attribute has a value."""
         return bool(attr)
 
     def get_cfn_attribute(self, attribute_name: str) -> str:
@@ -52,6 +56,7 @@ class RecordedResource(CloudFormationModel):  # type: ignore[misc]
         region_name: str,
         **_kwargs: Any,
     ) -> "RecordedResource":
+        """Remember the resource."""
         return cls(
             resource_name,
             cloudformation_json.get("Properties", {}),
@@ -68,6 +73,7 @@ class RecordedResource(CloudFormationModel):  # type: ignore[misc]
         account_id: str,  # noqa: ARG003
         region_name: str,  # noqa: ARG003
     ) -> "RecordedResource":
+        """Remember its new properties."""
         original_resource.properties = cloudformation_json.get("Properties", {})
         return original_resource
 

@@ -133,7 +133,7 @@ def _code(cls: Any, code: dict[str, Any]) -> dict[str, Any]:
     """Inline code comes as plain text; moto's update wants it as an encoded archive."""
     if "ZipFile" not in code:
         return code
-    archive = cls._create_zipfile_from_plaintext_code(code["ZipFile"])  # noqa: SLF001
+    archive = cls._create_zipfile_from_plaintext_code(code["ZipFile"])
     return {"ZipFile": base64.b64encode(archive)}
 
 
@@ -175,7 +175,7 @@ def _correct_tables() -> None:
 
         return create
 
-    def update(_cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
+    def update(_cls: Any, /, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
         properties = cloudformation_json["Properties"]
         original_resource.attr = properties["AttributeDefinitions"]
         original_resource.global_indexes = [

@@ -1,0 +1,137 @@
+"""Reads what was deployed through the AWS APIs: mappings, functions, queues and the outputs of the stacks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from local.account import PLATFORM_KEY, REGION, connection_variables
+from local.function import FunctionSettings
+from local.model.mapping import MappingSettings
+
+_READ_TIMEOUT = 60
+_CONNECTIONS = 64
+
+
+def make_client(service: str, endpoint_url: str, *, access_key: str = PLATFORM_KEY) -> Any:
+    """A boto3 client of the AWS server on this machine, safe to share between threads."""
+    variables = connection_variables(endpoint_url, access_key)
+    # The server is on this machine: what fails now fails at once again.
+    config = Config(
+        retries={"total_max_attempts": 1}, read_timeout=_READ_TIMEOUT, max_pool_connections=_CONNECTIONS
+    )
+    session: Any = boto3.Session(region_name=REGION)
+    return session.client(
+        service,
+        endpoint_url=endpoint_url,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+        config=config,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedQueue:
+    """A queue that a mapping polls."""
+
+    name: str
+    url: str
+    visibility_timeout: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """Everything the mappings need, as one reading: by mapping uuid, function ARN and queue ARN."""
+
+    mappings: Mapping[str, MappingSettings] = field(default_factory=dict)
+    functions: Mapping[str, FunctionSettings] = field(default_factory=dict)
+    queues: Mapping[str, DeployedQueue] = field(default_factory=dict)
+
+
+class DeploymentReader:
+    """
+    Asks the AWS server what is deployed now.
+
+    Args:
+        endpoint_url: of the server.
+    """
+
+    def __init__(self, endpoint_url: str) -> None:
+        self._endpoint_url = endpoint_url
+
+    @cached_property
+    def _lambda(self) -> Any:
+        return make_client("lambda", self._endpoint_url)
+
+    @cached_property
+    def _sqs(self) -> Any:
+        return make_client("sqs", self._endpoint_url)
+
+    @cached_property
+    def _cloudformation(self) -> Any:
+        return make_client("cloudformation", self._endpoint_url)
+
+    def read(self) -> Deployed:
+        """
+        Read mappings on queues with their functions and queues.
+
+        A mapping whose function or queue is being replaced at this moment is left out: the next reading
+        finds it whole.
+        """
+        pages = self._lambda.get_paginator("list_event_source_mappings").paginate()
+        entries = [entry for page in pages for entry in page["EventSourceMappings"]]
+        mappings = [
+            MappingSettings.from_api(entry) for entry in entries if ":sqs:" in entry["EventSourceArn"]
+        ]
+        functions = {arn: self._function(arn) for arn in {one.function_arn for one in mappings}}
+        queues = {arn: self._queue(arn) for arn in {one.queue_arn for one in mappings}}
+        whole = {one.uuid: one for one in mappings if functions[one.function_arn] and queues[one.queue_arn]}
+        return Deployed(
+            mappings=whole,
+            functions={arn: settings for arn, settings in functions.items() if settings},
+            queues={arn: queue for arn, queue in queues.items() if queue},
+        )
+
+    def outputs(self) -> dict[str, dict[str, str]]:
+        """Outputs of every stack, by stack name."""
+        pages = self._cloudformation.get_paginator("describe_stacks").paginate()
+        return {
+            stack["StackName"]: {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
+            for page in pages
+            for stack in page["Stacks"]
+        }
+
+    def _function(self, arn: str) -> FunctionSettings | None:
+        try:
+            answer = self._lambda.get_function(FunctionName=arn)
+        except ClientError as error:
+            if _is_gone(error):
+                return None
+            raise
+        # AWS: GetFunction tells the reserved concurrency unless there is none; moto leaves out 0 as well.
+        concurrency = self._lambda.get_function_concurrency(FunctionName=arn)
+        reserved = concurrency.get("ReservedConcurrentExecutions")
+        return FunctionSettings.from_api(answer, reserved_concurrency=reserved)
+
+    def _queue(self, arn: str) -> DeployedQueue | None:
+        name = arn.rpartition(":")[2]
+        try:
+            url = self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
+            names = ["VisibilityTimeout"]
+            answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        except ClientError as error:
+            if _is_gone(error):
+                return None
+            raise
+        seconds = int(answer["Attributes"]["VisibilityTimeout"])
+        return DeployedQueue(name=name, url=url, visibility_timeout=timedelta(seconds=seconds))
+
+
+def _is_gone(error: ClientError) -> bool:
+    code = error.response["Error"]["Code"]
+    return any(word in code for word in ("NotFound", "NonExistentQueue", "DoesNotExist"))

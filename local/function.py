@@ -1,0 +1,230 @@
+"""
+A deployed function as its invokers see it: reserved concurrency in front of execution environments.
+
+Settings and code are what the Lambda API of the AWS server tells, nothing else.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from local.account import REGION, connection_variables, function_key
+from local.environment import EnvironmentSettings, ExecutionEnvironment, Invocation
+
+FunctionLineSink = Callable[[str, str], None]
+
+# Variables of this machine that a Python process cannot do without or that describe it.
+_INHERITED = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSettings:
+    """A function as GetFunction tells it."""
+
+    name: str
+    arn: str
+    handler: str
+    runtime: str
+    timeout: timedelta
+    memory_mb: int
+    code_sha256: str
+    code_location: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    reserved_concurrency: int | None = None
+
+    @classmethod
+    def from_api(cls, answer: Mapping[str, Any], *, reserved_concurrency: int | None) -> Self:
+        """Read an answer of GetFunction and the number of GetFunctionConcurrency."""
+        configuration = answer["Configuration"]
+        return cls(
+            name=configuration["FunctionName"],
+            arn=configuration["FunctionArn"],
+            handler=configuration.get("Handler") or "",
+            runtime=configuration.get("Runtime") or "",
+            timeout=timedelta(seconds=configuration["Timeout"]),
+            memory_mb=configuration["MemorySize"],
+            code_sha256=configuration["CodeSha256"],
+            code_location=answer["Code"].get("Location", ""),
+            variables=dict((configuration.get("Environment") or {}).get("Variables", {})),
+            reserved_concurrency=reserved_concurrency,
+        )
+
+    def same_environments(self, other: "FunctionSettings") -> bool:
+        """Whether environments made for these settings may go on under the other ones."""
+        return _without_concurrency(self) == _without_concurrency(other)
+
+
+def _without_concurrency(settings: FunctionSettings) -> tuple[object, ...]:
+    return (
+        settings.arn,
+        settings.handler,
+        settings.runtime,
+        settings.timeout,
+        settings.memory_mb,
+        settings.code_sha256,
+        sorted(settings.variables.items()),
+    )
+
+
+def process_variables(
+    settings: FunctionSettings, *, task_root: Path, endpoint_url: str, machine: Mapping[str, str]
+) -> dict[str, str]:
+    """
+    Every environment variable of an execution environment.
+
+    # AWS: Working with Lambda environment variables, "Defined runtime environment variables"; a function's
+    # own variables cannot replace the reserved ones.
+    """
+    group = f"/aws/lambda/{settings.name}"
+    return {
+        **{name: machine[name] for name in _INHERITED if name in machine},
+        "TZ": ":UTC",
+        **settings.variables,
+        **connection_variables(endpoint_url, function_key(settings.name)),
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_{settings.runtime}",
+        "AWS_LAMBDA_FUNCTION_NAME": settings.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mb),
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": group,
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+        "AWS_REGION": settings.arn.split(":")[3] or REGION,
+        "LAMBDA_TASK_ROOT": str(task_root),
+        "PYTHONPATH": str(task_root),
+        "_HANDLER": settings.handler,
+    }
+
+
+class DeployedFunction:
+    """
+    Runs invocations up to the reserved concurrency and throttles the rest.
+
+    Args:
+        settings: as deployed now.
+        task_root: its unzipped code.
+        endpoint_url: the AWS server that the handler talks to.
+        machine: environment variables of this machine.
+        write_line: gets function name and each line that its processes print.
+    """
+
+    def __init__(
+        self,
+        settings: FunctionSettings,
+        *,
+        task_root: Path,
+        endpoint_url: str,
+        machine: Mapping[str, str],
+        write_line: FunctionLineSink,
+    ) -> None:
+        self._endpoint_url = endpoint_url
+        self._machine = machine
+        self._write_line = write_line
+        self._lock = threading.Lock()
+        self._warm: list[ExecutionEnvironment] = []
+        self._busy: set[ExecutionEnvironment] = set()
+        self._closed = False
+        self._settings = settings
+        self._template = self._environment_settings(settings, task_root)
+        self._generation = 0
+        self._made: dict[ExecutionEnvironment, int] = {}
+        self.invocations = 0
+        self.throttles = 0
+
+    @property
+    def settings(self) -> FunctionSettings:
+        """The function as deployed now."""
+        return self._settings
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self._settings.name
+
+    @property
+    def environments(self) -> tuple[ExecutionEnvironment, ...]:
+        """Every environment there is, warm or busy, for tests that kill one."""
+        with self._lock:
+            return (*self._warm, *self._busy)
+
+    def invoke(self, payload: bytes) -> Invocation:
+        """Run the handler on an event, or throttle at once when the reserved concurrency is used up."""
+        environment = self._take()
+        if environment is None:
+            return Invocation(throttled=True)
+        try:
+            return environment.invoke(payload)
+        finally:
+            self._give_back(environment)
+
+    def update(self, settings: FunctionSettings, *, task_root: Path) -> None:
+        """
+        Follow a deploy.
+
+        # AWS: a change of code or configuration makes new environments; invocations that run end in their
+        # old one (Understanding the Lambda execution environment lifecycle).
+        """
+        with self._lock:
+            same = settings.same_environments(self._settings)
+            self._settings = settings
+            stale: list[ExecutionEnvironment] = []
+            if not same:
+                self._template = self._environment_settings(settings, task_root)
+                self._generation += 1
+                stale, self._warm = self._warm, []
+        for environment in stale:
+            environment.close()
+
+    def close(self) -> None:
+        """End every environment; running invocations end as crashes."""
+        with self._lock:
+            self._closed = True
+            environments = [*self._warm, *self._busy]
+            self._warm = []
+        for environment in environments:
+            environment.close()
+
+    def _environment_settings(self, settings: FunctionSettings, task_root: Path) -> EnvironmentSettings:
+        variables = process_variables(
+            settings, task_root=task_root, endpoint_url=self._endpoint_url, machine=self._machine
+        )
+        return EnvironmentSettings(
+            function_arn=settings.arn,
+            handler=settings.handler,
+            task_root=task_root,
+            timeout=settings.timeout,
+            variables=variables,
+        )
+
+    def _take(self) -> ExecutionEnvironment | None:
+        with self._lock:
+            limit = self._settings.reserved_concurrency
+            if self._closed or (limit is not None and len(self._busy) >= limit):
+                self.throttles += 1
+                return None
+            self.invocations += 1
+            # The one used last is the warmest.
+            environment = self._warm.pop() if self._warm else self._make()
+            self._busy.add(environment)
+            return environment
+
+    def _make(self) -> ExecutionEnvironment:
+        name = self._settings.name
+        environment = ExecutionEnvironment(
+            self._template, write_line=lambda line: self._write_line(name, line)
+        )
+        self._made[environment] = self._generation
+        return environment
+
+    def _give_back(self, environment: ExecutionEnvironment) -> None:
+        with self._lock:
+            self._busy.discard(environment)
+            current = self._made[environment] == self._generation and not self._closed
+            if current:
+                self._warm.append(environment)
+            else:
+                del self._made[environment]
+        if not current:
+            environment.close()

@@ -1,0 +1,235 @@
+"""
+AWS on this machine as one object: server, deploy, mappings and functions, for tests, the demo and `local up`.
+
+Everything that runs was read from what `cdk deploy` created, and a later deploy is followed.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self
+
+from local.account import MAPPING_KEY, USER_KEY, connection_variables, function_key
+from local.deploy import CdkApp, bootstrap, deploy
+from local.deployed import Deployed, DeploymentReader, make_client
+from local.event_source_mapping import EventSourceMappingEmulator
+from local.function import DeployedFunction, FunctionSettings
+from local.function_code import CodeStore
+from local.function_log import FunctionLog
+from local.model.mapping import MappingSettings, ThrottleBackoff, start_order
+from local.polled_queue import SqsQueue
+from local.server import AwsServer
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "local"
+
+_logger = logging.getLogger(__name__)
+_FOLLOW_EVERY = timedelta(seconds=1)
+
+
+class Platform:
+    """
+    AWS on this machine, with an app deployed into it, while the context lasts.
+
+    Entering starts the server, deploys `app` if there is one and starts its mappings.
+
+    Args:
+        app: what to deploy at the start; without it, `deploy` is the caller's.
+        port: of the server; 0 takes a free one.
+        seed: decides the first poll order of the mappings and every jitter.
+        backoff: waits of throttled batches.
+        on_line: gets function name and each line that a function prints, beside the log files.
+        build_directory: logs and unzipped code.
+        run_mappings: start the mappings when entering; if not, `start_mappings` does.
+
+    Raises:
+        ServerError: the server did not start.
+        DeployError: the deploy failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        app: CdkApp | None = None,
+        port: int = 0,
+        seed: int = 0,
+        backoff: ThrottleBackoff | None = None,
+        on_line: Callable[[str, str], None] | None = None,
+        build_directory: Path = BUILD,
+        run_mappings: bool = True,
+    ) -> None:
+        self._app = app
+        self._seed = seed
+        self._backoff = backoff
+        self._run_mappings = run_mappings
+        self._build = build_directory
+        self._log = FunctionLog(build_directory / "logs", on_line=on_line)
+        self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log")
+        self._reader: DeploymentReader | None = None
+        self._functions: dict[str, DeployedFunction] = {}
+        self._mappings: dict[str, EventSourceMappingEmulator] = {}
+        self._retired: list[EventSourceMappingEmulator] = []
+        self._outputs: dict[str, dict[str, str]] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._follower = threading.Thread(target=self._follow, name="follow deploys", daemon=True)
+
+    @property
+    def endpoint_url(self) -> str:
+        """Address of every AWS service here."""
+        return self._server.endpoint_url
+
+    @property
+    def outputs(self) -> Mapping[str, Mapping[str, str]]:
+        """Outputs of the stacks deployed so far, by stack name."""
+        return self._outputs
+
+    @property
+    def functions(self) -> Mapping[str, DeployedFunction]:
+        """Functions behind the mappings, by name."""
+        return {function.name: function for function in list(self._functions.values())}
+
+    @property
+    def mappings(self) -> Mapping[str, EventSourceMappingEmulator]:
+        """Running mappings, by the name of their queue."""
+        return {mapping.settings.queue_name: mapping for mapping in list(self._mappings.values())}
+
+    def variables(self, access_key: str = USER_KEY) -> dict[str, str]:
+        """Environment variables that lead an AWS SDK in any process to this machine."""
+        return connection_variables(self.endpoint_url, access_key)
+
+    def client(self, service: str, *, access_key: str = USER_KEY) -> Any:
+        """A boto3 client of this machine."""
+        return make_client(service, self.endpoint_url, access_key=access_key)
+
+    def calls(self, *, reset: bool = False) -> dict[str, dict[str, int]]:
+        """AWS calls so far, by access key id and operation."""
+        return self._server.calls(reset=reset)
+
+    def function_calls(self, function_name: str) -> dict[str, int]:
+        """AWS calls that the function itself made, by operation."""
+        return self.calls().get(function_key(function_name), {})
+
+    def start(self) -> None:
+        """Start the server, deploy the app if there is one, run the mappings."""
+        try:
+            self._server.start()
+            bootstrap(self.endpoint_url)
+            self._reader = DeploymentReader(self.endpoint_url)
+            if self._app is not None:
+                self.deploy(self._app)
+            if self._run_mappings:
+                self.start_mappings()
+        except BaseException:
+            self.stop()
+            raise
+
+    def deploy(self, app: CdkApp) -> Mapping[str, Mapping[str, str]]:
+        """Run a real `cdk deploy` of `app`, follow it, and return the outputs of all stacks."""
+        deploy(app, self.endpoint_url, log_path=self._build / "logs" / "deploy.log")
+        assert self._reader is not None  # noqa: S101 - start came first
+        self._outputs = self._reader.outputs()
+        if self._follower.is_alive():
+            self.follow_now()
+        return self._outputs
+
+    def start_mappings(self) -> None:
+        """Run what is deployed, and follow later deploys until `stop`."""
+        self.follow_now()
+        self._follower.start()
+
+    def follow_now(self) -> None:
+        """Take over what is deployed at this moment; done once a second anyway."""
+        assert self._reader is not None  # noqa: S101 - start came first
+        deployed = self._reader.read()
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            self._follow_functions(deployed)
+            self._follow_mappings(deployed)
+
+    def _follow(self) -> None:
+        while not self._stopped.wait(_FOLLOW_EVERY.total_seconds()):
+            try:
+                self.follow_now()
+            except Exception:
+                # The border of a thread: a deploy that is half done is read again in a second.
+                if not self._stopped.is_set():
+                    _logger.exception("what is deployed could not be read")
+
+    def _follow_functions(self, deployed: Deployed) -> None:
+        for arn, settings in deployed.functions.items():
+            function = self._functions.get(arn)
+            if function is None:
+                self._functions[arn] = self._make_function(settings)
+            elif function.settings != settings:
+                function.update(settings, task_root=self._task_root(settings))
+        for arn in self._functions.keys() - deployed.functions.keys():
+            self._functions.pop(arn).close()
+
+    def _follow_mappings(self, deployed: Deployed) -> None:
+        for uuid in self._mappings.keys() - deployed.mappings.keys():
+            retired = self._mappings.pop(uuid)
+            retired.stop()
+            self._retired.append(retired)
+        for uuid, mapping in self._mappings.items():
+            settings = deployed.mappings[uuid]
+            timeout = deployed.queues[settings.queue_arn].visibility_timeout
+            mapping.update(settings, visibility_timeout=timeout)
+        new = {one.queue_name: one for uuid, one in deployed.mappings.items() if uuid not in self._mappings}
+        for name in start_order(new, seed=self._seed):
+            self._start_mapping(new[name], deployed)
+
+    def _start_mapping(self, settings: MappingSettings, deployed: Deployed) -> None:
+        queue = deployed.queues[settings.queue_arn]
+        sqs = make_client("sqs", self.endpoint_url, access_key=MAPPING_KEY)
+        mapping = EventSourceMappingEmulator(
+            settings,
+            queue=SqsQueue(sqs=sqs, url=queue.url),
+            function=self._functions[settings.function_arn],
+            visibility_timeout=queue.visibility_timeout,
+            backoff=self._backoff,
+            seed=self._seed,
+        )
+        self._mappings[settings.uuid] = mapping
+        mapping.start()
+
+    def _make_function(self, settings: FunctionSettings) -> DeployedFunction:
+        return DeployedFunction(
+            settings,
+            task_root=self._task_root(settings),
+            endpoint_url=self.endpoint_url,
+            machine=os.environ,
+            write_line=self._log.write,
+        )
+
+    def _task_root(self, settings: FunctionSettings) -> Path:
+        store = CodeStore(s3=make_client("s3", self.endpoint_url), directory=self._build / "code")
+        return store.task_root(settings.code_location, code_sha256=settings.code_sha256)
+
+    def stop(self) -> None:
+        """End mappings, environments and server; nothing that this object started goes on."""
+        self._stopped.set()
+        with self._lock:
+            mappings = [*self._mappings.values(), *self._retired]
+            functions = list(self._functions.values())
+        for mapping in mappings:
+            mapping.stop()
+        for function in functions:
+            function.close()
+        self._server.stop()
+        if self._follower.ident is not None:
+            self._follower.join()
+        for mapping in mappings:
+            mapping.join()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.stop()

@@ -1,0 +1,158 @@
+"""`python -m local up`: AWS on this machine with an app deployed, for experiments, until stopped."""
+
+import argparse
+import json
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from local.deploy import CdkApp, DeployError, deploy_command, deploy_variables
+from local.platform import BUILD, ROOT, Platform
+from local.server import ServerError
+
+_LARGEST_PORT = 65_535
+_INTERRUPTED = 130
+_LANES_PARAMETER = "LanesParameter"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `up`."""
+    parser.add_argument(
+        "--port", type=_port, default=0, help="port of the AWS endpoint (default: a free one)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the addresses as one JSON line")
+    parser.add_argument("--app", type=Path, default=ROOT, help="folder of a CDK app (default: this one)")
+    parser.add_argument("--stage", help="stage to deploy, as `cdk deploy -c stage=...`")
+    parser.add_argument(
+        "--context", "-c", action="append", default=[], metavar="KEY=VALUE", help="further CDK context"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="decides what AWS leaves open (default: 0)")
+    parser.set_defaults(run=run)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= _LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"{port} is no port: 0 (a free one) to {_LARGEST_PORT}")
+    return port
+
+
+def run(options: argparse.Namespace) -> int:
+    """Deploy, tell the addresses and run until a signal comes."""
+    wrong = [item for item in options.context if "=" not in item]
+    if wrong:
+        return _complain(f"--context takes KEY=VALUE, not {wrong[0]!r}")
+    context = dict(item.split("=", 1) for item in options.context)
+    app = CdkApp(directory=options.app.resolve(), stage=options.stage, context=context)
+    _interrupt_once()
+    if not options.json:
+        sys.stderr.write(f"deploying {app.directory} ...\n")
+    up = False
+    try:
+        with Platform(app=app, port=options.port, seed=options.seed) as platform:
+            addresses = describe(platform)
+            sys.stdout.write((json.dumps(addresses) if options.json else _explain(addresses, app)) + "\n")
+            sys.stdout.flush()
+            up = True
+            threading.Event().wait()
+    except (ServerError, DeployError) as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return 0 if up else _INTERRUPTED
+    return 0
+
+
+def describe(platform: Platform) -> dict[str, Any]:
+    """
+    Addresses of what runs.
+
+    Keys: `endpoint_url`, `lanes` (address by lane name; for another app by name of the mapped queue),
+    `dead_letters` and `table` if the app has lanes, `stacks` (outputs by stack), `region`, `environment`
+    (variables that lead an AWS SDK here).
+    """
+    variables = platform.variables()
+    found = {
+        "endpoint_url": platform.endpoint_url,
+        "region": variables["AWS_REGION"],
+        "environment": variables,
+        "stacks": platform.outputs,
+    }
+    deployment = _lanes_of(platform)
+    if deployment is None:
+        sqs = platform.client("sqs")
+        return found | {"lanes": {name: _local_url(sqs, name) for name in sorted(platform.mappings)}}
+    return found | deployment
+
+
+def _lanes_of(platform: Platform) -> dict[str, Any] | None:
+    """Lanes and table as a producer finds them: from the parameter that the stack names."""
+    names = [stack[_LANES_PARAMETER] for stack in platform.outputs.values() if _LANES_PARAMETER in stack]
+    if not names:
+        return None
+    try:
+        answer = platform.client("ssm").get_parameter(Name=names[0])
+        document: Mapping[str, Any] = json.loads(answer["Parameter"]["Value"])
+    except (ClientError, ValueError):
+        return None
+    sqs = platform.client("sqs")
+    queues = document["queues"]
+    return {
+        "lanes": {name: _local_url(sqs, queue["url"]) for name, queue in queues.items()},
+        "dead_letters": {name: _local_url(sqs, queue["dead_letter_url"]) for name, queue in queues.items()},
+        "table": document["table"],
+    }
+
+
+def _local_url(sqs: Any, name_or_url: str) -> str:
+    """The address on this machine: what CloudFormation hands out names the host of the real SQS."""
+    return str(sqs.get_queue_url(QueueName=name_or_url.rpartition("/")[2])["QueueUrl"])
+
+
+def _explain(addresses: Mapping[str, Any], app: CdkApp) -> str:
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in addresses["environment"].items()]
+    lanes = [f"  {name:<12} {url}" for name, url in addresses["lanes"].items()]
+    return "\n".join(
+        [
+            f"AWS on this machine: {addresses['endpoint_url']}",
+            *("", "Lanes:", *lanes),
+            *("", "In another terminal, for any AWS SDK:", *exports),
+            *("", "and then, to deploy a change, which is followed within two seconds:"),
+            *(f"  {line}" for line in _deploy_lines(app, addresses["endpoint_url"])),
+            *("", f"Logs of server, deploy and functions: {BUILD / 'logs'}", "Stop with Ctrl-C."),
+        ]
+    )
+
+
+def _deploy_lines(app: CdkApp, endpoint_url: str) -> list[str]:
+    """Shell lines that deploy the app once more, after the exports for any SDK."""
+    python = Path(sys.executable).parent
+    node = deploy_variables(endpoint_url)["JSII_NODE"]
+    return [
+        f"export JSII_NODE={shlex.quote(node)} PATH={shlex.quote(str(python))}:$PATH",
+        f"cd {shlex.quote(str(app.directory))}",
+        shlex.join(deploy_command(app)),
+    ]
+
+
+def _interrupt_once() -> None:
+    """Let Ctrl-C and SIGTERM end what goes on, and nothing disturb the cleaning up after that."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, interrupt)
+
+
+def _complain(text: str) -> int:
+    sys.stderr.write(f"local up: {text}\n")
+    return 1
