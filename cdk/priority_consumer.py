@@ -146,7 +146,7 @@ class PriorityConsumer(Construct):
         _acknowledge(
             mapping,
             "Serverless::Serverless-LambdaEventSourceMappingDestination",
-            "A mapping of SQS takes no failure destination; failed messages go to the lane's dead-letter queue",
+            "A mapping of SQS takes no failure destination; given-up messages go to the dead-letter queue",
         )
         return mapping
 
