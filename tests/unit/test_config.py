@@ -1,0 +1,150 @@
+"""The lanes and settings that a `lanes.toml` describes."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.config import Lane, LanesConfig
+
+THREE = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
+
+
+def test_a_file_without_lanes_has_high_medium_and_main():
+    """The default lanes serve who configures nothing."""
+    config = LanesConfig.from_dict({})
+
+    assert [(x.name, x.threshold) for x in config.lanes] == [("HIGH", 50), ("MEDIUM", 0), ("MAIN", None)]
+    assert LanesConfig() == config
+
+
+@pytest.mark.parametrize(
+    ("priority", "lane"),
+    [(1000, "HIGH"), (50, "HIGH"), (49, "MEDIUM"), (0, "MEDIUM"), (-1, "MAIN"), (-(10**12), "MAIN")],
+)
+def test_a_priority_enters_the_highest_lane_whose_threshold_it_reaches(priority, lane):
+    """A threshold belongs to its lane; one below it does not."""
+    assert lane == LanesConfig.from_dict(THREE).lane_for(priority).name
+
+
+def test_switched_off_sends_everything_to_the_last_lane_and_never_yields():
+    """`enabled = false` takes priority away without taking lanes away."""
+    config = LanesConfig.from_dict({**THREE, "enabled": False})
+
+    assert {"MAIN"} == {config.lane_for(priority).name for priority in (-100, 0, 100)}
+    assert {()} == {config.lanes_above(lane) for lane in config.lanes}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_any_number_of_lanes_works_the_same(count):
+    """Lanes are data; none has a part of its own in the code."""
+    lanes = [{"name": f"L{place}", "threshold": -place} for place in range(count - 1)] + [{"name": "REST"}]
+
+    config = LanesConfig.from_dict({"lanes": lanes})
+
+    assert list(range(count)) == [lane.position for lane in config.lanes]
+    assert config.lanes[:-1] == config.lanes_above(config.last_lane)
+    assert [lane["name"] for lane in lanes] == [config.lane_for(-place).name for place in range(count)]
+
+
+def test_outranks_follows_the_order_of_the_file():
+    """A lane outranks those below it, and neither itself nor those above."""
+    high, medium, main = LanesConfig().lanes
+
+    assert high.outranks(medium)
+    assert high.outranks(main)
+    assert not main.outranks(main)
+    assert not main.outranks(high)
+
+
+def test_asking_for_a_lane_that_is_not_there_names_those_that_are():
+    """The error helps the one who mistyped."""
+    with pytest.raises(KeyError, match="HIGH, MEDIUM, MAIN"):
+        LanesConfig().lane("LOW")
+
+
+def test_visibility_follows_the_function_timeout_unless_set():
+    """Six times the function's timeout, for every lane."""
+    config = LanesConfig.from_dict({"consumer": {"function_timeout": "10s"}})
+
+    assert {timedelta(minutes=1)} == {lane.visibility_timeout for lane in config.lanes}
+
+
+@pytest.mark.parametrize(("slots", "recheck", "maximum"), [(1, 250, 2), (9, 250, 9), (10, 1000, 10)])
+def test_settings_that_follow_from_the_slots(slots, recheck, maximum):
+    """Many slots read the queues less often each, and mappings may use all of them."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
+
+    assert timedelta(milliseconds=recheck) == config.consumer.recheck_interval
+    assert {maximum} == {lane.maximum_concurrency for lane in config.lanes}
+
+
+def test_notes_explain_reserved_concurrency_below_the_sum_of_the_mappings():
+    """It is allowed, since a resource may bear only one at a time, and its price is told."""
+    few = LanesConfig.from_dict({"consumer": {"reserved_concurrency": 1}}).notes()
+    enough = LanesConfig.from_dict(
+        {"consumer": {"reserved_concurrency": 6}, "lanes": [_lane(name) for name in ("A", "B", "C")]}
+    ).notes()
+
+    assert len(few) == 1
+    assert "6" in few[0]
+    assert enough == []
+
+
+def test_notes_tell_when_lanes_are_switched_off():
+    """Who turns priority off by mistake reads it at the next synth."""
+    assert any("MAIN" in note for note in LanesConfig.from_dict({"enabled": False}).notes())
+
+
+def test_notes_tell_that_the_highest_lane_needs_no_max_wait():
+    """Nothing goes before it that it could wait for."""
+    notes = LanesConfig.from_dict({"lanes": [{"name": "A", "threshold": 0, "max_wait": "1m"}, {"name": "B"}]})
+
+    assert any("max_wait of A" in note for note in notes.notes())
+
+
+names = st.lists(st.from_regex(r"[A-Z0-9]{1,8}", fullmatch=True), min_size=1, max_size=7, unique=True)
+
+
+@given(names=names, data=st.data())
+def test_a_resolved_configuration_reads_back_as_it_was(names, data):
+    """What a deployment keeps is what was configured, whatever that was."""
+    thresholds = data.draw(
+        st.lists(st.integers(-1000, 1000), min_size=len(names), max_size=len(names), unique=True)
+    )
+    lanes = [
+        {
+            "name": name,
+            "threshold": threshold,
+            "batch_size": data.draw(st.integers(1, 10)),
+            "yield_delay_max": data.draw(st.integers(5, 300)),
+        }
+        for name, threshold in zip(names, sorted(thresholds, reverse=True), strict=True)
+    ]
+    config = LanesConfig.from_dict(
+        {
+            "lanes": lanes,
+            "consumer": {"idempotency": data.draw(st.booleans()), "recheck_interval": "0.25s"},
+            "stages": {"x": {"enabled": data.draw(st.booleans())}},
+        },
+        stage="x",
+    )
+
+    assert config == LanesConfig.from_dict(config.to_dict())
+
+
+@given(priority=st.integers(), thresholds=st.lists(st.integers(), min_size=1, max_size=7, unique=True))
+def test_every_priority_has_exactly_the_lane_that_the_rule_says(priority, thresholds):
+    """The highest lane at or below the priority, else the last one."""
+    ordered = sorted(thresholds, reverse=True)
+    lanes = tuple(Lane(name=str(at), threshold=at, position=place) for place, at in enumerate(ordered))
+
+    lane = LanesConfig(lanes=lanes).lane_for(priority)
+
+    reached = [threshold for threshold in ordered if threshold <= priority]
+    assert (reached[0] if reached else ordered[-1]) == lane.threshold
+
+
+def _lane(name):
+    return {"name": name, "threshold": -ord(name), "maximum_concurrency": 2}

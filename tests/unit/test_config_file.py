@@ -1,0 +1,204 @@
+"""Reading `lanes.toml`: stages, and every problem at once."""
+
+from datetime import timedelta
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.errors import ConfigurationError
+
+FILE = """
+enabled = true
+
+[consumer]
+function_timeout = "20s"
+max_attempts = 3
+
+[[lanes]]
+name = "FAST"
+threshold = 10
+[[lanes]]
+name = "REST"
+batch_size = 10
+
+[stages.demo]
+enabled = false
+[stages.demo.consumer]
+max_attempts = 9
+[[stages.demo.lanes]]
+name = "REST"
+batch_size = 1
+max_wait = "5m"
+[[stages.demo.lanes]]
+name = "NEW"
+threshold = 0
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Give a file with a stage."""
+    path = tmp_path / "lanes.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_is_read_without_its_stages(path):
+    """No stage, general settings."""
+    config = LanesConfig.load(path)
+
+    assert [lane.name for lane in config.lanes] == ["FAST", "REST"]
+    assert config.consumer.max_attempts == 3
+    assert timedelta(seconds=20) == config.consumer.function_timeout
+    assert config.enabled
+    assert config.stage is None
+
+
+def test_a_stage_goes_over_the_general_settings(path):
+    """Lanes are merged by name and a new one finds its place by its threshold."""
+    config = LanesConfig.load(path, stage="demo")
+
+    assert [lane.name for lane in config.lanes] == ["FAST", "NEW", "REST"]
+    assert config.lane("REST").batch_size == 1
+    assert timedelta(minutes=5) == config.lane("REST").max_wait
+    assert config.consumer.max_attempts == 9
+    assert timedelta(seconds=20) == config.consumer.function_timeout
+    assert not config.enabled
+    assert config.stage == "demo"
+
+
+def test_a_resolved_stage_keeps_its_name(path):
+    """A deployment knows which stage it was made for."""
+    config = LanesConfig.load(path, stage="demo")
+
+    assert config == LanesConfig.from_dict(config.to_dict())
+
+
+def test_an_unknown_stage_names_the_nearest(path):
+    """A mistyped stage does not fall back to the general settings."""
+    with pytest.raises(ConfigurationError, match="did you mean 'demo'"):
+        LanesConfig.load(path, stage="dmeo")
+
+
+def test_a_missing_file_is_a_configuration_error(tmp_path):
+    """One kind of error for everything that is wrong with the configuration."""
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        LanesConfig.load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("content", [b"lanes = [", b"\xff\xfe"])
+def test_a_file_that_is_no_toml_is_a_configuration_error(tmp_path, content):
+    """Neither syntax nor encoding errors escape as they are."""
+    path = tmp_path / "lanes.toml"
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigurationError, match="not a TOML file"):
+        LanesConfig.load(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        ([], "a table is needed, not a list"),
+        ({"enabled": {}}, "enabled is a table; true or false is needed"),
+        ({"enabled": "yes"}, "enabled is the text 'yes'"),
+        ({"lanez": []}, "unknown key 'lanez'; did you mean 'lanes'?"),
+        ({"consumer": True}, "consumer: a table is needed, not the boolean true"),
+        ({"consumer": {"max_attemps": 3}}, "did you mean 'max_attempts'?"),
+        ({"consumer": {"max_attempts": True}}, "max_attempts is the boolean true; a whole number is needed"),
+        ({"consumer": {"max_attempts": 0}}, "at least 1 is needed"),
+        ({"consumer": {"idempotency": 1}}, "idempotency is the number 1; true or false is needed"),
+        ({"consumer": {"recheck_interval": "2s"}}, "recheck_interval is 2s; at most 1s is allowed"),
+        ({"consumer": {"reserve": 0.6}}, "at most 0.5 is allowed"),
+        ({"consumer": {"reserve": -0.1}}, "at least 0.0 is needed"),
+        ({"consumer": {"reserve": float("nan")}}, "reserve is nan"),
+        ({"consumer": {"reserve": "much"}}, "a number is needed"),
+        ({"consumer": {"function_timeout": "16m"}}, "at most 15m is allowed"),
+        ({"consumer": {"function_timeout": "1500ms"}}, "whole seconds"),
+        ({"consumer": {"function_timeout": "soon"}}, "a number of seconds or a text"),
+        ({"consumer": {"function_timeout": True}}, "function_timeout is the boolean true"),
+        ({"consumer": {"function_timeout": -1}}, "function_timeout is the number -1"),
+        ({"consumer": {"function_timeout": float("inf")}}, "function_timeout is the number inf"),
+        ({"consumer": {"backoff_base": "1h"}}, "backoff_base 1h is longer than backoff_max 15m"),
+        ({"consumer": {"record_time": "30s"}}, "no record would ever start"),
+        ({"lanes": []}, "at least one lane is needed"),
+        ({"lanes": True}, "a list of tables"),
+        ({"lanes": [3]}, "lanes[0]: a table is needed, not the number 3"),
+        ({"lanes": [{"threshold": 1}]}, "lanes[0]: name is missing"),
+        ({"lanes": [{"name": []}]}, "name is a list; a text is needed"),
+        ({"lanes": [{"name": ""}]}, "ill-formed"),
+        ({"lanes": [{"name": "low"}]}, "ill-formed"),
+        ({"lanes": [{"name": "A" * 41}]}, "ill-formed"),
+        ({"lanes": [{"name": "A"}, {"name": "B"}]}, "lane A: threshold is missing; only the last"),
+        ({"lanes": [{"name": "A", "threshold": 1}, {"name": "A"}]}, "lane A: named twice"),
+        ({"lanes": [{"name": "A-B", "threshold": 1}, {"name": "AB"}]}, "can't be told from A-B"),
+        ({"lanes": [{"name": "A", "threshold": 1}, {"name": "B", "threshold": 1}]}, "that of A as well"),
+        ({"lanes": [{"name": "A", "threshold": 1}, {"name": "B", "threshold": 2}]}, "is above 1 of A"),
+        ({"lanes": [{"name": "A", "threshold": True}]}, "threshold is the boolean true"),
+        ({"lanes": [{"name": "A", "threshold": 1.5}]}, "threshold is the number 1.5"),
+        ({"lanes": [{"name": "A", "position": 1}]}, "unknown key 'position'"),
+        ({"lanes": [{"name": "A", "batch_size": 11}]}, "batch_size is 11; at most 10 is allowed"),
+        ({"lanes": [{"name": "A", "maximum_concurrency": 1}]}, "at least 2 is needed"),
+        ({"lanes": [{"name": "A", "visibility_timeout": "2m"}]}, "at least 3m is needed"),
+        ({"lanes": [{"name": "A", "visibility_timeout": "13h"}]}, "at most 12h is allowed"),
+        ({"lanes": [{"name": "A", "yield_delay_min": "20s"}]}, "is longer than yield_delay_max 15s"),
+        ({"lanes": [{"name": "A", "yield_delay_min": 0}]}, "at least 1s is needed"),
+        ({"lanes": [{"name": "A", "yield_delay_max": "13h"}]}, "at most 12h is allowed"),
+        ({"lanes": [{"name": "A", "max_wait": 0}]}, "max_wait is 0s; at least 1s is needed"),
+        ({"stages": True}, "stages: a table of stages is needed"),
+        ({"stages": {"prod": 1}}, "stages.prod: a table is needed, not the number 1"),
+        ({"stages": {"prod": {"lane": []}}}, "stages.prod: unknown key 'lane'; did you mean 'lanes'?"),
+        ({"stages": {"prod": {"consumer": {"memory_mb": 1}}}}, "stage prod: consumer: memory_mb is 1"),
+        ({"stages": {"prod": {"consumer": 5}}}, "stage prod: consumer: a table is needed"),
+        ({"stages": {"prod": {"lanes": [{"name": "MAIN"}, {"name": "MAIN"}]}}}, "lane MAIN: named twice"),
+        ({"stages": {"prod": {"lanes": [{"name": "NEW"}]}}}, "stage prod: lane MAIN: threshold is missing"),
+        ({"stage": 3}, "unknown key 'stage'"),
+        ({"stage": "x", "stages": {"x": {}}}, "unknown key 'stage'"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place_and_what_is_allowed(raw, problem):
+    """What is wrong, the value, what would be right."""
+    with pytest.raises(ConfigurationError) as caught:
+        LanesConfig.from_dict(raw)
+
+    assert [text for text in caught.value.problems if problem in text], caught.value.problems
+
+
+def test_all_problems_are_reported_at_once():
+    """Nobody mends a file one run at a time."""
+    with pytest.raises(ConfigurationError) as caught:
+        LanesConfig.from_dict(
+            {
+                "enabled": 1,
+                "consumer": {"max_attempts": 0, "reserve": 1},
+                "lanes": [{"name": "A"}, {"name": "B", "batch_size": 11}],
+                "stages": {"prod": {"consumer": {"memory_mb": 1}}},
+            }
+        )
+
+    assert len(caught.value.problems) == 6, caught.value.problems
+    assert all(problem in str(caught.value) for problem in caught.value.problems)
+
+
+def test_a_problem_of_the_general_settings_is_not_repeated_for_each_stage():
+    """One mistake, one line."""
+    with pytest.raises(ConfigurationError) as caught:
+        LanesConfig.from_dict({"consumer": {"max_attempts": 0}, "stages": {"a": {}, "b": {}}})
+
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("250ms", 0.25), ("30s", 30), ("15m", 900), ("1d", 86400), (0.5, 0.5), (7, 7), (" 1.5 h ", 5400)],
+)
+def test_durations_are_seconds_or_texts_with_a_unit(text, seconds):
+    """Both forms read the same."""
+    config = (
+        LanesConfig.from_dict({"consumer": {"backoff_base": text, "backoff_max": "12h"}})
+        if (seconds <= 43200)
+        else LanesConfig.from_dict({"consumer": {"idempotency_window": text}})
+    )
+    consumer = config.consumer
+
+    assert timedelta(seconds=seconds) in (consumer.backoff_base, consumer.idempotency_window)
