@@ -22,7 +22,7 @@ from moto.sqs.exceptions import (
     SQSException,
     TooManyEntriesInBatchRequest,
 )
-from moto.sqs.models import Message, Queue
+from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
 from local.corrections.sqs_entry import Entry, check_entry, size_of
 from local.corrections.sqs_queue import LocalQueue, Payload
@@ -256,7 +256,7 @@ def _describe(message: ReceivedMessage, system_names: set[str], names: Iterable[
 
 def _system_attributes(message: ReceivedMessage) -> dict[str, str]:
     known = {
-        "SenderId": Message("", "").sender_id,
+        "SenderId": DEFAULT_SENDER_ID,
         "SentTimestamp": _milliseconds(message.sent_at),
         "ApproximateReceiveCount": str(message.receive_count),
         "ApproximateFirstReceiveTimestamp": _milliseconds(message.first_received_at),
