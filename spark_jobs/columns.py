@@ -1,0 +1,91 @@
+"""Columns of a table that is written to lanes, checked on the driver before any task starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types
+
+from lanes.config_table import nearest
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = 'columns for format("lanes")'
+WHOLE_NUMBERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+TEXTS = (types.StringType,)
+COLUMNS = {
+    "kind": (TEXTS, "a string"),
+    "data": ((*TEXTS, types.StructType, types.MapType), "a string with a JSON document, a struct or a map"),
+    "group": ((*TEXTS, *WHOLE_NUMBERS), "a string or a whole number"),
+    "id": ((*TEXTS, *WHOLE_NUMBERS), "a string or a whole number"),
+    "priority": (WHOLE_NUMBERS, "a whole number"),
+}
+PLAIN = (
+    *TEXTS,
+    *WHOLE_NUMBERS,
+    types.BooleanType,
+    types.FloatType,
+    types.DoubleType,
+    types.DateType,
+    types.TimestampType,
+    types.TimestampNTZType,
+    types.NullType,
+)
+# A decimal becomes a JSON number; up to 15 digits come back from a double as they went in.
+MOST_DIGITS = 15
+
+
+def check_columns(schema: types.StructType, *, kind: str | None) -> None:
+    """
+    Check that rows of this schema can be messages.
+
+    Args:
+        schema: of the table that is to be written.
+        kind: what the option of that name says, for tables without a column `kind`.
+
+    Raises:
+        ConfigurationError: with every problem at once.
+    """
+    problems = [problem for field in schema.fields for problem in _column_problems(field)]
+    names = schema.fieldNames()
+    problems.extend(f"column {name!r} is there more than once" for name in COLUMNS if names.count(name) > 1)
+    if "data" not in names:
+        problems.append(f"column 'data' is missing; {COLUMNS['data'][1]} is needed")
+    if "kind" not in names and kind is None:
+        problems.append("column 'kind' is missing; add it, or give all rows one kind with the option kind")
+    if problems:
+        raise ConfigurationError(problems, source=SOURCE)
+
+
+def _column_problems(field: types.StructField) -> Iterator[str]:
+    if field.name not in COLUMNS:
+        hint = nearest(field.name, COLUMNS)
+        yield f"unknown column {field.name!r}{hint} (what a handler needs goes into data)"
+        return
+    allowed, needed = COLUMNS[field.name]
+    if not isinstance(field.dataType, allowed):
+        yield f"column {field.name!r} is {field.dataType.simpleString()}; {needed} is needed"
+    elif field.name == "data":
+        yield from _data_problems(field.dataType, "data")
+
+
+def _data_problems(kind: types.DataType, where: str) -> Iterator[str]:
+    if isinstance(kind, types.StructType):
+        for field in kind.fields:
+            yield from _data_problems(field.dataType, f"{where}.{field.name}")
+    elif isinstance(kind, types.ArrayType):
+        yield from _data_problems(kind.elementType, f"{where}[]")
+    elif isinstance(kind, types.MapType):
+        if not isinstance(kind.keyType, TEXTS):
+            yield f"{where} is {kind.simpleString()}; keys of a JSON object are strings"
+        yield from _data_problems(kind.valueType, f"{where}[key]")
+    elif isinstance(kind, types.DecimalType):
+        if kind.precision > MOST_DIGITS:
+            yield (
+                f"{where} is {kind.simpleString()}; a JSON number keeps {MOST_DIGITS} digits, "
+                f"cast it to a smaller decimal or to a string"
+            )
+    elif not isinstance(kind, PLAIN):
+        yield f"{where} is {kind.simpleString()}, which has no form in JSON; cast it to a string"

@@ -1,0 +1,183 @@
+"""
+The backfill of loyalty tiers: one message for each row of a customer table, in bulk priority.
+
+    python -m spark_jobs.loyalty_backfill --customers 5000 --table build/customers
+    python -m spark_jobs.loyalty_backfill --table build/customers --stack MyStack
+
+The first makes a table, the second sends it; with all of these arguments one run does both. The last line on
+standard output is a JSON object with what was done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .customers import MOST_CUSTOMERS, customer_id, customer_table
+from .session import open_session
+from .source import LanesDataSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+KIND = "customer.loyalty_tier"
+# Tiers by what was spent in a year, in cents, highest first.
+TIERS = {"platinum": 250_000, "gold": 120_000, "silver": 40_000}
+LOWEST_TIER = "basic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """
+    Customers whose message is made to fail in the handler of the sample, to see what becomes of it.
+
+    Attributes:
+        poison: ids of those that fail at every attempt.
+        flaky: ids of those that fail at the first attempt only.
+    """
+
+    poison: Sequence[str]
+    flaky: Sequence[str]
+
+    @classmethod
+    def draw(cls, *, customers: int, poison: int, flaky: int, seed: int) -> Faults:
+        """
+        Choose them among the customers; the same seed chooses the same.
+
+        Raises:
+            ValueError: there are fewer customers than that.
+        """
+        if poison + flaky > customers:
+            raise ValueError(
+                f"{poison} poison and {flaky} flaky messages need more than {customers} customers"
+            )
+        numbers = random.Random(seed).sample(range(1, customers + 1), poison + flaky)  # noqa: S311 - a demo
+        ids = [customer_id(number) for number in numbers]
+        return cls(poison=sorted(ids[:poison]), flaky=sorted(ids[poison:]))
+
+
+def backfill_messages(table: DataFrame, *, run: str, faults: Faults) -> DataFrame:
+    """
+    Make the columns that `format("lanes")` writes.
+
+    Each customer is a group, so that their updates never overtake each other.
+
+    Args:
+        table: with customer_id, orders and spent_cents.
+        run: part of every id: a run that is repeated under its name sends the same messages again.
+        faults: customers whose message is made to fail.
+    """
+    from pyspark.sql import functions as f
+
+    tier = f.lit(LOWEST_TIER)
+    for name, cents in reversed(TIERS.items()):
+        tier = f.when(f.col("spent_cents") >= cents, name).otherwise(tier)
+    fault = f.when(f.col("customer_id").isin(*faults.poison), "always").when(
+        f.col("customer_id").isin(*faults.flaky), "once"
+    )
+    return table.select(
+        f.struct("customer_id", tier.alias("tier"), "orders", "spent_cents", fault.alias("fault")).alias(
+            "data"
+        ),
+        f.col("customer_id").alias("group"),
+        f.concat(f.lit(f"{run}:"), "customer_id").alias("id"),
+    )
+
+
+def enqueue(messages: DataFrame, options: argparse.Namespace) -> None:
+    """Send the messages to the lanes that the arguments name."""
+    writer = messages.write.format("lanes").mode("append").option("kind", KIND).option("priority", "BULK")
+    given = {
+        "stack": options.stack,
+        "deployment": options.deployment,
+        "region": options.region,
+        "endpointUrl": options.endpoint_url,
+        "maxSendRate": options.max_send_rate,
+    }
+    for name, value in given.items():
+        if value is not None:
+            writer = writer.option(name, value)
+    writer.save()
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
+    """Do what the arguments ask for and say what was done."""
+    if options.customers is not None:
+        made = customer_table(spark, options.customers, seed=options.seed)
+        made.write.mode("overwrite").parquet(options.table)
+    table = spark.read.parquet(options.table)
+    customers = table.count()
+    summary: dict[str, object] = {"table": options.table, "customers": customers}
+    if options.stack is None and options.deployment is None:
+        return summary
+    faults = Faults.draw(customers=customers, poison=options.poison, flaky=options.flaky, seed=options.seed)
+    spark.dataSource.register(LanesDataSource)
+    started = time.monotonic()
+    enqueue(backfill_messages(table, run=options.run, faults=faults), options)
+    seconds = time.monotonic() - started
+    return summary | {
+        "kind": KIND,
+        "sent": customers,
+        "seconds": round(seconds, 2),
+        "messages_per_second": round(customers / seconds, 1),
+        "poison_ids": [f"{options.run}:{customer}" for customer in faults.poison],
+        "flaky_ids": [f"{options.run}:{customer}" for customer in faults.flaky],
+    }
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the arguments."""
+    arguments = argparse.ArgumentParser(
+        prog="loyalty_backfill",
+        description="Make a customer table, and send its loyalty tiers to the lanes as bulk work.",
+        epilog="Without --stack and --deployment nothing is sent.",
+    )
+    arguments.add_argument("--table", required=True, metavar="DIR", help="the customer table, Parquet")
+    arguments.add_argument(
+        "--customers", type=_count, metavar="N", help="make the table first, with so many customers"
+    )
+    arguments.add_argument("--seed", type=int, default=1, help="of the table and of the faults (default 1)")
+    arguments.add_argument("--stack", help="send to the lanes of this stack")
+    arguments.add_argument("--deployment", metavar="JSON", help="send to these lanes, a deployment document")
+    arguments.add_argument("--region", help="AWS region of the lanes")
+    arguments.add_argument("--endpoint-url", metavar="URL", help="address of AWS, for a local one")
+    arguments.add_argument(
+        "--run", default="loyalty-tiers", help='first part of every id (default "loyalty-tiers")'
+    )
+    arguments.add_argument("--poison", type=int, default=0, metavar="N", help="messages that always fail")
+    arguments.add_argument("--flaky", type=int, default=0, metavar="N", help="messages that fail once")
+    arguments.add_argument("--max-send-rate", metavar="R", help="messages a second at most")
+    arguments.add_argument(
+        "--master", default="local[2]", help="of a run without spark-submit (default local[2])"
+    )
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job."""
+    options = parser().parse_args(argv)
+    spark = open_session("loyalty backfill", master=options.master)
+    try:
+        summary = run(spark, options)
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps(summary) + "\n")
+    return 0
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MOST_CUSTOMERS:
+        raise argparse.ArgumentTypeError(f"a number from 1 to {MOST_CUSTOMERS} is needed")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The rate limit of a job, shared by its tasks."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+UNKNOWN_TASKS = (
+    "maxSendRate can't be shared out, since Spark's settings leave open how many tasks run at once: set "
+    "spark.executor.cores and spark.executor.instances (with dynamic allocation "
+    "spark.dynamicAllocation.maxExecutors), or give the number with the option maxTasks"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPace:
+    """
+    Keeps one task at its share of the rate.
+
+    What was sent is paid for afterwards by waiting, the last messages of a task too, so that a job of many
+    small partitions keeps to its rate as well.
+
+    Attributes:
+        rate: messages a second of this task; None sends as fast as it goes.
+        clock: seconds that only go forward.
+        wait: waits for so many seconds.
+    """
+
+    rate: float | None
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+    def chunk(self, most: int) -> int:
+        """How many messages to send in one go: about half a second's, at least one."""
+        return most if self.rate is None else max(1, min(most, int(self.rate / 2)))
+
+    def keep(self, *, started: float, sent: int) -> None:
+        """Wait until so many messages since then are within the rate."""
+        if self.rate is None:
+            return
+        ahead = started + sent / self.rate - self.clock()
+        if ahead > 0:
+            self.wait(ahead)
+
+
+def tasks_at_once(setting: Callable[[str], str | None]) -> int:
+    """
+    Give the largest number of tasks that Spark runs at the same time under its settings.
+
+    Args:
+        setting: gives a setting of Spark by its name, None where it is not set.
+
+    Raises:
+        ConfigurationError: the settings leave it open.
+    """
+    cpus = int(setting("spark.task.cpus") or 1)
+    local = LOCAL_MASTER.fullmatch(setting("spark.master") or "")
+    if local:
+        cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+        return max(1, cores // cpus)
+    dynamic = setting("spark.dynamicAllocation.enabled") == "true"
+    executors = setting("spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances")
+    executor_cores = setting("spark.executor.cores")
+    if executors is None or executor_cores is None:
+        raise ConfigurationError([UNKNOWN_TASKS], source='options of format("lanes")')
+    return max(1, int(executors) * (int(executor_cores) // cpus))

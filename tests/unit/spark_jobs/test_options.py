@@ -1,0 +1,87 @@
+"""Options of the data source are read as a whole, and every problem is named."""
+
+import json
+
+import pytest
+
+from lanes.errors import ConfigurationError
+from spark_jobs.options import WriterOptions
+
+
+def problems_of(**options):
+    """Give what is wrong with these options."""
+    with pytest.raises(ConfigurationError) as caught:
+        WriterOptions.from_options(options)
+    return caught.value.problems
+
+
+def test_defaults_are_bulk_priority_and_no_limit():
+    """A stack alone is enough; everything else has a default."""
+    read = WriterOptions.from_options({"stack": "Shop"})
+
+    assert read == WriterOptions(stack="Shop")
+    assert read.priority == -100
+
+
+def test_names_are_read_in_any_case():
+    """Spark ignores the case of option names, and so does the source."""
+    read = WriterOptions.from_options({"STACK": "Shop", "maxsendrate": "2.5", "Endpointurl": "http://here"})
+
+    assert read == WriterOptions(stack="Shop", max_send_rate=2.5, endpoint_url="http://here")
+
+
+@pytest.mark.parametrize(("text", "priority"), [("BULK", -100), ("high", 50), ("0", 0), ("-7", -7)])
+def test_priority_is_a_name_or_a_number(text, priority):
+    """The named priorities may be written by name."""
+    assert WriterOptions.from_options({"stack": "Shop", "priority": text}).priority == priority
+
+
+def test_all_problems_are_reported_at_once():
+    """One error lists the unknown option with its likely name and every wrong value with what is allowed."""
+    problems = problems_of(
+        stak="Shop",
+        priority="urgent",
+        shards="0",
+        maxSendRate="-1",
+        maxTasks="two",
+        kind="a kind",
+        endpointUrl="x",
+    )
+
+    text = "\n".join(problems)
+    assert len(problems) == 8
+    assert "unknown option 'stak'; did you mean 'stack'?" in text
+    assert "option priority is 'urgent'; a whole number or one of BULK" in text
+    assert "option shards is '0'; a whole number from 1 to 120000 is needed" in text
+    assert "option maxSendRate is '-1'; a number of messages a second above 0 is needed" in text
+    assert "option maxTasks is 'two'" in text
+    assert "option kind: kind is 'a kind'" in text
+    assert "option endpointUrl is 'x'" in text
+    assert "exactly one of the options stack and deployment is needed" in text
+
+
+def test_stack_and_deployment_exclude_each_other():
+    """Two places to send to are a contradiction."""
+    problems = problems_of(stack="Shop", deployment="{}")
+
+    assert any("exactly one of the options stack and deployment" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", "0", "", "fast"])
+def test_a_rate_is_a_positive_number(rate):
+    """What is no usable rate is refused rather than read as no limit."""
+    assert len(problems_of(stack="Shop", maxSendRate=rate)) == 1
+
+
+def test_tasks_without_a_rate_are_refused():
+    """The number of tasks has no meaning without a rate to divide."""
+    assert problems_of(stack="Shop", maxTasks="4") == [
+        "option maxTasks divides maxSendRate, which is not set"
+    ]
+
+
+def test_a_broken_deployment_names_its_option():
+    """A problem inside the deployment document is reported under the option that holds it."""
+    (problem,) = problems_of(deployment=json.dumps({"version": 99}))
+
+    assert problem.startswith("option deployment: version 99")

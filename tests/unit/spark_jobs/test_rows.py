@@ -1,0 +1,133 @@
+"""Rows become messages, the same row always the same message."""
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.message import Message
+from spark_jobs.rows import RowReader
+
+READER = RowReader(kind="invoice.remind", priority=-100)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_columns_go_before_options():
+    """A row's own kind and priority win over what the options say for all rows."""
+    row = {"kind": "invoice.issue", "data": {"n": 1}, "group": "g", "id": "i", "priority": 50}
+
+    message = READER.message(row)
+
+    assert (message.kind, message.data, message.group, message.id, message.priority) == (
+        "invoice.issue",
+        {"n": 1},
+        "g",
+        "i",
+        50,
+    )
+
+
+def test_nulls_leave_it_to_the_options():
+    """A row that names nothing takes the kind and the priority of the options, and is its own group."""
+    message = READER.message({"kind": None, "data": "[1]", "group": None, "id": None, "priority": None})
+
+    assert (message.kind, message.data, message.group, message.priority) == (
+        "invoice.remind",
+        [1],
+        None,
+        -100,
+    )
+    assert message.message_group_id == message.id
+
+
+def test_priority_zero_is_a_priority():
+    """Zero is not taken for a missing priority."""
+    assert READER.message({"data": "1", "priority": 0}).priority == 0
+
+
+def test_numbers_serve_as_group_and_id():
+    """Keys of tables are often numbers; zero is one of them."""
+    message = READER.message({"data": "1", "group": 0, "id": 42})
+
+    assert (message.group, message.id) == ("0", "42")
+
+
+@given(JSON_VALUES)
+def test_the_same_row_has_the_same_id(data):
+    """The id follows from the row alone, and a struct gives the same as its JSON text."""
+    first, again = READER.message({"data": {"x": data}}), READER.message({"data": json.dumps({"x": data})})
+
+    assert first.id == again.id
+    assert Message.from_body(first.to_body()).id == first.id
+
+
+@pytest.mark.parametrize(
+    "other", [{"data": '{"n":2}'}, {"data": '{"n":1}', "kind": "other"}, {"data": '{"n":1}', "group": "g"}]
+)
+def test_another_row_has_another_id(other):
+    """Kind, group and data each make a difference."""
+    assert READER.message(other).id != READER.message({"data": '{"n":1}'}).id
+
+
+def test_priority_makes_no_other_message():
+    """Sent again with another urgency, a row is still the same message."""
+    assert READER.message({"data": "1", "priority": 5}).id == READER.message({"data": "1"}).id
+
+
+def test_values_of_spark_become_json():
+    """Times are ISO 8601 texts, in UTC where they have a zone; decimals are numbers."""
+    noon = datetime(2026, 1, 2, 12, tzinfo=timezone(timedelta(hours=1)))
+    data = {
+        "at": noon,
+        "local": datetime(2026, 1, 2, 12),  # noqa: DTZ001 - a timestamp without a zone
+        "on": date(2026, 1, 2),
+        "much": Decimal("12.30"),
+        "list": [(1, {"deep": noon})],
+    }
+
+    message = READER.message({"data": data})
+
+    assert message.data == {
+        "at": "2026-01-02T11:00:00+00:00",
+        "local": "2026-01-02T12:00:00",
+        "on": "2026-01-02",
+        "much": 12.3,
+        "list": [[1, {"deep": noon.astimezone(UTC).isoformat()}]],
+    }
+
+
+def test_shards_spread_rows_without_a_group_only():
+    """Rows without a group share a fixed number of groups; a row's own group stays."""
+    reader = RowReader(kind="invoice.remind", priority=-100, shards=4)
+
+    groups = {reader.message({"data": str(number)}).group for number in range(200)}
+
+    assert groups == {f"invoice.remind:{shard}" for shard in range(4)}
+    assert reader.message({"data": "1", "group": "own"}).group == "own"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"data": "{"}, "its data is no JSON document"),
+        ({"data": "NaN"}, "NaN is no JSON number"),
+        ({"data": {"n": float("nan")}}, "its data is not JSON"),
+    ],
+)
+def test_data_that_is_no_json_is_refused(row, reason):
+    """A row whose data has no form in JSON is not sent in some other form."""
+    with pytest.raises(ValueError, match=reason):
+        READER.message(row)
+
+
+def test_a_row_without_any_kind_is_refused():
+    """No kind is guessed."""
+    with pytest.raises(ValueError, match="it has no kind"):
+        RowReader(kind=None, priority=0).message({"data": "1"})
