@@ -61,7 +61,7 @@ def _copied(requirement: str, target: Path) -> bool:
         if ".." not in file.parts and file.suffix != ".pyc":
             destination = target / file
             destination.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(package.locate_file(file), destination)
+            shutil.copyfile(str(package.locate_file(file)), destination)
     return True
 
 

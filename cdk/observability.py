@@ -11,6 +11,7 @@ from aws_cdk import Duration, Tags
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from lanes.consumer.telemetry import Metric
 from lanes.errors import ConfigurationError
 
 from .alarm_rules import AlarmRule, Severity, alarm_rules
@@ -84,7 +85,7 @@ class Observability(Construct):
                         alarms=[*self.alarms.values()], title="Alarms", width=FULL_WIDTH
                     )
                 ],
-                *(_lane_row(queue) for queue in queues.lanes),
+                *(_lane_row(queue, consumer) for queue in queues.lanes),
                 _function_row(consumer),
             ],
         )
@@ -117,12 +118,19 @@ def _refuse_unknown(ages: Mapping[str, timedelta], queues: LaneQueues) -> None:
         raise ConfigurationError(problems)
 
 
-def _lane_row(queue: LaneQueue) -> list[cloudwatch.IWidget]:
+def _lane_row(queue: LaneQueue, consumer: PriorityConsumer) -> list[cloudwatch.IWidget]:
     name = queue.lane.name
+    outcomes = (Metric.HANDLED, Metric.YIELDED, Metric.FAILED, Metric.DEAD_LETTERED)
     return [
         _graph(f"{name}: waiting and in flight", queue.metric_backlog(), queue.metric_in_flight()),
+        _graph(f"{name}: outcomes", *(consumer.metric(outcome, name) for outcome in outcomes)),
+        _graph(
+            f"{name}: wait until handled (ms)",
+            *(consumer.metric(Metric.WAIT, name, statistic=part, label=part) for part in ("p50", "p99")),
+        ),
         _graph(f"{name}: age of the oldest message (s)", queue.metric_oldest_age()),
         _graph(f"{name}: dead letters", queue.metric_dead_letters()),
+        _graph(f"{name}: work done while a higher lane waited (ms)", consumer.metric(Metric.INVERSION, name)),
     ]
 
 

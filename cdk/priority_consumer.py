@@ -6,14 +6,17 @@ their dead-letter queues, keep its ledger, write its log. Nothing else.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 
-from aws_cdk import Acknowledgment, Annotations, CfnResource, Duration, RemovalPolicy, Validations
+from aws_cdk import Acknowledgment, Annotations, CfnResource, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from lanes import deployment
+from lanes.consumer.telemetry import Metric
 from lanes.errors import ConfigurationError
 
 from .function_code import ARCHITECTURE, RUNTIME
@@ -53,7 +56,8 @@ class PriorityConsumer(Construct):
         handler: Module and function in it, ``handler.lambda_handler`` by default.
         environment: Further environment variables, none by default. Names that this construct sets are
             refused.
-        service: The name of the service in logs and metrics, ``priority-consumer`` by default.
+        service: The name of the service in logs and metrics, the stack's name by default. It keeps the figures
+            of two consumers in one account apart.
         log_level: The least severe level to log, ``INFO`` by default.
         log_retention: How long logs stay, one month by default.
         removal_policy: What becomes of the logs when they leave the stack. They stay by default.
@@ -78,13 +82,14 @@ class PriorityConsumer(Construct):
         code: lambda_.Code,
         handler: str = "handler.lambda_handler",
         environment: Mapping[str, str] | None = None,
-        service: str = "priority-consumer",
+        service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = queues.config.consumer
+        self._service = service or Stack.of(self).stack_name
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         self.function = self._add_function(
             code=code,
@@ -92,7 +97,7 @@ class PriorityConsumer(Construct):
             environment=_merged(
                 {
                     deployment.VARIABLE: deployment_document(queues=queues, ledger=ledger),
-                    "POWERTOOLS_SERVICE_NAME": service,
+                    "POWERTOOLS_SERVICE_NAME": self._service,
                     "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                     "LOG_LEVEL": log_level,
                 },
@@ -105,6 +110,35 @@ class PriorityConsumer(Construct):
         ledger.grant_keep(self.function)
         self.mappings = {queue.lane.name: self._add_mapping(queue) for queue in queues.lanes}
         self._explain(queues)
+
+    def metric(
+        self,
+        metric: Metric,
+        lane: str,
+        *,
+        statistic: str = "Sum",
+        period: timedelta = timedelta(minutes=1),
+        label: str | None = None,
+    ) -> cloudwatch.Metric:
+        """
+        Give a figure that the consumer itself reports for one lane.
+
+        Args:
+            metric: Which figure; counts of messages, or times in milliseconds.
+            lane: The lane's name.
+            statistic: How a period's values become one, their sum by default, which suits counts.
+            period: The length of a period, one minute by default.
+            label: What graphs call it, the metric's name by default.
+
+        """
+        return cloudwatch.Metric(
+            namespace=METRICS_NAMESPACE,
+            metric_name=metric.value,
+            dimensions_map={"lane": lane, "service": self._service},
+            statistic=statistic,
+            period=Duration.seconds(int(period.total_seconds())),
+            label=label or metric.value,
+        )
 
     def _add_function(
         self, *, code: lambda_.Code, handler: str, environment: Mapping[str, str]

@@ -7,12 +7,10 @@ SQS counts every receive, also those that end in a yield. The consumer hides a y
 
 from datetime import timedelta
 
+from lanes.consumer.delays import receive_floor
+
 # AWS: maxReceiveCount is 1 to 1,000 (Amazon SQS Developer Guide, "Configure a dead-letter queue").
 MOST_RECEIVES = 1000
-
-# Equal to RECEIVE_FLOOR of lanes.consumer.delays, which a test holds together; importing that loads the
-# consumer.
-YIELD_DELAY_GROWTH = timedelta(seconds=0.004)
 
 
 def receives_by_yields(*, retention: timedelta, yield_delay_min: timedelta) -> int:
@@ -34,7 +32,7 @@ def receives_by_yields(*, retention: timedelta, yield_delay_min: timedelta) -> i
     receives = 0
     while waited < retention and receives < MOST_RECEIVES:
         receives += 1
-        waited += max(yield_delay_min, YIELD_DELAY_GROWTH * receives**2)
+        waited += max(yield_delay_min, timedelta(seconds=receive_floor(receives)))
     return receives
 
 
