@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.consumer.batch import DeadLetterNote
+    from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import VisibilityChange
     from lanes.deployment import Deployment

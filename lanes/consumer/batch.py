@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lanes.consumer import delays
 from lanes.consumer.attempts import Attempts, Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.context import Yielded
-from lanes.consumer.ledger import Cause, Entry
-from lanes.consumer.settlement import Returned, Settlement, VisibilityChange, Why
+from lanes.consumer.dead_letters import DeadLetterNote
+from lanes.consumer.reports import report_dead_lettered, report_failed, report_handled
+from lanes.consumer.settlement import Returned, Settlement, Why
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.attempts import Outcome
+    from lanes.consumer.dead_letters import DeadLetters
     from lanes.consumer.gate import Gate
-    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.intake import Intake
+    from lanes.consumer.ledger import Entry
+    from lanes.consumer.memory import OwnNotes
     from lanes.consumer.records import RawRecord
     from lanes.consumer.reserve import Reserve
-    from lanes.consumer.settlement import Visibility
     from lanes.consumer.telemetry import Telemetry
     from lanes.consumer.waking import Waker
 
@@ -36,42 +39,26 @@ WHOLE_INVOCATION = 0.9
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterNote:
-    """Why a message is given up, for the dead-letter queue. Times are epoch seconds."""
-
-    reason: str
-    error: str
-    attempts: int
-    yields: int
-    receives: int
-    first_received_at: float
-    dead_lettered_at: float
-
-
-class DeadLetters(Protocol):
-    """Puts records into their lane's dead-letter queue."""
-
-    def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
-        """Send the untouched body with the note; raises `AwsError`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What every invocation of one environment shares."""
 
     settings: ConsumerSettings
     gate: Gate
     attempts: Attempts
-    ledger: Ledger
-    visibility: Visibility
+    intake: Intake
     dead_letters: DeadLetters
     settlement: Settlement
     waker: Waker
     reserve: Reserve
+    notes: OwnNotes
     telemetry: Telemetry
     clock: Callable[[], float]
     random: Random
     longest: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+LAST_RECEIVE = 1000
+"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
 
 
 class Batch:
@@ -95,12 +82,13 @@ class Batch:
         self._records = records
         self._name = name
         self._seconds_left = seconds_left
-        self._entries: Mapping[str, Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._done: set[str] = set()
         self._lost: set[str] = set()
         self._returned: dict[str, Returned] = {}
         self._yields_to: Lane | None = None
         self._overdue = False
+        self._began_at = parts.clock()
 
     def run(self) -> list[RawRecord]:
         """Work through the records and return those to keep in the queue."""
@@ -119,9 +107,10 @@ class Batch:
         parts = self._parts
         step = "ledger_not_read"
         try:
-            self._look_up()
+            self._entries = parts.intake.look_up(self._lane, self._records)
             step = "records_not_held"
-            self._hold()
+            seconds = self._seconds_left() + SETTLING
+            self._lost = parts.intake.hold(self._lane, self._records, self._entries, seconds=seconds)
         except AwsError:
             parts.telemetry.problem(step, lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
@@ -140,62 +129,6 @@ class Batch:
             # Unregistered, its records look as if they waited: others may yield once too often.
             parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
-
-    def _look_up(self) -> None:
-        """Read what the ledger has on records that were received before."""
-        again = [record.message_id for record in self._records if record.receive_count > 1]
-        known: Mapping[str, Entry] = {}
-        if again:
-            self._parts.gate.parks.forget(self._lane.name, again)
-            known = self._read_twice(again)
-        entries = {}
-        for record in self._records:
-            entry = known.get(record.message_id) or Entry(lane=self._lane.name, message_id=record.message_id)
-            cause = entry.cause_of(record)
-            self._parts.telemetry.count(f"{Metric.RECEIVES}{cause.title().replace('_', '')}")
-            entries[record.message_id] = entry if cause is Cause.FIRST else entry.seen_again(record)
-        self._entries = entries
-
-    def _read_twice(self, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        try:
-            return self._parts.ledger.read(self._lane.name, message_ids)
-        except AwsError:
-            return self._parts.ledger.read(self._lane.name, message_ids)
-
-    def _hold(self) -> None:
-        """
-        See to it that no record becomes visible while this invocation may still work on it.
-
-        AWS: a batch that was throttled is tried again until its visibility timeout ends (Lambda operator guide), so
-        it can arrive here with little of it left. A suspect batch, one of whose records crashed or was throttled
-        out before, is held just for this invocation: if it crashes again it returns soon.
-        """
-        suspect = any(entry.suspect for entry in self._entries.values())
-        left = self._seconds_left()
-        if not suspect and all(self._visible_for(record) > left + SETTLING for record in self._records):
-            return
-        seconds = (
-            math.ceil(left + SETTLING)
-            if suspect
-            else math.ceil(self._lane.visibility_timeout.total_seconds())
-        )
-        self._lost = set(
-            self._parts.visibility.change_visibility(
-                self._lane.name,
-                [
-                    VisibilityChange(
-                        message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=seconds
-                    )
-                    for record in self._records
-                ],
-            )
-        )
-
-    def _visible_for(self, record: RawRecord) -> float:
-        """Return for how many seconds at least the record is still ours."""
-        entry = self._entries[record.message_id]
-        received_at = record.first_received_at if record.receive_count == 1 else entry.noted_at
-        return received_at + self._lane.visibility_timeout.total_seconds() - self._parts.clock()
 
     def _work(self) -> None:
         for position, record in enumerate(self._records):
@@ -229,7 +162,6 @@ class Batch:
             return False
         parts = self._parts
         self._overdue = False
-        clear_at = max(parts.gate.clear_at, 0.0)
         try:
             above = parts.gate.lane_above(self._lane, expected=parts.longest.get(self._lane.name, 0.0))
         except AwsError:
@@ -238,8 +170,10 @@ class Batch:
             return True
         if above is None:
             return False
-        if clear_at:
-            parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - clear_at) * 1000)
+        if self._done:
+            # Records of this lane ran since the last look, and what waits now may have waited as long.
+            since = max(parts.gate.clear_at, self._began_at)
+            parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
         self._overdue = parts.reserve.admits(self._lane, record)
         self._yields_to = above
         return not self._overdue
@@ -283,15 +217,16 @@ class Batch:
         return self._classify(record, outcome)
 
     def _classify(self, record: RawRecord, outcome: Outcome) -> bool:
-        self._entries = {**self._entries, record.message_id: outcome.entry}
+        parts = self._parts
+        self._entries[record.message_id] = outcome.entry
         match outcome:
             case Handled():
                 self._done.add(record.message_id)
-                self._tell_handled(record, outcome)
+                report_handled(parts.telemetry, self._lane, record, outcome)
             case GivenUp():
                 self._give_up(record, outcome)
             case Failed():
-                self._tell_failed(record, outcome)
+                report_failed(parts.telemetry, self._lane, record, outcome)
                 self._return(record, Why.FAILED, delay=outcome.delay)
             case Postponed():
                 self._return(record, Why.BEHIND, delay=outcome.delay)
@@ -331,18 +266,7 @@ class Batch:
             self._return(record, Why.FAILED, delay=delay)
             return
         self._done.add(record.message_id)
-        parts.telemetry.count(Metric.DEAD_LETTERED)
-        parts.telemetry.event(
-            "message_dead_lettered",
-            lane=self._lane.name,
-            message_id=record.message_id,
-            group=record.group,
-            reason=note.reason,
-            error=note.error,
-            attempts=note.attempts,
-            yields=note.yields,
-            receive_count=note.receives,
-        )
+        report_dead_lettered(parts.telemetry, self._lane, record, note)
 
     def _return(self, record: RawRecord, why: Why, *, delay: int, wakeable: bool = False) -> None:
         self._returned.setdefault(
@@ -385,7 +309,9 @@ class Batch:
             parts.telemetry.problem("slot_not_left", lane=self._lane.name)
         mine = [item for item in self._returned.values() if item.record.message_id not in self._lost]
         if mine:
-            parts.gate.parks.note(parts.settlement.settle(self._lane, mine, batch=self._name))
+            entries = parts.settlement.settle(self._lane, mine, batch=self._name)
+            parts.gate.parks.note(entries)
+            parts.notes.keep(entries)
         for item in self._returned.values():
             parts.telemetry.count(
                 {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}[
@@ -394,43 +320,3 @@ class Batch:
             )
         if not yielded and self._seconds_left() > SETTLING:
             parts.waker.wake(self._lane, own_records=len(self._done))
-
-    def _tell_handled(self, record: RawRecord, outcome: Handled) -> None:
-        telemetry = self._parts.telemetry
-        if outcome.duplicate:
-            telemetry.count(Metric.DUPLICATES)
-            telemetry.event("duplicate_skipped", lane=self._lane.name, message_id=record.message_id)
-            return
-        telemetry.count(Metric.HANDLED)
-        telemetry.milliseconds(Metric.WAIT, (outcome.started_at - record.sent_at) * 1000)
-        telemetry.milliseconds(Metric.DURATION, (outcome.finished_at - outcome.started_at) * 1000)
-        telemetry.event(
-            "message_handled",
-            lane=self._lane.name,
-            message_id=record.message_id,
-            id=getattr(outcome.work.argument, "id", record.message_id),
-            kind=outcome.work.kind,
-            group=record.group,
-            priority=outcome.work.priority,
-            attempt=outcome.attempt,
-            receive_count=record.receive_count,
-            sent_at=record.sent_at,
-            started_at=outcome.started_at,
-            finished_at=outcome.finished_at,
-        )
-
-    def _tell_failed(self, record: RawRecord, outcome: Failed) -> None:
-        self._parts.telemetry.event(
-            "message_failed",
-            lane=self._lane.name,
-            message_id=record.message_id,
-            group=record.group,
-            attempt=outcome.entry.attempts,
-            receive_count=record.receive_count,
-            error=outcome.error,
-            delay=outcome.delay,
-        )
-
-
-LAST_RECEIVE = 1000
-"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""

@@ -9,9 +9,12 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import Attempts
-from lanes.consumer.batch import Batch, DeadLetters, Parts
+from lanes.consumer.batch import Batch, Parts
+from lanes.consumer.dead_letters import DeadLetters
 from lanes.consumer.gate import DepthReader, Gate
 from lanes.consumer.handlers import Handlers
+from lanes.consumer.intake import Intake
+from lanes.consumer.memory import OwnNotes
 from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.settlement import Settlement, Visibility
@@ -161,6 +164,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
         environment=uuid.UUID(int=around.random.getrandbits(128)).hex[:12],
         clock=around.clock,
     )
+    notes = OwnNotes()
     return Parts(
         settings=config.consumer,
         gate=gate,
@@ -172,8 +176,14 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             clock=around.clock,
             random=around.random,
         ),
-        ledger=around.ledger,
-        visibility=around.queues,
+        intake=Intake(
+            gate=gate,
+            ledger=around.ledger,
+            notes=notes,
+            visibility=around.queues,
+            telemetry=around.telemetry,
+            clock=around.clock,
+        ),
         dead_letters=around.queues,
         settlement=Settlement(
             visibility=around.queues, ledger=around.ledger, telemetry=around.telemetry, clock=around.clock
@@ -186,6 +196,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             telemetry=around.telemetry,
             clock=around.clock,
         ),
+        notes=notes,
         reserve=Reserve(share=config.consumer.reserve, clock=around.clock),
         telemetry=around.telemetry,
         clock=around.clock,

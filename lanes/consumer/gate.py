@@ -23,6 +23,10 @@ FRESH_BEFORE_LONG_RECORD = 0.05
 """Seconds that a reading may be old before a record that takes longer than the recheck interval."""
 
 
+STILL_WAITING = 1.0
+"""Seconds for which one slot may trust its own reading that a higher lane waits, while it serves none of it."""
+
+
 class DepthReader(Protocol):
     """Reads the counts of a lane's queue; raises `AwsError` when it can't."""
 
@@ -62,11 +66,14 @@ class Gate:
         self._snapshot = SlotsSnapshot()
         self._undeleted: Occupation | None = None
         self._clear_at = float("-inf")
+        self._clear_for: Lane | None = None
+        self._waiting: tuple[Lane, float] | None = None
         self.parks = ParkKnowledge()
 
     def enter(self, lane: Lane, *, records: int, deadline: float) -> None:
-        """Tell the others that an invocation began, and start without a reading."""
-        self._clear_at = float("-inf")
+        """Tell the others that an invocation began."""
+        if self._waiting and not self._waiting[0].outranks(lane):
+            self._waiting = None
         self._write(lane, records=records, busy=True, until=deadline)
 
     def leave(self, lane: Lane, *, done: int) -> None:
@@ -87,13 +94,33 @@ class Gate:
 
         """
         higher = self._config.lanes_above(lane)
-        if not higher or self._clock() - self._clear_at <= self._age_allowed(expected):
-            return None
         asked_at = self._clock()
+        if not higher or self._is_clear(lane, asked_at, age=self._age_allowed(expected)):
+            return None
+        if (known := self._still_waiting(lane, asked_at)) is not None:
+            return known
         found = lane_to_yield_to(self._loads(higher), free_slots=lambda: self.free_slots)
         if found is None:
-            self._clear_at = asked_at
+            self._clear_at, self._clear_for, self._waiting = asked_at, lane, None
+        else:
+            self._waiting = (found, asked_at)
         return found
+
+    def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
+        """Whether a reading not older than `age` found nothing waiting in any lane above this one."""
+        covered = self._clear_for is not None and not self._clear_for.outranks(lane)
+        return covered and now - self._clear_at <= age
+
+    def _still_waiting(self, lane: Lane, now: float) -> Lane | None:
+        """
+        Return the lane that waited a moment ago, if it can only wait still.
+
+        With one slot, what waited is served by no other environment; and this one would know.
+        """
+        if self._slots > 1 or self._waiting is None:
+            return None
+        waiting, seen_at = self._waiting
+        return waiting if waiting.outranks(lane) and now - seen_at <= STILL_WAITING else None
 
     @property
     def clear_at(self) -> float:
@@ -106,7 +133,7 @@ class Gate:
 
         A reading made for the asking lane serves again while it is fresh, where it covered the same lanes.
         """
-        if not asking.outranks(lane) and self._clock() - self._clear_at <= self._recheck:
+        if self._is_clear(lane, self._clock(), age=self._recheck):
             return False
         return any(
             self._load(higher, own=own_records if higher == asking else 0).waiting

@@ -1,0 +1,91 @@
+"""Stacks for the infrastructure's tests, and ways to read what they synthesise."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+
+from cdk import LaneQueues, Ledger, PriorityConsumer
+from lanes.config import LanesConfig
+
+ROOT = Path(__file__).parents[2]
+FUNCTION_FOLDER = ROOT / "lambdas" / "consumer"
+FOREIGN_CODE = "def lambda_handler(event, context): return {'batchItemFailures': []}"
+
+
+def new_app(**context: Any) -> App:
+    """Make an app with this repository's feature flags, that bundles nothing."""
+    settings = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return App(context={**settings, "aws:cdk:bundling-stacks": [], **context})
+
+
+def lanes_config(count: int = 3, **consumer: Any) -> LanesConfig:
+    """Make a configuration of so many lanes, named L0 (the highest), L1 and so on."""
+    lanes = [{"name": f"L{number}", "threshold": 100 - 10 * number} for number in range(count)]
+    del lanes[-1]["threshold"]
+    return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
+
+
+def foreign_stack(
+    config: LanesConfig, *, then: Callable[[Stack, LaneQueues, PriorityConsumer], object] | None = None
+) -> Stack:
+    """Make a stack of somebody else's app that uses the constructs on its own function code."""
+    stack = Stack(new_app(), "Foreign")
+    queues = LaneQueues(stack, "Lanes", config=config)
+    consumer = PriorityConsumer(
+        stack,
+        "Consumer",
+        queues=queues,
+        ledger=Ledger(stack, "Ledger"),
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+        handler="index.lambda_handler",
+    )
+    if then is not None:
+        then(stack, queues, consumer)
+    return stack
+
+
+def resources(template: Template, kind: str) -> dict[str, dict[str, Any]]:
+    """Give the properties of all resources of a type, by logical id."""
+    return {name: resource["Properties"] for name, resource in template.find_resources(kind).items()}
+
+
+def statements(template: Template, role: str) -> list[dict[str, Any]]:
+    """Give what a role may do, by the logical id's beginning; actions and resources are always lists."""
+    return [
+        {**statement, "Action": as_list(statement["Action"]), "Resource": as_list(statement["Resource"])}
+        for policy in resources(template, "AWS::IAM::Policy").values()
+        if any(attached["Ref"].startswith(role) for attached in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+    ]
+
+
+def allowed(template: Template, role: str) -> set[tuple[str, str]]:
+    """Give pairs of an action and the resource that the role may use it on, as rendered text."""
+    return {
+        (action, render(resource))
+        for statement in statements(template, role)
+        for action in statement["Action"]
+        for resource in statement["Resource"]
+    }
+
+
+def as_list(value: Any) -> list[Any]:
+    """Give a list of what a policy may write as one or as many."""
+    return value if isinstance(value, list) else [value]
+
+
+def render(value: Any) -> str:
+    """Write a template's value as text: references as <LogicalId>, attributes as <LogicalId.Attribute>."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "Ref" in value:
+        return f"<{value['Ref']}>"
+    if "Fn::GetAtt" in value:
+        return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    separator, parts = value["Fn::Join"]
+    return separator.join(render(part) for part in parts)

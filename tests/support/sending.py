@@ -1,0 +1,108 @@
+"""A queue service that refuses and loses as told, and a clock that moves only when someone waits."""
+
+from __future__ import annotations
+
+import threading
+
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import AwsError
+from lanes.outgoing import Accepted, Refused
+
+ACCEPT = "accept"
+THROTTLE = "throttle"
+REFUSE = "refuse"
+LEAVE_OUT = "leave out"
+LOSE_CALL = "lose call"
+FAIL_CALL = "fail call"
+
+MOST_BYTES = 1024 * 1024
+
+
+class FakeClock:
+    """Monotonic seconds that pass only while someone pauses."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        """Tell the time."""
+        return self.now
+
+    def pause(self, seconds):
+        """Let the time pass at once."""
+        self.now += max(seconds, 0.001)
+
+
+class FakeSqs:
+    """
+    FIFO queues in memory.
+
+    Args:
+        plan: called with the deduplication id of an entry, gives what happens to it: one of the words above. The
+            first entry of a batch decides for calls that fail as a whole.
+    """
+
+    def __init__(self, plan=lambda _: ACCEPT):
+        self.queues = {}
+        self.calls = []
+        self._plan = plan
+        self._lock = threading.Lock()
+
+    def send_batch(self, queue_url, entries):
+        """Check the limits, then do as the plan says."""
+        with self._lock:
+            self._check(entries)
+            self.calls.append((queue_url, [entry.message_deduplication_id for entry in entries]))
+            words = [self._plan(entry.message_deduplication_id) for entry in entries]
+            if words[0] == FAIL_CALL:
+                raise AwsError(operation="SendMessageBatch", code="ThrottlingException", retryable=True)
+            answers = {
+                entry.entry_id: answer
+                for entry, word in zip(entries, words, strict=True)
+                if (answer := self._answer(queue_url, entry, word)) is not None
+            }
+            if words[0] == LOSE_CALL:
+                raise AwsError(
+                    operation="SendMessageBatch", code="ReadTimeoutError", retryable=True, answered=False
+                )
+            return answers
+
+    def ids(self, queue_url):
+        """Give the deduplication ids in a queue, in the order in which they came."""
+        return [entry.message_deduplication_id for entry in self.queues.get(queue_url, [])]
+
+    def _answer(self, queue_url, entry, word):
+        if word == THROTTLE:
+            return Refused(code="ThrottlingException", reason="slow down", retryable=True)
+        if word == REFUSE:
+            return Refused(code="InvalidMessageContents", reason="not for us", retryable=False)
+        queue = self.queues.setdefault(queue_url, [])
+        known = self.ids(queue_url)
+        if entry.message_deduplication_id not in known:
+            queue.append(entry)
+            known.append(entry.message_deduplication_id)
+        place = known.index(entry.message_deduplication_id)
+        accepted = Accepted(message_id=f"m-{place}", sequence_number=f"{place:020}")
+        return None if word == LEAVE_OUT else accepted
+
+    @staticmethod
+    def _check(entries):
+        assert 1 <= len(entries) <= 10
+        assert len({entry.entry_id for entry in entries}) == len(entries)
+        assert sum(len(entry.body.encode()) for entry in entries) <= MOST_BYTES
+
+
+def queue_url(lane):
+    """Give the address of a lane's queue in tests."""
+    return f"https://sqs.example/123456789012/{lane}.fifo"
+
+
+def make_deployment(config=None):
+    """Give a deployment of these lanes, by default HIGH, MEDIUM and MAIN."""
+    config = config or LanesConfig()
+    queues = {
+        lane.name: LaneQueues(url=queue_url(lane.name), dead_letter_url=queue_url(f"{lane.name}-dead"))
+        for lane in config.lanes
+    }
+    return Deployment(config=config, queues=queues, table="ledger")
