@@ -1,0 +1,248 @@
+"""The producer against SQS as moto plays it, with the corrections of this project."""
+
+import json
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
+from moto import mock_aws
+
+from lanes import Message, PartialSendError, Producer
+from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.errors import aws_errors
+from lanes.aws.parameters import read_deployment
+from lanes.aws.sqs import SqsSender
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import AwsError, ConfigurationError
+from lanes.outgoing import Refused, SendEntry
+from lanes.producer import RetryPolicy
+from local import corrections
+
+STACK = "PriorityLanes-test"
+
+
+@pytest.fixture(autouse=True)
+def _aws():
+    """Start with an empty account for each test."""
+    corrections.install()
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def deployment():
+    """Make the queues of three lanes and the parameter that names them."""
+    sqs = boto3.client("sqs")
+    fifo = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+    config = LanesConfig()
+    queues = {
+        lane.name: LaneQueues(
+            url=sqs.create_queue(QueueName=f"{lane.name}.fifo", Attributes=fifo)["QueueUrl"],
+            dead_letter_url=sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes=fifo)["QueueUrl"],
+        )
+        for lane in config.lanes
+    }
+    deployment = Deployment(config=config, queues=queues, table="ledger")
+    boto3.client("ssm").put_parameter(Name=f"/lanes/{STACK}", Value=deployment.to_json(), Type="String")
+    return deployment
+
+
+def received(url):
+    """Take every message out of a queue, in the order in which it gives them."""
+    sqs = boto3.client("sqs")
+    taken = []
+    while found := sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+    ).get("Messages"):
+        taken += found
+        sqs.delete_message_batch(
+            QueueUrl=url,
+            Entries=[
+                {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]}
+                for place, message in enumerate(found)
+            ],
+        )
+    return taken
+
+
+def test_a_stack_is_all_that_a_producer_needs_to_know(deployment):
+    """The lanes are found by the name of the stack, and the message arrives with its attributes."""
+    sent = Producer.from_stack(STACK).send("order.placed", {"order": 7}, group="customer-1", id="order-7")
+
+    (message,) = received(deployment.queues["MEDIUM"].url)
+    assert sent.lane == "MEDIUM"
+    assert sent.message_id == message["MessageId"]
+    assert sent.sequence_number == message["Attributes"]["SequenceNumber"]
+    assert message["Attributes"]["MessageGroupId"] == "customer-1"
+    assert message["Attributes"]["MessageDeduplicationId"] == "order-7"
+    assert json.loads(message["Body"])["type"] == "order.placed"
+
+
+def test_the_function_finds_its_lanes_in_its_environment(deployment, monkeypatch):
+    """What a handler sends goes to the lanes of its own stack."""
+    monkeypatch.setenv("LANES_DEPLOYMENT", deployment.to_json())
+
+    assert Producer.from_env().send("k", {}, priority=100).lane == "HIGH"
+
+
+def test_a_stack_that_is_not_there_is_explained():
+    """A mistyped stack, another account or region: the parameter's name says where we looked."""
+    with pytest.raises(ConfigurationError, match="/lanes/other"):
+        Producer.from_stack("other")
+
+
+def test_a_parameter_that_can_not_be_read_is_an_aws_error():
+    """No right to read it is something else than no such stack."""
+
+    class Closed:
+        def get_parameter(self, **_):
+            raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetParameter")
+
+    with pytest.raises(AwsError, match="GetParameter: AccessDeniedException"):
+        read_deployment(Closed(), STACK)
+
+
+def test_many_messages_arrive_in_order_within_their_groups(deployment):
+    """Over batches, threads and lanes."""
+    given = [
+        Message(
+            kind="k",
+            data={"place": place},
+            group=f"group-{place % 7}",
+            priority=[-100, 0][place % 2],
+        )
+        for place in range(200)
+    ]
+
+    sent = Producer.from_stack(STACK).send_many(given, concurrency=4)
+
+    assert [record.id for record in sent] == [message.id for message in given]
+    places = {}
+    for lane in ("MEDIUM", "MAIN"):
+        for message in received(deployment.queues[lane].url):
+            key = lane, message["Attributes"]["MessageGroupId"]
+            places.setdefault(key, []).append(json.loads(message["Body"])["data"]["place"])
+    assert sum(map(len, places.values())) == 200
+    assert all(found == sorted(found) for found in places.values())
+
+
+def test_the_same_id_sent_again_is_in_the_queue_once(deployment):
+    """Also when everything else was lost in between; SQS gives the first one's answer."""
+    producer = Producer.from_stack(STACK)
+
+    first, second = (producer.send("k", {"try": place}, id="once") for place in range(2))
+
+    assert len(received(deployment.queues["MEDIUM"].url)) == 1
+    assert first.message_id == second.message_id
+
+
+def test_equal_bodies_with_different_ids_are_different_messages(deployment):
+    """The deduplication ID never comes from the body."""
+    Producer.from_stack(STACK).send_many([Message(kind="k", data=1, group="g") for _ in range(3)])
+
+    assert len(received(deployment.queues["MEDIUM"].url)) == 3
+
+
+def test_ids_that_sqs_does_not_take_are_sent_all_the_same(deployment):
+    """Hashed for SQS, whole in the event."""
+    Producer.from_stack(STACK).send("k", {}, id="Größe 7")
+
+    (message,) = received(deployment.queues["MEDIUM"].url)
+    assert json.loads(message["Body"])["id"] == "Größe 7"
+
+
+def test_a_queue_that_is_gone_is_reported_with_its_messages(deployment):
+    """The other lanes get theirs."""
+    boto3.client("sqs").delete_queue(QueueUrl=deployment.queues["MAIN"].url)
+
+    with pytest.raises(PartialSendError) as caught:
+        Producer.from_stack(STACK).send_many(
+            [Message(kind="k", id="bulk", priority=-100), Message(kind="k", id="urgent", priority=100)]
+        )
+
+    assert [record.id for record in caught.value.sent] == ["urgent"]
+    assert [unsent.message.id for unsent in caught.value.failed] == ["bulk"]
+    assert "NonExistentQueue" in caught.value.failed[0].code
+
+
+def test_an_address_that_nobody_answers_is_tried_again_and_given_up(deployment):
+    """Connections refused may pass; the account says that nothing is certain."""
+    clients = Clients(endpoint_url="http://127.0.0.1:9", config=consumer_config())
+    pauses = []
+    producer = Producer(
+        deployment=deployment,
+        sqs=SqsSender(_without_botocores_retries(clients)),
+        retries=RetryPolicy(max_attempts=3),
+        pause=pauses.append,
+        clock=lambda: sum(pauses),
+    )
+    with pytest.raises(PartialSendError) as caught:
+        producer.send("k", {})
+
+    assert len(pauses) == 2
+    assert caught.value.failed[0].code == "EndpointConnectionError"
+    assert caught.value.failed[0].maybe_sent
+
+
+def test_entries_of_a_batch_are_answered_one_by_one():
+    """Partial failures come with status 200; what is the sender's fault is not tried again."""
+
+    class Answering:
+        def send_message_batch(self, **_):
+            return {
+                "Successful": [{"Id": "0", "MessageId": "m", "SequenceNumber": "7", "MD5OfMessageBody": ""}],
+                "Failed": [
+                    {"Id": "1", "Code": "InternalError", "SenderFault": False},
+                    {"Id": "2", "Code": "InvalidMessageContents", "Message": "no", "SenderFault": True},
+                    {"Id": "3", "Code": "RequestThrottled", "SenderFault": True},
+                ],
+            }
+
+    entry = SendEntry(entry_id="0", body="{}", message_group_id="g", message_deduplication_id="d")
+    answers = SqsSender(Answering()).send_batch("url", [entry])
+
+    assert answers["0"].sequence_number == "7"
+    assert answers["1"] == Refused(code="InternalError", reason="", retryable=True)
+    assert answers["2"] == Refused(code="InvalidMessageContents", reason="no", retryable=False)
+    assert answers["3"].retryable
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "retryable", "answered"),
+    [
+        (("ThrottlingException", 400), "ThrottlingException", True, True),
+        (("AWS.SimpleQueueService.RequestThrottled", 403), None, True, True),
+        (("ProvisionedThroughputExceededException", 400), None, True, True),
+        (("InternalError", 500), None, True, False),
+        (("ServiceUnavailable", 503), None, True, False),
+        (("AccessDenied", 403), None, False, True),
+        (("AWS.SimpleQueueService.NonExistentQueue", 400), None, False, True),
+        (ReadTimeoutError(endpoint_url="x"), "ReadTimeoutError", True, False),
+        (ParamValidationError(report="x"), "ParamValidationError", False, True),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_errors_of_aws_say_whether_to_try_again(raised, code, retryable, answered):
+    """Nothing of botocore leaves the seam, and the cause is kept."""
+    if isinstance(raised, tuple):
+        code = raised[0]
+        details = {
+            "Error": {"Code": code, "Message": "why"},
+            "ResponseMetadata": {"HTTPStatusCode": raised[1]},
+        }
+        raised = ClientError(details, "SendMessageBatch")
+
+    with pytest.raises(AwsError) as caught, aws_errors("SendMessageBatch"):
+        raise raised
+
+    assert (caught.value.operation, caught.value.code) == ("SendMessageBatch", code)
+    assert (caught.value.retryable, caught.value.answered) == (retryable, answered)
+    assert caught.value.__cause__ is raised
+
+
+def _without_botocores_retries(clients):
+    """Keep botocore from waiting in real time."""
+    client = clients.sqs()
+    client.meta.events.unregister("needs-retry.sqs", unique_id="retry-config-sqs")
+    return client

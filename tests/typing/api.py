@@ -1,0 +1,55 @@
+"""Never run: what type checkers must accept of the public names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from lanes import (
+    DeadLetter,
+    Lane,
+    LanesConfig,
+    Message,
+    PartialSendError,
+    Priority,
+    PriorityRules,
+    Producer,
+    Retry,
+    SentMessage,
+    UnsentMessage,
+    current_priority,
+    processing_priority,
+)
+
+config: LanesConfig = LanesConfig.load("lanes.toml", stage="demo")
+lane: Lane = config.lane_for(Priority.HIGH)
+above: tuple[Lane, ...] = config.lanes_above(lane)
+
+rules = PriorityRules({"a": 5, "b": lambda message: message.data["n"], "c": [Priority.LOW, lambda _: None]})
+producer: Producer = Producer.from_stack("Lanes", rules=rules)
+
+with processing_priority(Priority.LOW) as level:
+    number: int = level
+    priority: int | None = current_priority()
+    sent: SentMessage = producer.send("order.placed", {"order": 7}, group="g", priority=7)
+
+
+@processing_priority(Priority.BULK)
+def rebuild(count: int, *, name: str) -> list[SentMessage]:
+    """Keep the signature of what is decorated."""
+    return producer.send_many((Message(kind=name, data=place) for place in range(count)), concurrency=2)
+
+
+records: list[SentMessage] = rebuild(3, name="k")
+
+try:
+    rebuild(3, name="k")
+except PartialSendError as error:
+    failed: list[UnsentMessage] = error.failed
+    again: list[Message] = [unsent.message for unsent in failed]
+
+
+def handler(message: Message) -> None:
+    """Raise what a handler may raise."""
+    if message.data is None:
+        raise DeadLetter("empty")
+    raise Retry(after=timedelta(seconds=5), reason="busy")

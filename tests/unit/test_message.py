@@ -1,0 +1,264 @@
+"""The message and its CloudEvents form."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
+from lanes.message import LARGEST_BODY_BYTES, SQS_ID, Message, size_bytes
+
+EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "type": "order.placed", "data": {"order": 7}}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def test_the_body_is_a_cloud_event():
+    """Any language that knows CloudEvents can read it."""
+    message = Message(
+        kind="order.placed",
+        data={"order": 7},
+        id="order-7",
+        priority=50,
+        time=datetime(2026, 11, 20, 12, tzinfo=UTC),
+        traceparent="00-1-2-01",
+        group="customer-1",
+        deduplication_id="once",
+    )
+
+    assert json.loads(message.to_body()) == {
+        "specversion": "1.0",
+        "id": "order-7",
+        "source": "lanes",
+        "type": "order.placed",
+        "time": "2026-11-20T12:00:00+00:00",
+        "datacontenttype": "application/json",
+        "data": {"order": 7},
+        "priority": 50,
+        "traceparent": "00-1-2-01",
+    }
+
+
+@given(
+    data=json_values,
+    priority=st.none() | st.integers(-(10**12), 10**12),
+    identity=st.text(min_size=1, max_size=128),
+    time=st.datetimes(timezones=st.just(UTC) | st.just(timezone(timedelta(hours=-7)))),
+)
+def test_a_message_reads_back_as_it_was_written(data, priority, identity, time):
+    """Whatever the data, the id, the priority and the time."""
+    message = Message(kind="order.placed", data=data, priority=priority, id=identity, time=time, group="g")
+
+    assert Message.from_body(message.to_body(), group="g") == message
+
+
+@given(text=st.text(st.characters()))
+def test_a_body_has_only_characters_that_sqs_takes(text):
+    """Those that XML 1.0 has not are escaped; the others stay short."""
+    body = Message(kind="k", data=text).to_body()
+
+    assert all(_is_allowed(character) for character in body)
+    assert json.loads(body)["data"] == text
+
+
+def test_a_lone_surrogate_survives():
+    """JSON may hold what no encoding can."""
+    body = Message(kind="k", data="\ud800").to_body()
+
+    assert Message.from_body(body).data == "\ud800"
+    assert body.isascii()
+
+
+def test_letters_beyond_ascii_are_not_escaped():
+    """Escaped they would count six bytes each."""
+    assert "größe" in Message(kind="k", data="größe").to_body()
+
+
+def test_the_largest_body_is_one_mebibyte():
+    """The limit counts bytes, and belongs to what is allowed."""
+    rest = size_bytes(Message(kind="k", data="", id="1").to_body())
+    fitting = Message(kind="k", data="ä" * ((LARGEST_BODY_BYTES - rest) // 2), id="1")
+    filled = Message(kind="k", data=fitting.data + "a" * ((LARGEST_BODY_BYTES - rest) % 2), id="1")
+
+    assert size_bytes(filled.to_body()) == LARGEST_BODY_BYTES
+    with pytest.raises(MessageTooLargeError) as caught:
+        Message(kind="k", data=filled.data + "a", id="1").to_body()
+    assert caught.value.size_bytes == LARGEST_BODY_BYTES + 1
+    assert caught.value.limit_bytes == LARGEST_BODY_BYTES
+
+
+def circle():
+    """Give data that contains itself."""
+    data = []
+    data.append(data)
+    return data
+
+
+def depth():
+    """Give data that is nested beyond what can be written."""
+    data = []
+    for _ in range(100_000):
+        data = [data]
+    return data
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"kind": ""}, "kind"),
+        ({"kind": "two words"}, "kind"),
+        ({"kind": "k" * 129}, "kind"),
+        ({"kind": "k\x00"}, "kind"),
+        ({"kind": None}, "kind"),
+        ({"id": ""}, "id"),
+        ({"id": "i" * 129}, "id"),
+        ({"id": 7}, "id"),
+        ({"group": ""}, "group"),
+        ({"group": "g" * 129}, "group"),
+        ({"group": "two words"}, "group"),
+        ({"group": "größe"}, "group"),
+        ({"group": "g\n"}, "group"),
+        ({"deduplication_id": ""}, "deduplication_id"),
+        ({"deduplication_id": "d" * 129}, "deduplication_id"),
+        ({"deduplication_id": "d d"}, "deduplication_id"),
+        ({"source": ""}, "source"),
+        ({"priority": True}, "priority"),
+        ({"priority": "50"}, "priority"),
+        ({"priority": 1.5}, "priority"),
+        ({"time": datetime(2026, 11, 20)}, "time"),  # noqa: DTZ001 - the missing time zone is the point
+        ({"time": "now"}, "time"),
+        ({"traceparent": 1}, "traceparent"),
+        ({"data": float("nan")}, "not JSON"),
+        ({"data": [float("inf")]}, "not JSON"),
+        ({"data": {1, 2}}, "not JSON"),
+        ({"data": b"bytes"}, "not JSON"),
+        ({"data": object()}, "not JSON"),
+        ({"data": circle()}, "not JSON"),
+        ({"data": depth()}, "not JSON"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_a_message_that_breaks_a_rule_is_refused(fields, problem):
+    """The error names the field and what is allowed."""
+    with pytest.raises(InvalidMessageError, match=problem):
+        Message(**{"kind": "k", **fields}).to_body()
+
+
+def test_all_broken_rules_are_named_at_once():
+    """One look is enough to mend the message."""
+    with pytest.raises(InvalidMessageError) as caught:
+        Message(kind="", group="", deduplication_id="", id="").to_body()
+
+    assert len(caught.value.problems) == 4
+
+
+def test_a_message_without_a_group_is_its_own_group():
+    """So it waits for nobody, and the same id is deduplicated within its group."""
+    message = Message(kind="k", id="order-7")
+
+    assert message.message_group_id == "order-7"
+    assert message.message_deduplication_id == "order-7"
+
+
+def test_given_group_and_deduplication_id_stay_as_they_are():
+    """Derived is only what was left out."""
+    message = Message(kind="k", id="order-7", group="customer-1", deduplication_id="once")
+
+    assert message.message_group_id == "customer-1"
+    assert message.message_deduplication_id == "once"
+
+
+@given(identity=st.text(min_size=1, max_size=128), other=st.text(min_size=1, max_size=128))
+def test_ids_derived_for_sqs_fit_and_tell_messages_apart(identity, other):
+    """Ids with characters that SQS has not are hashed."""
+    mine, others = Message(kind="k", id=identity), Message(kind="k", id=other)
+
+    assert SQS_ID.fullmatch(mine.message_deduplication_id)
+    assert SQS_ID.fullmatch(mine.message_group_id)
+    assert (mine.message_deduplication_id == others.message_deduplication_id) == (identity == other)
+
+
+def test_new_messages_have_new_ids_and_a_time():
+    """Two sends are two events unless told otherwise."""
+    first, second = Message(kind="k"), Message(kind="k")
+
+    assert first.id != second.id
+    assert first.time.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "hello",
+        "[]",
+        "7",
+        "null",
+        "{}",
+        "[" * 100_000,
+        "1" * 5000,
+        json.dumps({"Records": [{"eventSource": "aws:s3"}]}),
+        json.dumps({**EVENT, "specversion": "0.3"}),
+        json.dumps({**EVENT, "specversion": 1.0}),
+        json.dumps({**EVENT, "id": ""}),
+        json.dumps({**EVENT, "id": 7}),
+        json.dumps({**EVENT, "type": None}),
+        json.dumps({**EVENT, "source": ""}),
+        json.dumps({**EVENT, "priority": 1.5}),
+        json.dumps({**EVENT, "priority": True}),
+        json.dumps({**EVENT, "priority": "high"}),
+        json.dumps({**EVENT, "time": "yesterday"}),
+        json.dumps({**EVENT, "time": 5}),
+        json.dumps({**EVENT, "data_base64": "aGk="}),
+        json.dumps({**EVENT, "traceparent": 5}),
+        json.dumps({**EVENT, "data": float("nan")}),
+    ],
+    ids=lambda body: body[:40],
+)
+def test_another_body_is_no_event(body):
+    """It ends as a decode error and never as another exception."""
+    with pytest.raises(MessageDecodeError):
+        Message.from_body(body)
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")) | json_values.map(json.dumps))
+def test_no_body_makes_the_reader_fail_otherwise(body):
+    """A poisonous body must not take its batch with it."""
+    try:
+        Message.from_body(body)
+    except MessageDecodeError as error:
+        assert error.reason  # noqa: PT017 - reading it may succeed too
+
+
+def test_an_event_of_another_producer_is_read():
+    """Optional parts may be missing, extensions of others may be there, numbers may be texts."""
+    message = Message.from_body(json.dumps({**EVENT, "priority": "-50", "tenant": "x"}), group="g")
+
+    assert message.kind == "order.placed"
+    assert message.priority == -50
+    assert message.group == "g"
+    assert message.time.tzinfo is not None
+    assert Message.from_body(json.dumps(EVENT)).priority is None
+
+
+def test_a_time_without_a_zone_counts_as_utc():
+    """Some producers leave the zone out; two kinds of time never meet."""
+    message = Message.from_body(json.dumps({**EVENT, "time": "2026-11-20T12:00:00"}))
+
+    assert message.time == datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def _is_allowed(character):
+    code = ord(character)
+    return (
+        code in (0x9, 0xA, 0xD)
+        or 0x20 <= code <= 0xD7FF
+        or 0xE000 <= code <= 0xFFFD
+        or 0x10000 <= code <= 0x10FFFF
+    )

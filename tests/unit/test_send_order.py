@@ -1,0 +1,247 @@
+"""Which messages go out together and when, decided without any call."""
+
+from collections import defaultdict
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanes.errors import AwsError
+from lanes.message import Message
+from lanes.outgoing import Accepted, Outgoing, Refused
+from lanes.send_order import MOST_BYTES, MOST_ENTRIES, RetryPolicy, SendOrder
+
+ACCEPTED = Accepted(message_id="m", sequence_number="1")
+THROTTLED = Refused(code="Throttled", reason="slow down", retryable=True)
+REFUSED = Refused(code="Invalid", reason="never", retryable=False)
+LOST = AwsError(operation="SendMessageBatch", code="ReadTimeout", retryable=True, answered=False)
+DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", retryable=False)
+
+
+def outgoing(groups, sizes=None):
+    """Give one message for each group named, in this order."""
+    return [
+        Outgoing(
+            index=index,
+            message=Message(kind="k", id=str(index), group=group),
+            body="",
+            size_bytes=(sizes or {}).get(index, 10),
+        )
+        for index, group in enumerate(groups)
+    ]
+
+
+def order_of(items, *, concurrency=4, **policy):
+    """Give the order of one lane without jitter."""
+    return SendOrder("MAIN", items, concurrency=concurrency, policy=RetryPolicy(**policy), jitter=lambda: 1.0)
+
+
+def indexes(batch):
+    """Give the places of a batch's messages."""
+    return [item.index for item in batch]
+
+
+def test_batches_fill_up_from_different_groups():
+    """Ten entries where ten groups have something to send."""
+    order = order_of(outgoing([str(place) for place in range(25)]))
+
+    batches = [indexes(order.next_batch(0)) for _ in range(4)]
+
+    assert batches == [list(range(10)), list(range(10, 20)), list(range(20, 25)), []]
+
+
+def test_one_message_of_a_group_is_on_its_way_at_a_time():
+    """The next one leaves when the one before is in the queue."""
+    order = order_of(outgoing("aab"))
+
+    first = order.next_batch(0)
+    nothing = order.next_batch(0)
+    order.settle(first, {0: ACCEPTED, 2: ACCEPTED}, 0)
+    second = order.next_batch(0)
+
+    assert indexes(first) == [0, 2]
+    assert nothing == []
+    assert indexes(second) == [1]
+
+
+def test_a_batch_is_closed_where_the_next_message_would_not_fit():
+    """All bodies of a batch together are limited as one message is."""
+    half = MOST_BYTES // 2
+    order = order_of(outgoing("abcd", {0: half, 1: half, 2: 1, 3: MOST_BYTES}))
+
+    assert [indexes(order.next_batch(0)) for _ in range(3)] == [[0, 1], [2], [3]]
+
+
+def test_a_failed_message_waits_and_keeps_its_group_back():
+    """Only its own group: others go on."""
+    order = order_of(outgoing("aab"), backoff_base=timedelta(seconds=1))
+    first = order.next_batch(0)
+
+    order.settle(first, {0: THROTTLED, 2: ACCEPTED}, 0)
+
+    assert order.next_batch(0.9) == []
+    assert order.next_due() == 1.0
+    assert indexes(order.next_batch(1.0)) == [0]
+
+
+def test_waits_double_up_to_their_bound():
+    """And are spread over their upper half."""
+    policy = RetryPolicy(backoff_base=timedelta(seconds=1), backoff_max=timedelta(seconds=5))
+
+    assert [policy.delay(attempts, 1.0) for attempts in (1, 2, 3, 4, 5000)] == [1, 2, 4, 5, 5]
+    assert policy.delay(1, 0.0) == 0.5
+
+
+def test_a_refused_message_takes_the_later_ones_of_its_group_with_it():
+    """Sent they would overtake it."""
+    order = order_of(outgoing("aaab"))
+
+    order.settle(order.next_batch(0), {0: REFUSED, 3: ACCEPTED}, 0)
+
+    assert order.next_batch(0) == []
+    assert {index: unsent.code for index, unsent in order.unsent.items()} == {
+        0: "Invalid",
+        1: "GroupBlocked",
+        2: "GroupBlocked",
+    }
+    assert "message 0" in order.unsent[1].reason
+    assert list(order.sent) == [3]
+
+
+def test_tries_end_after_a_number():
+    """And the reason says how many there were."""
+    order = order_of(outgoing("a"), max_attempts=3)
+    now = 0.0
+    for _ in range(3):
+        order.settle(order.next_batch(now), {0: THROTTLED}, now)
+        now += 100
+
+    assert order.next_due() is None
+    assert "after 3 tries" in order.unsent[0].reason
+
+
+def test_tries_end_before_sqs_forgets_the_first_one():
+    """After that a message whose answer was lost could be in the queue twice."""
+    order = order_of(outgoing("a"), give_up_after=timedelta(seconds=60))
+    order.settle_failure(order.next_batch(0), LOST, 59)
+    order.settle_failure(order.next_batch(200), LOST, 200)
+
+    assert order.unsent[0].maybe_sent
+    assert order.unsent[0].code == "ReadTimeout"
+
+
+def test_an_entry_that_the_answer_leaves_out_is_tried_again():
+    """Nobody knows whether it is in the queue; its deduplication ID makes the repeat safe."""
+    order = order_of(outgoing("ab"), max_attempts=2)
+
+    order.settle(order.next_batch(0), {0: ACCEPTED}, 0)
+    order.settle(order.next_batch(99), {}, 99)
+
+    assert order.unsent[1].code == "Unanswered"
+    assert order.unsent[1].maybe_sent
+
+
+def test_a_call_that_can_not_succeed_ends_the_lane():
+    """Without a right to send, a thousand more calls would tell nothing new."""
+    order = order_of(outgoing([*map(str, range(15)), "0"]))
+    first = order.next_batch(0)
+
+    order.settle_failure(first, DENIED, 0)
+
+    assert order.next_batch(0) == []
+    assert order.next_due() is None
+    assert sorted(order.unsent) == list(range(16))
+    assert {order.unsent[index].code for index in range(10)} == {"AccessDenied"}
+    assert {order.unsent[index].code for index in range(10, 16)} == {"LaneFailed"}
+    assert not any(unsent.maybe_sent for unsent in order.unsent.values())
+
+
+def test_an_unexpected_failure_leaves_open_whether_its_messages_were_sent():
+    """A thread that died says nothing about its call."""
+    order = order_of(outgoing("ab"), concurrency=1)
+
+    order.settle_failure(order.next_batch(0), MemoryError(), 0)
+
+    assert [order.unsent[0].code, order.unsent[0].maybe_sent] == ["MemoryError", True]
+
+
+def test_after_a_stop_calls_on_their_way_still_count():
+    """What SQS accepted meanwhile is sent, what it refused is not tried again."""
+    order = order_of(outgoing("abcaz"))
+    batch = order.next_batch(0)
+
+    order.stop("Interrupted", "stopped")
+    order.settle(batch, {0: ACCEPTED, 1: THROTTLED, 2: REFUSED, 4: ACCEPTED}, 0)
+
+    assert sorted(order.sent) == [0, 4]
+    assert {index: unsent.code for index, unsent in order.unsent.items()} == {
+        1: "Throttled",
+        2: "Invalid",
+        3: "Interrupted",
+    }
+
+
+def test_throttling_halves_the_calls_and_success_brings_them_back():
+    """A lane that is throttled is asked less at once."""
+    order = order_of(outgoing([str(place) for place in range(400)]), concurrency=4)
+    seen = []
+    for answer in (THROTTLED, *[ACCEPTED] * 8):
+        calls = start_all(order)
+        seen.append(len(calls))
+        for call in calls:
+            order.settle(call, dict.fromkeys(indexes(call), answer), 0)
+
+    assert seen[:3] == [4, 1, 2]
+    assert seen[-1] == 4
+    assert seen[1:] == sorted(seen[1:])
+
+
+def start_all(order):
+    """Take every batch that may go at once."""
+    calls = []
+    while batch := order.next_batch(0):
+        calls.append(batch)
+    return calls
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    groups=st.lists(st.sampled_from("abcdefghijklm"), max_size=60),
+    sizes=st.dictionaries(
+        st.integers(0, 59), st.sampled_from([1, 1000, MOST_BYTES // 3, MOST_BYTES]), max_size=20
+    ),
+    data=st.data(),
+)
+def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
+    """Batches within the limits, each group in order, every message sent or unsent and never both."""
+    order = order_of(outgoing(groups, sizes), concurrency=3, max_attempts=3)
+    outcome = st.sampled_from([ACCEPTED, ACCEPTED, ACCEPTED, THROTTLED, REFUSED, None])
+    now = 0.0
+    calls = []
+    accepted = defaultdict(list)
+    while True:
+        while batch := order.next_batch(now):
+            calls.append(batch)
+            on_their_way = [item.message.group for call in calls for item in call]
+            assert len(on_their_way) == len(set(on_their_way))
+            assert len(batch) <= MOST_ENTRIES
+            assert sum(item.size_bytes for item in batch) <= MOST_BYTES
+        if not calls:
+            if order.next_due() is None:
+                break
+            now = order.next_due()
+            continue
+        call = calls.pop(data.draw(st.integers(0, len(calls) - 1)))
+        if data.draw(st.integers(0, 9)) == 0:
+            order.settle_failure(call, data.draw(st.sampled_from([LOST, DENIED])), now)
+            continue
+        answers = {item.index: data.draw(outcome) for item in call}
+        for item in call:
+            if answers[item.index] is ACCEPTED:
+                accepted[item.message.group].append(item.index)
+        order.settle(call, {index: answer for index, answer in answers.items() if answer}, now)
+
+    assert sorted([*order.sent, *order.unsent]) == list(range(len(groups)))
+    for group, sent in accepted.items():
+        of_group = [index for index, name in enumerate(groups) if name == group]
+        assert sent == of_group[: len(sent)]
