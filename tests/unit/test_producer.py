@@ -257,7 +257,7 @@ def test_a_thread_that_dies_loses_nothing_silently():
     """Whatever ended it, its messages are in the error and marked as perhaps sent."""
 
     class Dying(FakeSqs):
-        def send_batch(self, queue_url, entries):  # noqa: ARG002 - it never comes to that
+        def send_batch(self, queue_url, entries):
             raise MemoryError
 
     with pytest.raises(PartialSendError) as caught:
@@ -326,6 +326,21 @@ def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
     assert [unsent.message.id for unsent in account.failed] == [f"{place:04}" for place in range(10, 20)]
 
 
+def test_an_interrupt_in_mid_accounting_reports_what_it_left_as_perhaps_sent():
+    """It may strike between an answer and its record; then nothing is claimed and nothing forgotten."""
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    sqs = FakeSqs()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        make_producer(sqs, jitter=interrupted).send_many(messages("abab"), concurrency=1)
+
+    failed = caught.value.__cause__.failed
+    assert [unsent.message.id for unsent in failed] == ["0000", "0001", "0002", "0003"]
+    assert [unsent.maybe_sent for unsent in failed] == [True, True, False, False]
+
+
 def test_several_calls_are_on_their_way_at_once():
     """The barrier opens only when three threads are inside."""
     barrier = threading.Barrier(3)
@@ -362,7 +377,7 @@ def test_order_and_account_hold_under_any_pattern_of_failures(groups, seed, shar
 
     What is reported as sent is in the queue, what is in the queue and not reported as sent is marked.
     """
-    rng = random.Random(seed)  # noqa: S311 - chance, not secrets
+    rng = random.Random(seed)
     sqs = FakeSqs(lambda _: rng.choice(OUTCOMES) if rng.random() < share else ACCEPT)
     given_messages = [
         Message(kind="k", id=f"{place:04}", group=group, priority=priority)
