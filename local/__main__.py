@@ -2,9 +2,11 @@
 
 import argparse
 import logging
+import os
 import sys
 
 from local import up
+from local.account import without_aws_settings
 
 
 def main(arguments: list[str]) -> int:
@@ -13,6 +15,9 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up.add_arguments(commands.add_parser("up", help=up.__doc__, description=up.__doc__))
     options = parser.parse_args(arguments)
+    # A user's own profile and keys play no part here: no call may reach a real account.
+    for name in os.environ.keys() - without_aws_settings(os.environ).keys():
+        del os.environ[name]
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     return int(options.run(options))
 

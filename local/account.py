@@ -1,5 +1,6 @@
 """The account that AWS on this machine pretends to be: its number, region and access keys."""
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -28,6 +29,12 @@ def connection_variables(endpoint_url: str, access_key: str = USER_KEY) -> dict[
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def isolated_variables(endpoint_url: str, access_key: str) -> dict[str, str]:
+    """The same for a process that we start: it reads no settings of the user either."""
+    files = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+    return connection_variables(endpoint_url, access_key) | files
 
 
 def without_aws_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,14 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from local.account import ACCOUNT, DEPLOY_KEY, REGION, connection_variables, without_aws_settings
+from local.account import (
+    ACCOUNT,
+    DEPLOY_KEY,
+    REGION,
+    connection_variables,
+    isolated_variables,
+    without_aws_settings,
+)
 
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
@@ -69,7 +76,7 @@ def deploy_variables(endpoint_url: str) -> dict[str, str]:
     """What the `cdk` command needs in its environment to deploy to this machine."""
     here = [str(Path(sys.executable).parent), str(_node().parent), os.environ.get("PATH", "")]
     return {
-        **connection_variables(endpoint_url, DEPLOY_KEY),
+        **isolated_variables(endpoint_url, DEPLOY_KEY),
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
         "CDK_DISABLE_CLI_TELEMETRY": "true",

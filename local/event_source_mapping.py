@@ -26,7 +26,7 @@ from local.model.mapping import (
     judge,
     without_groups,
 )
-from local.polled_queue import Received
+from local.polled_queue import PollError, Received
 
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)
@@ -177,7 +177,7 @@ class EventSourceMappingEmulator:
     def _receive(self) -> Sequence[Received]:
         try:
             messages = self._queue.receive(limit=self._settings.receive_size, wait=_LONG_POLL)
-        except Exception as error:  # noqa: BLE001 - the border of a thread: poll on whatever the AWS server said
+        except PollError as error:
             self._count(poll_errors=1)
             if not self._stopping:
                 _logger.warning("polling %s failed: %s", self._settings.queue_name, error)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import REGION, connection_variables, function_key
+from local.account import REGION, function_key, isolated_variables
 from local.environment import EnvironmentSettings, ExecutionEnvironment, Invocation
 
 FunctionLineSink = Callable[[str, str], None]
@@ -83,7 +83,7 @@ def process_variables(
         **{name: machine[name] for name in _INHERITED if name in machine},
         "TZ": ":UTC",
         **settings.variables,
-        **connection_variables(endpoint_url, function_key(settings.name)),
+        **isolated_variables(endpoint_url, function_key(settings.name)),
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{settings.runtime}",
         "AWS_LAMBDA_FUNCTION_NAME": settings.name,
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import MAPPING_KEY, USER_KEY, connection_variables, function_key
+from local.account import USER_KEY, connection_variables, function_key
 from local.deploy import CdkApp, bootstrap, deploy
 from local.deployed import Deployed, DeploymentReader, make_client
 from local.event_source_mapping import EventSourceMappingEmulator
@@ -185,10 +185,9 @@ class Platform:
 
     def _start_mapping(self, settings: MappingSettings, deployed: Deployed) -> None:
         queue = deployed.queues[settings.queue_arn]
-        sqs = make_client("sqs", self.endpoint_url, access_key=MAPPING_KEY)
         mapping = EventSourceMappingEmulator(
             settings,
-            queue=SqsQueue(sqs=sqs, url=queue.url),
+            queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url),
             function=self._functions[settings.function_arn],
             visibility_timeout=queue.visibility_timeout,
             backoff=self._backoff,

@@ -1,0 +1,225 @@
+"""The emulated mapping over a queue in memory and a function that is a Python callable."""
+
+import json
+import threading
+from collections import deque
+from datetime import timedelta
+
+import pytest
+
+from local.environment import Invocation
+from local.event_source_mapping import EventSourceMappingEmulator
+from local.model.mapping import MappingSettings, ThrottleBackoff
+from local.polled_queue import PollError
+
+SETTINGS = MappingSettings(
+    uuid="u",
+    queue_arn="arn:aws:sqs:eu-central-1:123456789012:jobs.fifo",
+    function_arn="f",
+    maximum_concurrency=2,
+    reports_failures=True,
+)
+QUICK = ThrottleBackoff(initial=timedelta(milliseconds=1), longest=timedelta(milliseconds=2), jitter=0)
+
+
+class _ListQueue:
+    """Hands out what was put, once, and remembers what was deleted."""
+
+    def __init__(self):
+        self._waiting = deque()
+        self._changed = threading.Condition()
+        self.deleted = []
+        self.largest_receive = 0
+        self.broken = 0
+
+    def put(self, *identifiers):
+        with self._changed:
+            self._waiting.extend(
+                {"MessageId": one, "ReceiptHandle": one, "Body": "{}", "MD5OfBody": "", "Attributes": {}}
+                for one in identifiers
+            )
+            self._changed.notify_all()
+
+    def receive(self, *, limit, wait):  # noqa: ARG002 - a mapping says how long
+        with self._changed:
+            if self.broken:
+                self.broken -= 1
+                raise PollError("the server is being replaced")
+            # A short poll: the emulator asks again.
+            self._changed.wait_for(lambda: self._waiting, timeout=0.02)
+            taken = [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
+            self.largest_receive = max(self.largest_receive, len(taken))
+            return taken
+
+    def delete(self, messages):
+        with self._changed:
+            self.deleted += [one["MessageId"] for one in messages]
+            self._changed.notify_all()
+        return 0
+
+    def wait_for_deleted(self, number):
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.deleted) >= number, timeout=10), self.deleted
+
+
+class _ScriptedFunction:
+    """Answers each invocation by calling `answer(message ids)`; counts how many run at once."""
+
+    def __init__(self, answer):
+        self._answer = answer
+        self._lock = threading.Lock()
+        self.batches = []
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def invoke(self, payload):
+        identifiers = [record["messageId"] for record in json.loads(payload)["Records"]]
+        with self._lock:
+            self.batches.append(identifiers)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return self._answer(identifiers)
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+
+def _returns(answer):
+    return Invocation(payload=json.dumps(answer).encode())
+
+
+@pytest.fixture
+def run():
+    """Start a mapping over a queue and a function; stop all of them at the end."""
+    started = []
+
+    def start(queue, function, settings=SETTINGS, visibility_timeout=timedelta(seconds=30)):
+        mapping = EventSourceMappingEmulator(
+            settings, queue=queue, function=function, visibility_timeout=visibility_timeout, backoff=QUICK
+        )
+        mapping.start()
+        started.append(mapping)
+        return mapping
+
+    yield start
+    for mapping in started:
+        mapping.stop()
+        mapping.join()
+
+
+def _wait_for(mapping, **expected):
+    """Wait until the mapping's counters reach the numbers, by its own condition."""
+    with mapping._changed:
+        reached = mapping._changed.wait_for(
+            lambda: all(getattr(mapping._counters, name) >= number for name, number in expected.items()), 10
+        )
+    assert reached, mapping.counters()
+
+
+def test_handled_messages_are_deleted_and_reported_ones_are_not(run):
+    """Only what the partial batch response leaves out goes."""
+    queue = _ListQueue()
+    queue.put("m1", "m2", "m3")
+    answer = {"batchItemFailures": [{"itemIdentifier": "m2"}]}
+
+    mapping = run(queue, _ScriptedFunction(lambda _ids: _returns(answer)))
+
+    _wait_for(mapping, deleted=2)
+    assert queue.deleted == ["m1", "m3"]
+    assert mapping.counters()["partial"] == 1
+
+
+def test_a_function_error_deletes_nothing_and_the_mapping_goes_on(run):
+    """The next batch is polled at once."""
+    queue = _ListQueue()
+    queue.put("bad")
+    answers = {"bad": Invocation(function_error="Unhandled"), "good": _returns({})}
+    mapping = run(queue, _ScriptedFunction(lambda ids: answers[ids[0]]))
+    _wait_for(mapping, errors=1)
+
+    queue.put("good")
+
+    queue.wait_for_deleted(1)
+    assert queue.deleted == ["good"]
+
+
+def test_a_receive_is_no_larger_than_the_batch_size(run):
+    """Batch size 4 never gives a larger event."""
+    queue = _ListQueue()
+    queue.put(*(f"m{number}" for number in range(40)))
+    settings = MappingSettings(**_fields(SETTINGS) | {"batch_size": 4})
+
+    run(queue, _ScriptedFunction(lambda _ids: _returns({})), settings)
+
+    queue.wait_for_deleted(40)
+    assert queue.largest_receive == 4
+
+
+def test_maximum_concurrency_bounds_the_batches_that_run_at_once(run):
+    """The third batch waits for a slot; the poller does not take it before."""
+    queue = _ListQueue()
+    queue.put(*(f"m{number}" for number in range(40)))
+    together = threading.Barrier(2, timeout=10)
+
+    function = _ScriptedFunction(lambda _ids: (together.wait(), _returns({}))[1])
+    run(queue, function)
+
+    queue.wait_for_deleted(40)
+    assert function.most_at_once == 2
+
+
+def test_a_throttled_batch_is_tried_again_until_the_function_takes_it(run):
+    """Nothing is lost or reported as failed on the way."""
+    queue = _ListQueue()
+    queue.put("m1")
+    answers = iter([Invocation(throttled=True)] * 5)
+    function = _ScriptedFunction(lambda _ids: next(answers, _returns({})))
+
+    mapping = run(queue, function)
+
+    queue.wait_for_deleted(1)
+    counters = mapping.counters()
+    assert (counters["throttles"], counters["invokes"], counters["let_go"]) == (5, 1, 0)
+
+
+def test_a_batch_that_stays_throttled_is_let_go_when_its_visibility_timeout_ends(run):
+    """The slot is free again and the message was not deleted."""
+    queue = _ListQueue()
+    queue.put("m1")
+    function = _ScriptedFunction(lambda _ids: Invocation(throttled=True))
+
+    mapping = run(queue, function, visibility_timeout=timedelta(milliseconds=30))
+
+    _wait_for(mapping, let_go=1)
+    counters = mapping.counters()
+    assert counters["invokes"] == counters["errors"] == counters["deleted"] == 0
+
+
+def test_a_disabled_mapping_polls_nothing_until_it_is_enabled(run):
+    """Enabling it by a deploy starts it where it stood."""
+    queue = _ListQueue()
+    queue.put("m1")
+    off = MappingSettings(**_fields(SETTINGS) | {"enabled": False})
+    mapping = run(queue, _ScriptedFunction(lambda _ids: _returns({})), off)
+
+    assert mapping.counters()["polls"] == 0
+    mapping.update(SETTINGS, visibility_timeout=timedelta(seconds=30))
+
+    queue.wait_for_deleted(1)
+
+
+def test_a_failing_poll_is_repeated(run):
+    """The mapping outlives a queue that cannot be reached for a while."""
+    queue = _ListQueue()
+    queue.broken = 1
+    queue.put("m1")
+
+    mapping = run(queue, _ScriptedFunction(lambda _ids: _returns({})))
+
+    queue.wait_for_deleted(1)
+    assert mapping.counters()["poll_errors"] == 1
+
+
+def _fields(settings):
+    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}

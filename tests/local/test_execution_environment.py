@@ -1,0 +1,301 @@
+"""Execution environments with real processes running real handlers."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from local.environment import EnvironmentSettings, ExecutionEnvironment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HANDLER = """
+import os, sys, time
+
+started = 0
+
+def handle(event, context):
+    global started
+    started += 1
+    print("handling", event.get("do"))
+    return ACTIONS[event.get("do", "count")](event, context)
+
+def fail(event, context):
+    raise ValueError("no such customer")
+
+def sleep(event, context):
+    print("asleep", flush=True)
+    time.sleep(60)
+
+def tell(event, context):
+    return {
+        "name": context.function_name,
+        "left": context.get_remaining_time_in_millis(),
+        "arn": context.invoked_function_arn,
+        "path": [one for one in sys.path if "site-packages" not in one],
+        "root": os.environ["LAMBDA_TASK_ROOT"],
+    }
+
+ACTIONS = {
+    "count": lambda event, context: {"pid": os.getpid(), "started": started},
+    "fail": fail,
+    "sleep": sleep,
+    "tell": tell,
+    "exit": lambda event, context: sys.exit(3),
+    "crash": lambda event, context: os._exit(4),
+    "echo": lambda event, context: event["text"],
+    "large": lambda event, context: "x" * 7_000_000,
+    "complain": lambda event, context: print("trouble", file=sys.stderr),
+}
+"""
+
+
+class _Lines:
+    """Collects lines and lets a test wait for one."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self.seen = []
+
+    def __call__(self, line):
+        with self._changed:
+            self.seen.append(line)
+            self._changed.notify_all()
+
+    def wait_for(self, text):
+        with self._changed:
+            assert self._changed.wait_for(lambda: any(text in one for one in self.seen), 10), self.seen
+
+
+@pytest.fixture
+def lines():
+    """Lines that the process printed."""
+    return _Lines()
+
+
+@pytest.fixture
+def make(tmp_path, lines):
+    """Make an environment for a handler's source; closed at the end."""
+    made = []
+
+    def environment(source=HANDLER, *, timeout=timedelta(seconds=20), handler="app.handle"):
+        (tmp_path / "app.py").write_text(source)
+        environment = ExecutionEnvironment(
+            EnvironmentSettings(
+                function_arn="arn:aws:lambda:eu-central-1:123456789012:function:worker",
+                handler=handler,
+                task_root=tmp_path,
+                timeout=timeout,
+                variables=_variables(tmp_path),
+            ),
+            write_line=lines,
+        )
+        made.append(environment)
+        return environment
+
+    yield environment
+    for environment in made:
+        environment.close()
+
+
+def _variables(task_root):
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(task_root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LAMBDA_TASK_ROOT": str(task_root),
+        "AWS_LAMBDA_FUNCTION_NAME": "worker",
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+        "AWS_LAMBDA_LOG_GROUP_NAME": "/aws/lambda/worker",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+    }
+
+
+def _invoke(environment, **event):
+    invocation = environment.invoke(json.dumps(event).encode())
+    return json.loads(invocation.payload), invocation.function_error
+
+
+def test_a_warm_process_is_reused(make):
+    """The second invocation runs in the process of the first, with its globals."""
+    environment = make()
+
+    first, _ = _invoke(environment)
+    second, error = _invoke(environment)
+
+    assert error is None
+    assert second == {"pid": first["pid"], "started": 2}
+    assert environment.cold_starts == 1
+
+
+def test_the_context_and_the_path_are_those_of_lambda(make, tmp_path):
+    """Name, ARN and remaining time are right, and this project is not on the path."""
+    told, _ = _invoke(make(timeout=timedelta(seconds=9)), do="tell")
+
+    assert told["name"] == "worker"
+    assert told["arn"].endswith(":function:worker")
+    assert 7_000 < told["left"] <= 9_000
+    assert told["root"] == str(tmp_path)
+    assert str(tmp_path) in told["path"]
+    assert str(ROOT) not in told["path"]
+    assert str(ROOT / "local") not in told["path"]
+
+
+def test_an_exception_is_an_error_and_keeps_the_process(make):
+    """The error names its type and message; the process goes on."""
+    environment = make()
+
+    answer, error = _invoke(environment, do="fail")
+
+    assert error == "Unhandled"
+    assert (answer["errorType"], answer["errorMessage"]) == ("ValueError", "no such customer")
+    assert _invoke(environment)[0]["started"] == 2
+
+
+def test_a_handler_beyond_the_timeout_is_killed_and_the_next_one_starts_afresh(make, lines):
+    """The error says so, the old process is gone and a new one answers."""
+    environment = make(timeout=timedelta(seconds=0.5))
+
+    answer, error = _invoke(environment, do="sleep")
+
+    assert error == "Unhandled"
+    assert answer["errorType"] == "Sandbox.Timedout"
+    assert environment.pid is None
+    lines.wait_for("Task timed out after 0.50 seconds")
+    assert _invoke(environment)[0]["started"] == 1
+    assert environment.cold_starts == 2
+
+
+@pytest.mark.parametrize(("action", "status"), [("exit", 1), ("crash", 4)])
+def test_a_process_that_ends_is_an_error_and_is_replaced(make, action, status):
+    """sys.exit and a crash both end the environment, and the next invocation finds a new process."""
+    environment = make()
+
+    answer, error = _invoke(environment, do=action)
+
+    assert error == "Unhandled"
+    assert answer["errorType"] == "Runtime.ExitError"
+    assert _invoke(environment)[0]["started"] == 1
+    assert f"status {status}" in answer["errorMessage"] or action == "exit"
+
+
+def test_a_process_killed_in_the_middle_of_an_invocation_is_an_error(make, lines):
+    """A kill from outside ends the invocation at once."""
+    environment = make()
+    answers = []
+    invoking = threading.Thread(target=lambda: answers.append(_invoke(environment, do="sleep")))
+    invoking.start()
+    lines.wait_for("asleep")
+
+    environment.kill()
+    invoking.join()
+
+    assert answers[0][0]["errorType"] == "Runtime.ExitError"
+    assert _invoke(environment)[0]["started"] == 1
+
+
+def test_closing_ends_an_invocation_under_way(make, lines):
+    """Nothing waits for a handler that sleeps."""
+    environment = make()
+    answers = []
+    invoking = threading.Thread(target=lambda: answers.append(_invoke(environment, do="sleep")))
+    invoking.start()
+    lines.wait_for("asleep")
+
+    environment.close()
+    invoking.join()
+
+    assert answers[0][1] == "Unhandled"
+    assert _invoke(environment)[0]["errorType"] == "Runtime.Closed"
+
+
+@pytest.mark.parametrize(
+    ("source", "handler", "error_type"),
+    [
+        ("import no_such_module", "app.handle", "Runtime.ImportModuleError"),
+        ("pass", "app.handle", "Runtime.HandlerNotFound"),
+        ("this is no python", "app.handle", "Runtime.UserCodeSyntaxError"),
+    ],
+)
+def test_code_that_does_not_load_is_an_error_of_each_invocation(make, source, handler, error_type):
+    """The error is the one of the init phase, and every invocation tries anew."""
+    environment = make(source, handler=handler)
+
+    answers = [_invoke(environment) for _ in range(2)]
+
+    assert [(answer["errorType"], error) for answer, error in answers] == [(error_type, "Unhandled")] * 2
+
+
+def test_large_payloads_pass_both_ways(make):
+    """Five megabytes come back as they went."""
+    text = "ä" + "x" * 5_000_000
+
+    answer, error = _invoke(make(), do="echo", text=text)
+
+    assert error is None
+    assert answer == text
+
+
+def test_an_answer_beyond_the_limit_is_an_error(make):
+    """Lambda refuses a response over 6 MB."""
+    answer, error = _invoke(make(), do="large")
+
+    assert error == "Unhandled"
+    assert answer["errorType"] == "Function.ResponseSizeTooLarge"
+
+
+def test_lines_of_both_streams_are_captured(make, lines):
+    """What the handler prints and complains reaches the log."""
+    _invoke(make(), do="complain")
+
+    lines.wait_for("handling complain")
+    lines.wait_for("trouble")
+
+
+def test_environments_die_with_the_platform_even_when_it_is_killed(tmp_path):
+    """A platform that ends without any cleaning up leaves no process."""
+    (tmp_path / "app.py").write_text("import os\ndef handle(event, context): return os.getpid()\n")
+    script = f"""
+import os, sys, signal
+from datetime import timedelta
+from pathlib import Path
+from local.environment import EnvironmentSettings, ExecutionEnvironment
+environment = ExecutionEnvironment(
+    EnvironmentSettings(function_arn="arn", handler="app.handle", task_root=Path({str(tmp_path)!r}),
+                        timeout=timedelta(seconds=20), variables={_variables(tmp_path)!r}),
+    write_line=print)
+environment.invoke(b"{{}}")
+print(environment.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert ended.returncode == -signal.SIGKILL
+    assert _ends(int(ended.stdout.split()[-1]))
+
+
+def _ends(pid):
+    """Whether the process ends within some seconds."""
+    for _ in range(200):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        if _state(pid) == "Z":
+            return True
+        threading.Event().wait(0.02)
+    return False
+
+
+def _state(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.read_text().rpartition(")")[2].split()[0] if status.exists() else ""
