@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lanes.message import Message
-    from lanes.producer import SentMessage, UnsentMessage
+    from lanes.outgoing import SentMessage, UnsentMessage
 
 LISTED = 5
 
