@@ -106,7 +106,7 @@ class DynamoDBLedger:
         return {
             "TableName": self._table,
             "Key": {"pk": {"S": entry_key(entry.lane, entry.message_id)}},
-            "UpdateExpression": "REMOVE park, parked_lane, parked_until, batch, receipt_handle",
+            "UpdateExpression": "REMOVE park, parked_lane, parked_until, parked_batch, receipt_handle",
             "ConditionExpression": "receipt_handle = :receipt AND attribute_exists(parked_lane)",
             "ExpressionAttributeValues": {":receipt": {"S": entry.receipt_handle}},
         }
@@ -233,7 +233,7 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
         item["park"] = {"S": entry.park}
         item["parked_lane"] = {"S": entry.lane}
         item["parked_until"] = {"S": sortable(entry.parked_until)}
-        item["batch"] = {"S": entry.batch}
+        item["parked_batch"] = {"S": entry.batch}
         item["receipt_handle"] = {"S": entry.receipt_handle}
     return item
 
@@ -253,6 +253,6 @@ def entry_of(item: Any) -> Entry:
         last_error=item.get("last_error", {}).get("S", ""),
         park=Park(item["park"]["S"]) if "park" in item else None,
         parked_until=float(item["parked_until"]["S"]) if "parked_until" in item else 0.0,
-        batch=item.get("batch", {}).get("S", ""),
+        batch=item.get("parked_batch", {}).get("S", ""),
         receipt_handle=item.get("receipt_handle", {}).get("S", ""),
     )
