@@ -17,7 +17,8 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
 * redrive resolves the dead-letter queue by name at each receive, starts its retention anew and tells
   DeadLetterQueueSourceArn; StartMessageMoveTask and ListMessageMoveTasks exist, moving everything at once;
 * retention drops messages, counts are exact and cheap, every call costs the same at any depth;
-* for all queues: moto's own event source mapping inside SendMessage never fires.
+* for all queues: attributes out of range, FIFO names of standard queues and dead-letter queues of another
+  type are refused; moto's own event source mapping inside SendMessage never fires.
 
 Not modelled: throttling, ReceiveRequestAttemptId, approximate counts, permissions.
 """
@@ -30,6 +31,7 @@ from moto.sqs import models, responses
 
 from local.corrections import sqs_move_tasks, sqs_operations
 from local.corrections.moto_version import check_moto_version
+from local.corrections.sqs_attributes import check_attributes, check_new_queue
 from local.corrections.sqs_queue import LocalQueue, look_again, read_clock, set_clock
 
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
@@ -63,6 +65,7 @@ def install() -> None:
         return
     _route_operations()
     _correct_backend()
+    _correct_administration()
     _correct_queue()
     setattr(responses.SQSResponse, _MARK, True)
 
@@ -100,7 +103,6 @@ def _list_message_move_tasks(response: Any) -> ActionResult:
 def _correct_backend() -> None:
     backend = models.SQSBackend
     stock_send, stock_attributes = backend.send_message, backend.get_queue_attributes
-    stock_purge, stock_delete = backend.purge_queue, backend.delete_queue
 
     def send_message(self: Any, queue_name: str, message_body: str, *args: Any, **kwargs: Any) -> Any:
         queue = self.get_queue(queue_name)
@@ -114,6 +116,22 @@ def _correct_backend() -> None:
             return stock_attributes(self, queue_name, attribute_names)
         return sqs_operations.attributes_of(queue, attribute_names)
 
+    backend.send_message, backend.get_queue_attributes = send_message, get_queue_attributes
+
+
+def _correct_administration() -> None:
+    backend = models.SQSBackend
+    stock_create, stock_set = backend.create_queue, backend.set_queue_attributes
+    stock_purge, stock_delete = backend.purge_queue, backend.delete_queue
+
+    def create_queue(self: Any, name: str, tags: dict[str, str] | None = None, **kwargs: Any) -> Any:
+        check_new_queue(name, kwargs)
+        return stock_create(self, name, tags, **kwargs)
+
+    def set_queue_attributes(self: Any, queue_name: str, attributes: dict[str, Any]) -> Any:
+        check_attributes(queue_name, attributes)
+        return stock_set(self, queue_name, attributes)
+
     def purge_queue(self: Any, queue_name: str) -> None:
         stock_purge(self, queue_name)
         queue = self.get_queue(queue_name)
@@ -126,7 +144,7 @@ def _correct_backend() -> None:
         if queue.fifo_queue:
             LocalQueue.of(queue).look_again()
 
-    backend.send_message, backend.get_queue_attributes = send_message, get_queue_attributes
+    backend.create_queue, backend.set_queue_attributes = create_queue, set_queue_attributes
     backend.purge_queue, backend.delete_queue = purge_queue, delete_queue
 
 
