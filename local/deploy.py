@@ -49,6 +49,16 @@ class CdkApp:
     context: Mapping[str, str] = field(default_factory=dict)
     stacks: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        """
+        Look whether there is an app.
+
+        Raises:
+            DeployError: the folder has no `cdk.json`.
+        """
+        if not (self.directory / "cdk.json").is_file():
+            raise DeployError(f"{self.directory} is no CDK app: it has no cdk.json")
+
     def arguments(self) -> list[str]:
         """The part of the command line that says what is deployed."""
         context = dict(self.context) | ({"stage": self.stage} if self.stage else {})
@@ -136,8 +146,7 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
     Raises:
         DeployError: with the command's own words.
     """
-    if not (app.directory / "cdk.json").is_file():
-        raise DeployError(f"{app.directory} is no CDK app: it has no cdk.json")
+    app.check()
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lanes-deploy-") as scratch:
         outputs = Path(scratch) / "outputs.json"

@@ -43,6 +43,9 @@ class PolledQueue(Protocol):
     def delete(self, messages: Sequence[Received]) -> int:
         """Delete; answers how many could not be deleted."""
 
+    def close(self) -> None:
+        """Free what calls need; none follows."""
+
 
 class Invocable(Protocol):
     """What a mapping needs of its function."""
@@ -149,6 +152,7 @@ class EventSourceMappingEmulator:
         if self._poller.ident is not None:
             self._poller.join()
         self._slots.shutdown(wait=True)
+        self._queue.close()
 
     def _poll(self) -> None:
         while self._take_slot():

@@ -115,6 +115,8 @@ class Platform:
 
     def start(self) -> None:
         """Start the server, deploy the app if there is one, run the mappings."""
+        if self._app is not None:
+            self._app.check()
         try:
             self._server.start()
             bootstrap(self.endpoint_url)

@@ -40,6 +40,7 @@ class SqsQueue:
         self.url = url
         self._host = urlparse(endpoint_url).netloc
         self._thread = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []
 
     def receive(self, *, limit: int, wait: timedelta) -> Sequence[Received]:
         """
@@ -73,6 +74,11 @@ class SqsQueue:
         answer = self._call("DeleteMessageBatch", QueueUrl=self.url, Entries=entries)
         return len(answer.get("Failed") or ())
 
+    def close(self) -> None:
+        """Close the connections of all threads, once none of them calls any more."""
+        for connection in self._connections:
+            connection.close()
+
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         connection = self._connection()
         try:
@@ -92,6 +98,7 @@ class SqsQueue:
         if connection is None:
             connection = http.client.HTTPConnection(self._host, timeout=_ANSWER_SECONDS)
             self._thread.connection = connection
+            self._connections.append(connection)
         return connection
 
 

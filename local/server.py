@@ -7,6 +7,7 @@ standard input closes, and so never outlives its parent.
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -72,7 +73,7 @@ class AwsServer:
 
     def _explain(self) -> str:
         said = self._log_path.read_text(errors="replace").strip()
-        if "Address already in use" in said or "in use by another program" in said:
+        if "Address already in use" in said:
             return f"port {self._port} is in use on {HOST}; choose another one, or 0 for a free port"
         return f"the AWS server did not start:\n{said}"
 
@@ -110,6 +111,8 @@ class AwsServer:
 
 def serve(port: int, environment: Mapping[str, str] = os.environ) -> None:
     """Run the corrected server in this process until standard input closes."""
+    # The port is taken before the seconds that moto takes to import, to fail at once.
+    listener = socket.create_server((HOST, port))
     import logging
 
     from moto.moto_server.werkzeug_app import (
@@ -126,9 +129,11 @@ def serve(port: int, environment: Mapping[str, str] = os.environ) -> None:
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
     application: Any = CallCounter(DomainDispatcherApplication(create_backend_app))
-    server = make_server(HOST, port, application, threaded=True, request_handler=MotoRequestHandler)
+    server = make_server(
+        HOST, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno()
+    )
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    print(json.dumps({"endpoint_url": f"http://{HOST}:{server.server_port}"}), flush=True)  # noqa: T201
+    print(json.dumps({"endpoint_url": f"http://{HOST}:{listener.getsockname()[1]}"}), flush=True)  # noqa: T201
     server.serve_forever()
 
 

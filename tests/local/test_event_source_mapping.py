@@ -40,7 +40,7 @@ class _ListQueue:
             )
             self._changed.notify_all()
 
-    def receive(self, *, limit, wait):  # noqa: ARG002 - a mapping says how long
+    def receive(self, *, limit, wait):
         with self._changed:
             if self.broken:
                 self.broken -= 1
@@ -56,6 +56,9 @@ class _ListQueue:
             self.deleted += [one["MessageId"] for one in messages]
             self._changed.notify_all()
         return 0
+
+    def close(self):
+        self.closed = True
 
     def wait_for_deleted(self, number):
         with self._changed:

@@ -44,7 +44,7 @@ def _message(identifier, *, group="g", body="{}"):
 
 
 def _chance(seed):
-    return random.Random(seed)  # noqa: S311 - jitter, not a secret
+    return random.Random(seed)
 
 
 def _verdict(answer, *, function_error=None, reports_failures=True):

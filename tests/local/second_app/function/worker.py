@@ -10,6 +10,6 @@ _table = boto3.resource("dynamodb").Table(os.environ["TABLE"])
 def handle(event, context):
     """Record every job of the batch."""
     for record in event["Records"]:
-        print("job", record["body"])  # noqa: T201 - a line for the function's log
         _table.put_item(Item={"pk": record["body"], "stage": os.environ["STAGE"]})
+        print("job", record["body"], "done")  # noqa: T201 - a line for the function's log
     return {"batchItemFailures": []}

@@ -1,0 +1,293 @@
+"""What a real deploy needs of CloudFormation, and moto lacks."""
+
+import io
+import json
+import zipfile
+from contextlib import suppress
+
+import pytest
+from botocore.exceptions import ClientError
+
+from local.corrections.moto_version import CORRECTED_VERSION, MotoVersionError, check_moto_version
+from local.deployed import make_client
+
+STACK = "corrected"
+
+
+def _queue(**properties):
+    return {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True, **properties}}
+
+
+ROLE = {
+    "Type": "AWS::IAM::Role",
+    "Properties": {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": []}},
+}
+
+
+def _function(code="def handle(event, context): pass", **properties):
+    return {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "Code": {"ZipFile": code},
+            "Handler": "index.handle",
+            "Runtime": "python3.13",
+            "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+            **properties,
+        },
+    }
+
+
+def _mapping(**properties):
+    return {
+        "Type": "AWS::Lambda::EventSourceMapping",
+        "Properties": {
+            "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]},
+            "FunctionName": {"Ref": "Function"},
+            **properties,
+        },
+    }
+
+
+def _table(**properties):
+    return {
+        "Type": "AWS::DynamoDB::Table",
+        "Properties": {
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+            "BillingMode": "PAY_PER_REQUEST",
+            **properties,
+        },
+    }
+
+
+class _Stack:
+    """One stack of the server."""
+
+    def __init__(self, endpoint_url):
+        self._endpoint_url = endpoint_url
+        self.cloudformation = self.client("cloudformation")
+
+    def client(self, service):
+        return make_client(service, self._endpoint_url)
+
+    def create(self, resources, outputs=None):
+        self.cloudformation.create_stack(StackName=STACK, TemplateBody=_template(resources, outputs))
+
+    def update(self, resources, outputs=None):
+        self.cloudformation.update_stack(StackName=STACK, TemplateBody=_template(resources, outputs))
+
+    def outputs(self):
+        (stack,) = self.cloudformation.describe_stacks(StackName=STACK)["Stacks"]
+        return {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
+
+    def physical_id(self, logical_id):
+        answer = self.cloudformation.describe_stack_resource(StackName=STACK, LogicalResourceId=logical_id)
+        return answer["StackResourceDetail"]["PhysicalResourceId"]
+
+    def queue_attributes(self):
+        sqs = self.client("sqs")
+        url = sqs.get_queue_url(QueueName=self.physical_id("Queue").rpartition("/")[2])["QueueUrl"]
+        return sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+
+
+def _template(resources, outputs=None, parameters=None):
+    template = {"Resources": resources, "Parameters": parameters or {}}
+    template["Outputs"] = {name: {"Value": value} for name, value in (outputs or {}).items()}
+    return json.dumps(template)
+
+
+@pytest.fixture
+def stack(server):
+    """A stack that is gone after the test."""
+    stack = _Stack(server.endpoint_url)
+    yield stack
+    with suppress(ClientError):
+        stack.cloudformation.delete_stack(StackName=STACK)
+
+
+def test_another_moto_is_refused():
+    """The message names both versions."""
+    with pytest.raises(MotoVersionError, match=rf"9\.9.*{CORRECTED_VERSION}"):
+        check_moto_version("9.9")
+
+
+def test_a_fifo_queue_without_a_name_gets_one_that_ends_in_fifo(stack):
+    """Nobody has to name queues for the sake of this machine."""
+    stack.create({"Queue": _queue(VisibilityTimeout=77)})
+
+    attributes = stack.queue_attributes()
+
+    assert attributes["QueueArn"].endswith(".fifo")
+    assert attributes["VisibilityTimeout"] == "77"
+
+
+def test_unknown_types_are_recorded_so_that_references_to_them_resolve(stack):
+    """Ref, GetAtt and DependsOn on a type that moto lacks work, custom resources included."""
+    stack.create(
+        {
+            "Application": {"Type": "AWS::EMRServerless::Application", "Properties": {"Type": "SPARK"}},
+            "Hook": {"Type": "Custom::Hook", "Properties": {"ServiceToken": "arn"}},
+            "Queue": {**_queue(), "DependsOn": ["Application", "Hook"]},
+        },
+        {
+            "Id": {"Ref": "Application"},
+            "Arn": {"Fn::GetAtt": ["Application", "Arn"]},
+            "ApplicationId": {"Fn::GetAtt": ["Application", "ApplicationId"]},
+        },
+    )
+
+    outputs = stack.outputs()
+
+    assert outputs["Id"] == outputs["ApplicationId"] == stack.physical_id("Application")
+    assert outputs["Arn"].startswith("arn:aws:emrserverless:eu-central-1:123456789012:")
+
+
+def test_every_attribute_of_a_queue_follows_an_update(stack):
+    """Also those that moto forgets, and a removed one returns to its default."""
+    stack.create({"Queue": _queue(VisibilityTimeout=77, DelaySeconds=5)})
+
+    stack.update({"Queue": _queue(MessageRetentionPeriod=600, ContentBasedDeduplication=True)})
+
+    attributes = stack.queue_attributes()
+    assert attributes["MessageRetentionPeriod"] == "600"
+    assert attributes["ContentBasedDeduplication"] == "true"
+    assert (attributes["VisibilityTimeout"], attributes["DelaySeconds"]) == ("30", "0")
+
+
+def test_every_setting_of_a_function_follows_an_update(stack):
+    """Reserved concurrency, environment, timeout, memory, handler and inline code change; absent ones reset."""
+    variables = {"Environment": {"Variables": {"A": "1"}}, "MemorySize": 512}
+    stack.create({"Role": ROLE, "Function": _function(ReservedConcurrentExecutions=5, **variables)})
+
+    stack.update({"Role": ROLE, "Function": _function("x = 1", ReservedConcurrentExecutions=9, Timeout=7)})
+
+    functions, name = stack.client("lambda"), stack.physical_id("Function")
+    configuration = functions.get_function(FunctionName=name)["Configuration"]
+    concurrency = functions.get_function_concurrency(FunctionName=name)
+    assert concurrency["ReservedConcurrentExecutions"] == 9
+    assert (configuration["Timeout"], configuration["MemorySize"]) == (7, 128)
+    assert "Environment" not in configuration
+
+
+def test_the_code_lies_where_the_lambda_api_says(stack):
+    """Code.Location names a bucket and a key that hold the code as deployed, inline code too."""
+    stack.create({"Role": ROLE, "Function": _function("first = 1")})
+    stack.update({"Role": ROLE, "Function": _function("second = 2")})
+
+    answer = stack.client("lambda").get_function(FunctionName=stack.physical_id("Function"))
+    host, _, key = answer["Code"]["Location"].removeprefix("https://").partition("/")
+
+    stored = stack.client("s3").get_object(Bucket=host.split(".s3.")[0], Key=key)["Body"].read()
+    with zipfile.ZipFile(io.BytesIO(stored)) as archive:
+        assert archive.read("index.py") == b"second = 2"
+
+
+def test_a_mapping_follows_updates_and_is_deleted_with_the_template(stack):
+    """Batch size and concurrency change, what is left out resets, and a removed mapping is gone."""
+    rest = {"Role": ROLE, "Function": _function(), "Queue": _queue()}
+    limits = {"ScalingConfig": {"MaximumConcurrency": 2}, "Enabled": False, "BatchSize": 3}
+    stack.create({**rest, "Mapping": _mapping(**limits)})
+    functions = stack.client("lambda")
+
+    stack.update({**rest, "Mapping": _mapping(BatchSize=4)})
+    (mapping,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    stack.update(rest)
+
+    assert (mapping["BatchSize"], mapping["State"]) == (4, "Enabled")
+    assert "ScalingConfig" not in mapping
+    assert functions.list_event_source_mappings()["EventSourceMappings"] == []
+
+
+def test_an_update_of_a_table_keeps_its_items(stack):
+    """Time to live and a new index arrive, and nothing is lost."""
+    stack.create({"Table": _table()}, {"Name": {"Ref": "Table"}})
+    name = stack.outputs()["Name"]
+    dynamodb = stack.client("dynamodb")
+    dynamodb.put_item(TableName=name, Item={"pk": {"S": "one"}, "lane": {"S": "MAIN"}})
+    index = {
+        "IndexName": "parked",
+        "KeySchema": [{"AttributeName": "lane", "KeyType": "HASH"}],
+        "Projection": {"ProjectionType": "ALL"},
+    }
+    attributes = [{"AttributeName": one, "AttributeType": "S"} for one in ("pk", "lane")]
+
+    stack.update(
+        {
+            "Table": _table(
+                GlobalSecondaryIndexes=[index],
+                AttributeDefinitions=attributes,
+                TimeToLiveSpecification={"AttributeName": "expires_at", "Enabled": True},
+            )
+        },
+        {"Name": {"Ref": "Table"}},
+    )
+
+    found = dynamodb.query(
+        TableName=name,
+        IndexName="parked",
+        KeyConditionExpression="lane = :lane",
+        ExpressionAttributeValues={":lane": {"S": "MAIN"}},
+    )
+    expiry = dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    assert stack.outputs()["Name"] == name
+    assert found["Count"] == 1
+    assert expiry == {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires_at"}
+
+
+def test_a_change_set_creates_and_updates_with_outputs(stack):
+    """The default method of the CDK works too, twice in a row."""
+    for timeout in (77, 88):
+        resources = {"Queue": _queue(VisibilityTimeout=timeout)}
+        body = _template(resources, {"Arn": {"Fn::GetAtt": ["Queue", "Arn"]}})
+        kind = "CREATE" if timeout == 77 else "UPDATE"
+        stack.cloudformation.delete_change_set(StackName=STACK, ChangeSetName="change")
+        stack.cloudformation.create_change_set(
+            StackName=STACK, ChangeSetName="change", TemplateBody=body, ChangeSetType=kind
+        )
+        stack.cloudformation.execute_change_set(StackName=STACK, ChangeSetName="change")
+
+        assert stack.queue_attributes()["VisibilityTimeout"] == str(timeout)
+        assert stack.outputs()["Arn"].endswith(".fifo")
+
+
+def test_previous_values_of_defaulted_parameters_are_found(stack):
+    """UsePreviousValue works for a parameter that was never passed."""
+    parameters = {"Timeout": {"Type": "Number", "Default": 77}}
+    resources = {"Queue": _queue(VisibilityTimeout={"Ref": "Timeout"})}
+    body = _template(resources, None, parameters)
+    stack.cloudformation.create_stack(StackName=STACK, TemplateBody=body)
+
+    stack.cloudformation.update_stack(
+        StackName=STACK,
+        TemplateBody=_template({**resources, "Other": _queue()}, None, parameters),
+        Parameters=[{"ParameterKey": "Timeout", "UsePreviousValue": True}],
+    )
+
+    assert stack.queue_attributes()["VisibilityTimeout"] == "77"
+
+
+def test_a_template_that_cannot_be_deployed_is_a_client_error_and_leaves_nothing(stack):
+    """The caller hears why at once, and the next try starts clean."""
+    broken = {"Queue": _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})}
+
+    with pytest.raises(ClientError, match="dead-letter queue") as refused:
+        stack.create(broken)
+    stack.create({"Queue": _queue()})
+
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert stack.queue_attributes()["FifoQueue"] == "true"
+
+
+def test_deleting_a_stack_deletes_what_it_made(stack):
+    """Queues, tables, functions and mappings go."""
+    rest = {"Role": ROLE, "Function": _function(), "Queue": _queue(), "Table": _table()}
+    stack.create({**rest, "Mapping": _mapping()})
+
+    stack.cloudformation.delete_stack(StackName=STACK)
+
+    prefix = f"{STACK}-"
+    functions = stack.client("lambda")
+    assert functions.list_event_source_mappings()["EventSourceMappings"] == []
+    assert not functions.list_functions()["Functions"]
+    assert not [one for one in stack.client("dynamodb").list_tables()["TableNames"] if one.startswith(prefix)]
+    assert not stack.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls")

@@ -1,0 +1,152 @@
+"""Reserved concurrency and recycling of environments, with real processes."""
+
+import json
+import os
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from local.function import DeployedFunction, FunctionSettings, process_variables
+
+SETTINGS = FunctionSettings(
+    name="worker",
+    arn="arn:aws:lambda:eu-central-1:123456789012:function:worker",
+    handler="app.handle",
+    runtime="python3.13",
+    timeout=timedelta(seconds=20),
+    memory_mb=256,
+    code_sha256="first",
+    code_location="",
+    variables={"STAGE": "first", "AWS_LAMBDA_FUNCTION_NAME": "forged"},
+    reserved_concurrency=1,
+)
+SOURCE = """
+import os, time
+from pathlib import Path
+
+def handle(event, context):
+    if "gate" in event:
+        Path(event["entered"]).touch()
+        while not Path(event["gate"]).exists():
+            time.sleep(0.01)
+    return {"pid": os.getpid(), "stage": os.environ["STAGE"]}
+"""
+
+
+@pytest.fixture
+def function(tmp_path):
+    """A deployed function with one reserved slot."""
+    (tmp_path / "app.py").write_text(SOURCE)
+    deployed = DeployedFunction(
+        SETTINGS,
+        task_root=tmp_path,
+        endpoint_url="http://127.0.0.1:9",
+        machine=os.environ,
+        write_line=lambda _name, _line: None,
+    )
+    yield deployed
+    deployed.close()
+
+
+class _Held:
+    """An invocation that runs until it is released."""
+
+    def __init__(self, function, folder):
+        gate, entered = folder / "gate", folder / "entered"
+        event = json.dumps({"gate": str(gate), "entered": str(entered)}).encode()
+        self._gate = gate
+        self._thread = threading.Thread(target=lambda: setattr(self, "answer", function.invoke(event)))
+        self._thread.start()
+        for _ in range(1000):
+            if entered.exists():
+                return
+            threading.Event().wait(0.01)
+        raise AssertionError("the handler did not start")
+
+    def release(self):
+        self._gate.touch()
+        self._thread.join()
+        return json.loads(self.answer.payload)
+
+
+def _call(function):
+    return json.loads(function.invoke(b"{}").payload)
+
+
+def test_reserved_concurrency_throttles_what_goes_beyond(function, tmp_path):
+    """One slot: the second invocation is throttled at once, and runs once the slot is free."""
+    held = _Held(function, tmp_path)
+
+    throttled = function.invoke(b"{}")
+    first = held.release()
+
+    assert throttled.throttled
+    assert _call(function)["pid"] == first["pid"]
+    assert (function.invocations, function.throttles) == (2, 1)
+
+
+def test_a_reserved_concurrency_of_none_at_all_throttles_everything(function, tmp_path):
+    """Zero is how one stops a function."""
+    function.update(replace(SETTINGS, reserved_concurrency=0), task_root=tmp_path)
+
+    assert function.invoke(b"{}").throttled
+
+
+def test_without_reserved_concurrency_a_second_environment_starts(function, tmp_path):
+    """Two invocations at once run in two processes."""
+    function.update(replace(SETTINGS, reserved_concurrency=None), task_root=tmp_path)
+    held = _Held(function, tmp_path)
+
+    second = _call(function)
+
+    assert second["pid"] != held.release()["pid"]
+    assert len(function.environments) == 2
+
+
+def test_a_deploy_with_new_settings_replaces_warm_environments(function, tmp_path):
+    """The next invocation sees the new variables in a new process."""
+    before = _call(function)
+
+    function.update(replace(SETTINGS, variables={"STAGE": "second"}), task_root=tmp_path)
+    after = _call(function)
+
+    assert (before["stage"], after["stage"]) == ("first", "second")
+    assert after["pid"] != before["pid"]
+
+
+def test_an_invocation_under_way_ends_in_its_old_environment(function, tmp_path):
+    """A deploy disturbs nothing that runs, and the old process is not used again."""
+    held = _Held(function, tmp_path)
+
+    function.update(replace(SETTINGS, code_sha256="second"), task_root=tmp_path)
+    old = held.release()
+
+    assert old["stage"] == "first"
+    assert _call(function)["pid"] != old["pid"]
+    assert len(function.environments) == 1
+
+
+def test_a_deploy_that_only_changes_concurrency_keeps_warm_environments(function, tmp_path):
+    """Reserved concurrency is no setting of an environment."""
+    before = _call(function)
+
+    function.update(replace(SETTINGS, reserved_concurrency=5), task_root=tmp_path)
+
+    assert _call(function)["pid"] == before["pid"]
+
+
+def test_the_process_gets_its_variables_and_no_others(tmp_path):
+    """Own variables, those of Lambda, and of this machine only what a process needs."""
+    machine = {"PATH": "/bin", "AWS_PROFILE": "mine", "HOME": "/root", "PYTHONPATH": "/work"}
+
+    variables = process_variables(SETTINGS, task_root=tmp_path, endpoint_url="http://x", machine=machine)
+
+    assert variables["STAGE"] == "first"
+    assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "worker"
+    assert variables["AWS_ENDPOINT_URL"] == "http://x"
+    assert variables["AWS_ACCESS_KEY_ID"] == "function_worker"
+    assert variables["PYTHONPATH"] == variables["LAMBDA_TASK_ROOT"] == str(tmp_path)
+    assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "256"
+    assert not {"AWS_PROFILE", "HOME"} & variables.keys()

@@ -1,0 +1,202 @@
+"""An app that knows nothing of this project, deployed for real by the `cdk` command, and run."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import boto3
+import pytest
+
+from local.account import function_key
+from local.deploy import CdkApp, DeployError
+from local.platform import Platform
+from local.server import AwsServer, ServerError
+
+ROOT = Path(__file__).resolve().parents[2]
+APP = Path(__file__).with_name("second_app")
+
+
+class _Lines:
+    """Waits for lines of the function."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._seen = []
+
+    def __call__(self, _function, line):
+        with self._changed:
+            self._seen.append(line)
+            self._changed.notify_all()
+
+    def wait_for(self, line):
+        with self._changed:
+            assert self._changed.wait_for(lambda: line in self._seen, 20), self._seen
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """What the deployed function printed."""
+    return _Lines()
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, lines):
+    """The app in its first stage."""
+    app = CdkApp(directory=APP, stage="first")
+    with Platform(app=app, on_line=lines, build_directory=tmp_path_factory.mktemp("build")) as running:
+        yield running
+
+
+def _send(platform, body):
+    platform.client("sqs").send_message(
+        QueueUrl=platform.outputs["SecondApp"]["JobsUrl"],
+        MessageBody=body,
+        MessageGroupId="jobs",
+        MessageDeduplicationId=body,
+    )
+
+
+def _handled(platform, body):
+    table = platform.outputs["SecondApp"]["TableName"]
+    answer = platform.client("dynamodb").get_item(TableName=table, Key={"pk": {"S": body}})
+    return answer["Item"]["stage"]["S"]
+
+
+def _wait_until_idle(mapping):
+    with mapping._changed:
+        assert mapping._changed.wait_for(lambda: mapping._counters.deleted == mapping._counters.received, 10)
+
+
+def test_a_message_is_handled_by_the_deployed_function(platform, lines):
+    """From SendMessage over the deployed mapping to the deployed code, which reaches AWS on this machine."""
+    _send(platform, "one")
+    lines.wait_for("job one done")
+    (mapping,) = platform.mappings.values()
+    _wait_until_idle(mapping)
+
+    assert _handled(platform, "one") == "first"
+    assert mapping.settings.slots == 2
+    assert mapping.counters()["deleted"] == 1
+
+
+def test_the_calls_of_the_function_are_told_from_those_of_others(platform, lines):
+    """One PutItem is the function's; receives and deletes are the mapping's."""
+    before = platform.function_calls(platform.outputs["SecondApp"]["FunctionName"]).get("dynamodb.PutItem", 0)
+    _send(platform, "counted")
+    lines.wait_for("job counted done")
+
+    calls = platform.calls()
+
+    own = calls[function_key(platform.outputs["SecondApp"]["FunctionName"])]
+    assert own == {"dynamodb.PutItem": before + 1}
+    assert calls["lanes_mapping"].keys() <= {"sqs.ReceiveMessage", "sqs.DeleteMessageBatch"}
+
+
+def test_a_second_deploy_is_followed(platform, lines):
+    """New variables reach a new process, concurrency and queue settings follow, the table is kept."""
+    _send(platform, "early")
+    lines.wait_for("job early done")
+
+    platform.deploy(CdkApp(directory=APP, stage="second"))
+    _send(platform, "late")
+    lines.wait_for("job late done")
+
+    (function,) = platform.functions.values()
+    assert (_handled(platform, "early"), _handled(platform, "late")) == ("first", "second")
+    assert function.settings.reserved_concurrency == 2
+    assert function.settings.variables["STAGE"] == "second"
+
+
+def test_a_failing_app_is_told_in_the_words_of_the_command(tmp_path):
+    """The error shows what the CDK printed."""
+    program = f"{sys.executable} -c \"raise SystemExit('no such stage')\""
+    (tmp_path / "cdk.json").write_text(json.dumps({"app": program}))
+
+    with pytest.raises(DeployError, match="no such stage"):
+        Platform(app=CdkApp(directory=tmp_path), build_directory=tmp_path / "build").start()
+
+
+def test_a_port_in_use_is_told(tmp_path):
+    """The message names the port."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ServerError, match=f"port {port} is in use"):
+            AwsServer(port=port, log_path=tmp_path / "server.log").start()
+
+
+def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
+    """One JSON line, a message handled through it, and an interrupt that ends every process."""
+    command = [sys.executable, "-m", "local", "up", "--json", "--app", str(APP), "-c", "stage=first"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as up:
+        try:
+            addresses = json.loads(up.stdout.readline())
+            children = _children(up.pid)
+            (queue,) = addresses["lanes"].values()
+            attributes = _client("sqs", addresses).get_queue_attributes(
+                QueueUrl=queue, AttributeNames=["VisibilityTimeout"]
+            )
+        finally:
+            up.send_signal(signal.SIGINT)
+            status = up.wait(20)
+
+    assert attributes["Attributes"]["VisibilityTimeout"] == "60"
+    assert addresses["stacks"]["SecondApp"]["JobsUrl"].endswith(queue.rpartition("/")[2])
+    assert children
+    assert not [pid for pid in children if _runs(pid)]
+    assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--port", "70000"], "70000 is no port"),
+        (["--stgae", "demo"], "unrecognized arguments: --stgae"),
+        (["-c", "stage"], "--context takes KEY=VALUE"),
+        (["--app", "/nowhere"], "has no cdk.json"),
+    ],
+)
+def test_wrong_options_of_local_up_are_explained(options, complaint):
+    """The command says what is wrong and starts nothing that stays."""
+    command = [sys.executable, "-m", "local", "up", *options]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode != 0
+    assert complaint in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def _client(service, addresses):
+    variables = addresses["environment"]
+    return boto3.client(
+        service,
+        endpoint_url=addresses["endpoint_url"],
+        region_name=addresses["region"],
+        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _children(pid):
+    found = [one.parent.name for one in Path("/proc").glob("[0-9]*/stat") if _parent(one) == str(pid)]
+    return [int(one) for one in found]
+
+
+def _parent(stat):
+    with contextlib.suppress(OSError):
+        return stat.read_text().rpartition(")")[2].split()[1]
+    return None
+
+
+def _runs(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
