@@ -17,22 +17,22 @@ from lanes.errors import ConfigurationError
 ROOT = Path(__file__).parent
 
 
-def build_app() -> App:
-    """Build the app with the stack of the stage that the context names."""
-    app = App()
+def add_stack(app: App) -> PriorityLanesStack:
+    """Add the stack of the stage that the app's context names."""
     settings = StageSettings.from_context(app.node)
-    PriorityLanesStack(
+    return PriorityLanesStack(
         app,
         settings.stack_name,
         config=LanesConfig.load(ROOT / "lanes.toml", stage=settings.stage),
         function_folder=ROOT / "lambdas" / "consumer",
         removal_policy=settings.removal_policy,
     )
-    return app
 
 
 if __name__ == "__main__":
+    lanes_app = App()
     try:
-        build_app().synth()
+        add_stack(lanes_app)
     except ConfigurationError as error:
         sys.exit(f"{error}")
+    lanes_app.synth()

@@ -112,19 +112,19 @@ class LaneQueue(Construct):
     def metric_backlog(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Messages that wait to be received (the most in each period)."""
         return self.queue.metric_approximate_number_of_messages_visible(
-            statistic="Maximum", period=_duration(period), label="Backlog"
+            statistic="Maximum", period=_duration(period)
         )
 
     def metric_in_flight(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Messages received, not deleted: running, held for a slot, or parked (the most in each period)."""
         return self.queue.metric_approximate_number_of_messages_not_visible(
-            statistic="Maximum", period=_duration(period), label="In flight"
+            statistic="Maximum", period=_duration(period)
         )
 
     def metric_oldest_age(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Age of the oldest message, in seconds."""
         return self.queue.metric_approximate_age_of_oldest_message(
-            statistic="Maximum", period=_duration(period), label="Oldest message"
+            statistic="Maximum", period=_duration(period)
         )
 
     def metric_dead_letters(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
@@ -134,7 +134,7 @@ class LaneQueue(Construct):
         The visible count, since NumberOfMessagesSent misses what SQS moves there by itself.
         """
         return self.dead_letter_queue.metric_approximate_number_of_messages_visible(
-            statistic="Maximum", period=_duration(period), label="Dead letters"
+            statistic="Maximum", period=_duration(period)
         )
 
 

@@ -122,7 +122,11 @@ def _lane_row(queue: LaneQueue, consumer: PriorityConsumer) -> list[cloudwatch.I
     name = queue.lane.name
     outcomes = (Metric.HANDLED, Metric.YIELDED, Metric.FAILED, Metric.DEAD_LETTERED)
     return [
-        _graph(f"{name}: waiting and in flight", queue.metric_backlog(), queue.metric_in_flight()),
+        _graph(
+            f"{name}: waiting and in flight",
+            queue.metric_backlog().with_(label="waiting"),
+            queue.metric_in_flight().with_(label="in flight"),
+        ),
         _graph(f"{name}: outcomes", *(consumer.metric(outcome, name) for outcome in outcomes)),
         _graph(
             f"{name}: wait until handled (ms)",

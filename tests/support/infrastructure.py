@@ -1,6 +1,8 @@
 """Stacks for the infrastructure's tests, and ways to read what they synthesise."""
 
+import itertools
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,20 @@ from lanes.config import LanesConfig
 
 ROOT = Path(__file__).parents[2]
 FUNCTION_FOLDER = ROOT / "lambdas" / "consumer"
+# The CDK leaves its own temporary folders behind; this one goes when the tests end.
+SYNTHESISED = tempfile.TemporaryDirectory(prefix="lanes-synth-", ignore_cleanup_errors=True)
+NUMBERS = itertools.count()
+
 FOREIGN_CODE = "def lambda_handler(event, context): return {'batchItemFailures': []}"
 
 
 def new_app(**context: Any) -> App:
     """Make an app with this repository's feature flags, that bundles nothing."""
     settings = json.loads((ROOT / "cdk.json").read_text())["context"]
-    return App(context={**settings, "aws:cdk:bundling-stacks": [], **context})
+    return App(
+        context={**settings, "aws:cdk:bundling-stacks": [], **context},
+        outdir=str(Path(SYNTHESISED.name) / str(next(NUMBERS))),
+    )
 
 
 def lanes_config(count: int = 3, **consumer: Any) -> LanesConfig:

@@ -1,0 +1,78 @@
+"""The app: stages, names, and what it says when the configuration is wrong."""
+
+import pytest
+from aws_cdk import App, RemovalPolicy
+
+import app as cdk_app
+from cdk import StageSettings
+from lanes.errors import ConfigurationError
+from tests.support.infrastructure import new_app
+
+
+def synthesise(**context):
+    """Synthesise the app as with `cdk -c name=value` and return its one stack's artifact."""
+    app = new_app(**context)
+    cdk_app.add_stack(app)
+    (stack,) = app.synth().stacks
+    return stack
+
+
+def variables(stack):
+    """Give the text of the function's LANES_DEPLOYMENT, references left out."""
+    (function,) = [
+        resource
+        for resource in stack.template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    ]
+    parts = function["Properties"]["Environment"]["Variables"]["LANES_DEPLOYMENT"]["Fn::Join"][1]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def test_without_a_stage_there_is_one_stack_under_the_products_name():
+    """`cdk deploy` needs no argument."""
+    stack = synthesise(stage="")
+
+    assert stack.stack_name == "PriorityLanes"
+
+
+def test_a_stage_is_a_stack_of_its_own_with_the_stages_settings():
+    """`-c stage=demo` deploys beside the others, with what lanes.toml says for the stage."""
+    stack = synthesise(stage="demo")
+
+    assert stack.stack_name == "PriorityLanes-demo"
+    assert '"function_timeout":10' in variables(stack)
+
+
+def test_the_stage_without_priorities_switches_them_off():
+    """demo-off has the same lanes and never yields."""
+    assert '"enabled":false' in variables(synthesise(stage="demo-off"))
+
+
+def test_an_unknown_stage_is_refused_with_the_nearest_one():
+    """A typing mistake must not become a stack."""
+    with pytest.raises(ConfigurationError, match=r"unknown stage 'dmo'.*demo"):
+        synthesise(stage="dmo")
+
+
+def test_everything_stateful_stays_unless_removal_is_destroy():
+    """`-c removal=destroy` is for stages that nobody will miss."""
+
+    def kept(stack):
+        policies = [resource.get("DeletionPolicy") for resource in stack.template["Resources"].values()]
+        return policies.count("Retain"), policies.count("Delete")
+
+    assert kept(synthesise()) == (8, 0)
+    assert kept(synthesise(removal="destroy")) == (0, 8)
+
+
+def test_an_unknown_removal_is_refused():
+    """The text names both values and what they do."""
+    with pytest.raises(ConfigurationError, match=r"removal is 'keep': 'retain' keeps .* 'destroy' deletes"):
+        StageSettings.from_context(App(context={"removal": "keep"}).node)
+
+
+def test_settings_default_to_no_stage_and_to_keeping_everything():
+    """An app without any context is a deployment for real."""
+    assert StageSettings.from_context(App().node) == StageSettings(
+        stage=None, removal_policy=RemovalPolicy.RETAIN
+    )

@@ -1,0 +1,131 @@
+"""What is refused at synth, and in which words."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from aws_cdk import Stack
+
+from cdk import LaneQueues
+from cdk.contradictions import refuse_contradictions
+from cdk.receive_budget import least_max_receive_count, receives_by_yields
+from lanes.errors import ConfigurationError
+from tests.support.infrastructure import lanes_config, new_app
+
+FORTNIGHT = timedelta(days=14)
+
+
+def problems_of(*, retention=FORTNIGHT, max_receive_count=1000, consumer=None, **lane):
+    """Give the problems of a one-lane configuration with these settings."""
+    config = lanes_config(1, **(consumer or {}))
+    config = replace(config, lanes=(replace(config.lanes[0], **lane),))
+    try:
+        refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)
+    except ConfigurationError as error:
+        return error.problems
+    return []
+
+
+def test_a_visibility_timeout_under_six_function_timeouts_is_refused():
+    """The text names the value, the least value and the ways out."""
+    (problem,) = problems_of(visibility_timeout=timedelta(seconds=179))
+
+    assert "lane L0: visibility_timeout is 179s, under six times the function timeout of 30s" in problem
+    assert "give at least 3m" in problem
+
+
+def test_six_function_timeouts_are_enough():
+    """The bound itself is allowed."""
+    assert problems_of(visibility_timeout=timedelta(seconds=180)) == []
+
+
+@pytest.mark.parametrize("size", [0, 11])
+def test_a_batch_that_a_fifo_queue_never_gives_is_refused(size):
+    """A FIFO queue gives one to ten records a batch."""
+    (problem,) = problems_of(batch_size=size)
+
+    assert f"batch_size is {size}: a FIFO queue gives 1 to 10 records a batch" in problem
+
+
+@pytest.mark.parametrize("concurrency", [1, 1001])
+def test_a_maximum_concurrency_that_lambda_refuses_is_refused(concurrency):
+    """The text leads to the setting that does limit the function."""
+    (problem,) = problems_of(maximum_concurrency=concurrency)
+
+    assert f"maximum_concurrency is {concurrency}: a mapping takes 2 to 1000" in problem
+    assert "lower reserved_concurrency instead" in problem
+
+
+@pytest.mark.parametrize("count", [0, 1001])
+def test_a_receive_limit_that_sqs_refuses_is_refused(count):
+    """SQS allows one to a thousand."""
+    assert f"max_receive_count is {count}: SQS allows 1 to 1000; leave it out for 1000" in problems_of(
+        max_receive_count=count
+    )
+
+
+def test_a_receive_limit_that_yields_could_reach_is_refused():
+    """Ten receives would dead-letter a message that never failed; the text says how many are enough."""
+    (problem,) = problems_of(max_receive_count=10)
+
+    assert (
+        "max_receive_count is 10, which a message that only yields could reach within the retention of 14d"
+        in (problem)
+    )
+    assert "give at least 973" in problem
+
+
+def test_the_least_receive_limit_is_exact():
+    """One receive fewer than the bound is refused, the bound is not."""
+    assert problems_of(max_receive_count=972) != []
+    assert problems_of(max_receive_count=973) == []
+
+
+def test_a_shorter_retention_needs_fewer_receives():
+    """Within four days yields can't use up seven hundred receives."""
+    assert problems_of(max_receive_count=700) != []
+    assert problems_of(max_receive_count=700, retention=timedelta(days=4)) == []
+
+
+@pytest.mark.parametrize("attempts", [1, 100, 500])
+def test_the_highest_receive_limit_is_never_refused(attempts):
+    """With a thousand receives there is nothing better to ask for."""
+    assert problems_of(consumer={"max_attempts": attempts}) == []
+
+
+@pytest.mark.parametrize("retention", [timedelta(seconds=59), timedelta(days=15)])
+def test_a_retention_that_sqs_refuses_is_refused(retention):
+    """SQS keeps messages one minute to two weeks."""
+    (problem,) = problems_of(retention=retention)
+
+    assert "SQS keeps messages 1m to 14d" in problem
+
+
+def test_all_problems_of_all_lanes_are_reported_at_once():
+    """One synth shows everything there is to mend."""
+    config = lanes_config(2)
+    broken = tuple(replace(lane, batch_size=11, maximum_concurrency=1) for lane in config.lanes)
+
+    with pytest.raises(ConfigurationError) as caught:
+        LaneQueues(
+            Stack(new_app(), "Stack"), "Lanes", config=replace(config, lanes=broken), max_receive_count=5
+        )
+
+    assert len(caught.value.problems) == 6
+
+
+@pytest.mark.parametrize(("days", "receives"), [(14, 968), (4, 638), (1, 402)])
+def test_yields_spend_receives_more_slowly_the_more_there_were(days, receives):
+    """The delays of n yields add up to about 0.004 n^3 / 3 seconds."""
+    counted = receives_by_yields(retention=timedelta(days=days), yield_delay_min=timedelta())
+
+    assert counted == receives
+    assert abs(0.004 * counted**3 / 3 - days * 86400) < 0.01 * days * 86400
+
+
+def test_a_long_least_yield_delay_saves_receives():
+    """A lane that parks for an hour each time can yield 336 times in two weeks, and then the attempts come on top."""
+    hour = timedelta(hours=1)
+
+    assert receives_by_yields(retention=FORTNIGHT, yield_delay_min=hour) == 336
+    assert least_max_receive_count(retention=FORTNIGHT, yield_delay_min=hour, max_attempts=5) == 341

@@ -1,0 +1,294 @@
+"""PriorityConsumer: the function, its mappings, and what it may do."""
+
+import json
+
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Annotations, Match, Template
+
+from cdk import Ledger, PriorityConsumer
+from lanes.consumer.telemetry import Metric
+from lanes.deployment import Deployment
+from lanes.errors import ConfigurationError
+from tests.support.infrastructure import (
+    FOREIGN_CODE,
+    allowed,
+    foreign_stack,
+    lanes_config,
+    render,
+    resources,
+    statements,
+)
+
+FUNCTION = "AWS::Lambda::Function"
+MAPPING = "AWS::Lambda::EventSourceMapping"
+QUEUE = "AWS::SQS::Queue"
+
+
+def only_function(template):
+    """Give the logical id and the properties of the one function."""
+    ((name, properties),) = resources(template, FUNCTION).items()
+    return name, properties
+
+
+def lane_queue(template, lane):
+    """Give the logical ids of a lane's queue and dead-letter queue."""
+    (name,) = [name for name in resources(template, QUEUE) if name.startswith(f"Lanes{lane.name}Queue")]
+    policy = resources(template, QUEUE)[name]["RedrivePolicy"]
+    return name, policy["deadLetterTargetArn"]["Fn::GetAtt"][0]
+
+
+def further_consumer(stack, queues, **props):
+    """Add one more consumer with these props."""
+    return PriorityConsumer(
+        stack,
+        "Further",
+        queues=queues,
+        ledger=Ledger(stack, "FurtherLedger"),
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+        handler="index.lambda_handler",
+        **props,
+    )
+
+
+def test_every_lane_is_mapped_to_the_function_and_reports_partial_failures(foreign):
+    """One mapping per lane, from its queue to the one function, with the settings of the lane."""
+    config, template = foreign
+    function, _properties = only_function(template)
+
+    template.resource_count_is(MAPPING, len(config.lanes))
+    for lane in config.lanes:
+        queue, _dead_letters = lane_queue(template, lane)
+        template.has_resource_properties(
+            MAPPING,
+            {
+                "FunctionName": {"Ref": function},
+                "EventSourceArn": {"Fn::GetAtt": [queue, "Arn"]},
+                "BatchSize": lane.batch_size,
+                "ScalingConfig": {"MaximumConcurrency": lane.maximum_concurrency},
+                "FunctionResponseTypes": ["ReportBatchItemFailures"],
+                "MetricsConfig": {"Metrics": ["EventCount"]},
+            },
+        )
+
+
+def test_no_mapping_filters_messages(template):
+    """AWS deletes what a filter refuses, so a filter would lose messages."""
+    template.all_resources_properties(MAPPING, {"FilterCriteria": Match.absent()})
+
+
+def test_the_function_is_set_up_from_the_configuration():
+    """Timeout, memory and reserved concurrency are the consumer settings'."""
+    config = lanes_config(2, reserved_concurrency=7, function_timeout="45s", memory_mb=1024)
+
+    template = Template.from_stack(foreign_stack(config))
+
+    template.has_resource_properties(
+        FUNCTION, {"Timeout": 45, "MemorySize": 1024, "ReservedConcurrentExecutions": 7}
+    )
+
+
+def test_the_function_runs_on_arm_and_a_current_python(template):
+    """The cheaper processor, and the runtime that the asset's wheels are made for."""
+    template.has_resource_properties(FUNCTION, {"Architectures": ["arm64"], "Runtime": "python3.14"})
+
+
+def test_messages_that_handlers_send_on_are_no_recursive_loop(template):
+    """Lambda would stop a batch whose messages have gone through sixteen handlers."""
+    template.has_resource_properties(FUNCTION, {"RecursiveLoop": "Allow"})
+
+
+def test_logs_end_after_a_month_in_a_group_of_the_stack(template):
+    """The function writes to the group whose retention is set."""
+    ((group, properties),) = resources(template, "AWS::Logs::LogGroup").items()
+
+    assert properties["RetentionInDays"] == 30
+    template.has_resource_properties(FUNCTION, {"LoggingConfig": {"LogGroup": {"Ref": group}}})
+
+
+def test_the_function_knows_its_deployment(foreign):
+    """LANES_DEPLOYMENT reads back as the configuration, with the queues' URLs and the table's name."""
+    config, template = foreign
+    _function, properties = only_function(template)
+    (table,) = resources(template, "AWS::DynamoDB::Table")
+
+    deployment = Deployment.from_json(render(properties["Environment"]["Variables"]["LANES_DEPLOYMENT"]))
+
+    assert deployment.config == config
+    assert deployment.table == f"<{table}>"
+    for lane in config.lanes:
+        queue, dead_letters = lane_queue(template, lane)
+        assert deployment.queues[lane.name].url == f"<{queue}>"
+        assert deployment.queues[lane.name].dead_letter_url == f"<{dead_letters}>"
+
+
+def test_logs_and_metrics_carry_the_stacks_name(template):
+    """Two deployments in one account keep their figures apart."""
+    _function, properties = only_function(template)
+
+    variables = properties["Environment"]["Variables"]
+
+    assert {name: value for name, value in variables.items() if name != "LANES_DEPLOYMENT"} == {
+        "POWERTOOLS_SERVICE_NAME": "PriorityLanes",
+        "POWERTOOLS_METRICS_NAMESPACE": "PriorityLanes",
+        "LOG_LEVEL": "INFO",
+    }
+
+
+def test_c9_the_function_may_do_what_it_needs_and_no_more(foreign):
+    """Consume the lanes, send to their dead-letter queues, keep the ledger, write its log."""
+    config, template = foreign
+    (table,) = resources(template, "AWS::DynamoDB::Table")
+    (group,) = resources(template, "AWS::Logs::LogGroup")
+    queues = [lane_queue(template, lane) for lane in config.lanes]
+    consume = ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
+
+    granted = {pair for pair in allowed(template, "Consumer") if not pair[0].startswith("dynamodb:")}
+
+    assert granted == {
+        *((f"sqs:{action}", f"<{queue}.Arn>") for queue, _ in queues for action in consume),
+        *(("sqs:SendMessage", f"<{dead_letters}.Arn>") for _, dead_letters in queues),
+        ("logs:CreateLogStream", f"<{group}.Arn>"),
+        ("logs:PutLogEvents", f"<{group}.Arn>"),
+    }
+    ledger = {
+        resource for action, resource in allowed(template, "Consumer") if action.startswith("dynamodb:")
+    }
+    assert all(f"<{table}" in resource for resource in ledger)
+
+
+def test_c9_no_policy_names_every_resource_or_every_action(template):
+    """There is no wildcard in what the function may do, nor a managed policy with one."""
+    for statement in statements(template, "Consumer"):
+        assert not [text for text in map(render, statement["Action"] + statement["Resource"]) if "*" in text]
+    for role in resources(template, "AWS::IAM::Role").values():
+        assert "ManagedPolicyArns" not in role
+
+
+def test_handlers_may_send_on_only_when_they_were_granted_to():
+    """A consumer whose handlers send gets the right to from its owner, lane by lane."""
+    stack = foreign_stack(
+        lanes_config(2), then=lambda _stack, queues, consumer: queues.grant_send(consumer.function, "L1")
+    )
+
+    template = Template.from_stack(stack)
+
+    lanes = {lane.name: lane_queue(template, lane)[0] for lane in lanes_config(2).lanes}
+    assert ("sqs:SendMessage", f"<{lanes['L1']}.Arn>") in allowed(template, "Consumer")
+    assert ("sqs:SendMessage", f"<{lanes['L0']}.Arn>") not in allowed(template, "Consumer")
+
+
+def test_a_function_under_the_mappings_sum_is_explained():
+    """An information says what a reserved concurrency under the sum means; it's no warning, since it's allowed."""
+    stack = foreign_stack(lanes_config(3, reserved_concurrency=1))
+
+    annotations = Annotations.from_stack(stack)
+
+    annotations.has_info("/Foreign/Consumer", Match.string_like_regexp("reserved_concurrency is 1 .* 6"))
+    annotations.has_no_warning("*", Match.any_value())
+
+
+def test_a_function_that_serves_all_mappings_needs_no_explanation():
+    """With enough slots only the account's quota is left to explain."""
+    stack = foreign_stack(lanes_config(1, reserved_concurrency=4))
+
+    notes = Annotations.from_stack(stack).find_info("*", Match.any_value())
+
+    assert len(notes) == 1
+
+
+def test_an_accounts_concurrency_quota_is_explained():
+    """A new account's refusal of a reservation doesn't come as a surprise."""
+    annotations = Annotations.from_stack(foreign_stack(lanes_config(1)))
+
+    annotations.has_info("/Foreign/Consumer", Match.string_like_regexp("quota can be as low as 10"))
+
+
+def test_further_variables_reach_the_function():
+    """A user's own settings stand beside the construct's."""
+    stack = foreign_stack(
+        lanes_config(1),
+        then=lambda stack, queues, _consumer: further_consumer(
+            stack, queues, environment={"RESOURCE_SECONDS": "2"}, service="orders", log_level="DEBUG"
+        ),
+    )
+
+    Template.from_stack(stack).has_resource_properties(
+        FUNCTION,
+        {
+            "Environment": {
+                "Variables": {
+                    "RESOURCE_SECONDS": "2",
+                    "POWERTOOLS_SERVICE_NAME": "orders",
+                    "LOG_LEVEL": "DEBUG",
+                    "LANES_DEPLOYMENT": Match.any_value(),
+                }
+            }
+        },
+    )
+
+
+def test_a_variable_of_the_construct_cant_be_replaced():
+    """A user's LANES_DEPLOYMENT would send the consumer astray."""
+    with pytest.raises(ConfigurationError, match="environment sets LANES_DEPLOYMENT"):
+        foreign_stack(
+            lanes_config(1),
+            then=lambda stack, queues, _consumer: further_consumer(
+                stack, queues, environment={"LANES_DEPLOYMENT": "{}"}
+            ),
+        )
+
+
+def test_an_environment_over_lambdas_limit_is_refused():
+    """Lambda allows 4 KB, which CloudFormation would only find out in the middle of a deployment."""
+    with pytest.raises(ConfigurationError, match="bytes and Lambda allows 4096"):
+        foreign_stack(
+            lanes_config(1),
+            then=lambda stack, queues, _consumer: further_consumer(
+                stack, queues, environment={"TEXT": "x" * 4000}
+            ),
+        )
+
+
+def test_a_metric_of_the_consumer_has_the_dimensions_that_it_reports():
+    """The namespace, the lane and the service are those of the function's own metric objects."""
+    found = []
+    foreign_stack(
+        lanes_config(2),
+        then=lambda _stack, _queues, consumer: found.append(consumer.metric(Metric.YIELDED, "L1")),
+    )
+
+    (metric,) = found
+
+    assert (metric.namespace, metric.metric_name, metric.statistic) == (
+        "PriorityLanes",
+        "YieldedMessages",
+        "Sum",
+    )
+    assert metric.dimensions == {"lane": "L1", "service": "Foreign"}
+
+
+def test_the_functions_role_can_be_granted_more():
+    """An owner gives the function what its handlers need."""
+    stack = foreign_stack(
+        lanes_config(1),
+        then=lambda _stack, _queues, consumer: consumer.function.add_to_role_policy(
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=["arn:aws:s3:::orders/*"])
+        ),
+    )
+
+    assert ("s3:GetObject", "arn:aws:s3:::orders/*") in allowed(Template.from_stack(stack), "Consumer")
+
+
+def test_the_deployment_document_fits_the_environment_with_seven_lanes():
+    """Seven lanes with long URLs stay under Lambda's 4 KB."""
+    template = Template.from_stack(foreign_stack(lanes_config(7)))
+    _function, properties = only_function(template)
+    url = "https://sqs.ap-southeast-1.amazonaws.com/123456789012/" + 80 * "q"
+
+    document = json.loads(render(properties["Environment"]["Variables"]["LANES_DEPLOYMENT"]))
+    for queue in document["queues"].values():
+        queue.update(url=url, dead_letter_url=url)
+
+    assert len(json.dumps(document, separators=(",", ":"))) < 4096

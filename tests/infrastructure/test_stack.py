@@ -1,0 +1,100 @@
+"""PriorityLanesStack: the whole, as it's deployed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from aws_cdk import Validations
+from cdk_nag import AwsSolutionsChecks, ServerlessChecks
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+from cdk import PriorityLanesStack
+from lanes.config import LanesConfig
+from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, new_app, resources
+
+STATEFUL = ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup")
+
+
+def test_logical_ids_of_stateful_resources_are_pinned(template):
+    """Another logical id would be another queue or table, and its messages would stay behind."""
+    found = {name for kind in STATEFUL for name in resources(template, kind)}
+
+    assert found == {
+        "LanesHIGHQueue7CBEF046",
+        "LanesHIGHDeadLetterQueue600FA9DB",
+        "LanesMEDIUMQueueF876AA2D",
+        "LanesMEDIUMDeadLetterQueueB3CBD0B6",
+        "LanesMAINQueue961525CC",
+        "LanesMAINDeadLetterQueueB3E344AA",
+        "LedgerTable9343E4AA",
+        "ConsumerLogs7B9AAC61",
+    }
+
+
+def test_outputs_lead_to_everything_a_person_needs(template):
+    """Queues, dead-letter queues, table, function and parameter are outputs under plain names."""
+    outputs = template.find_outputs("*")
+
+    lanes = ("HIGH", "MEDIUM", "MAIN")
+    assert outputs.keys() == {
+        "LanesParameter",
+        "TableName",
+        "ConsumerFunctionName",
+        *(f"{lane}QueueUrl" for lane in lanes),
+        *(f"{lane}DeadLetterQueueUrl" for lane in lanes),
+    }
+    assert outputs["MAINQueueUrl"]["Value"] == {"Ref": "LanesMAINQueue961525CC"}
+
+
+def checked_by_rules(*, spoil=None):
+    """Synthesise under all rules of cdk-nag and give what each pack reports, warnings included."""
+    app = new_app()
+    stack = PriorityLanesStack(
+        app, "PriorityLanes", config=LanesConfig.load(ROOT / "lanes.toml"), function_folder=FUNCTION_FOLDER
+    )
+    if spoil is not None:
+        spoil(stack)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+    report = Path(app.synth().directory) / "validation-report.json"
+    return {pack["pluginName"]: pack for pack in json.loads(report.read_text())["pluginReports"]}
+
+
+def test_security_rules_find_nothing_unacknowledged():
+    """cdk-nag's findings are mended, or acknowledged on the one resource that they are about, with a reason."""
+    packs = checked_by_rules()
+
+    acknowledged = {
+        (finding["ruleName"], finding["acknowledgedAt"])
+        for pack in packs.values()
+        for finding in pack["suppressedViolations"]
+        if len(finding["reason"]) > 30
+    }
+    lanes = ("HIGH", "MEDIUM", "MAIN")
+    assert [pack["violations"] for pack in packs.values()] == [[]] * len(packs)
+    assert acknowledged == {
+        *(("Serverless-SQSRedrivePolicy", f"PriorityLanes/Lanes/{lane}/DeadLetterQueue") for lane in lanes),
+        *(
+            ("Serverless-LambdaEventSourceMappingDestination", f"PriorityLanes/Consumer/{lane}Mapping")
+            for lane in lanes
+        ),
+        ("Serverless-LambdaDLQ", "PriorityLanes/Consumer/Function"),
+        ("Serverless-LambdaTracing", "PriorityLanes/Consumer/Function"),
+    }
+
+
+def test_a_table_without_recovery_would_be_found():
+    """The rules do look, so the test above means something."""
+
+    def spoil(stack):
+        stack.ledger.table.node.default_child.point_in_time_recovery_specification = None
+
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        checked_by_rules(spoil=spoil)
+
+
+def test_the_template_linter_finds_nothing(template):
+    """cfn-lint agrees with every property, in an old region and in a younger one."""
+    findings = lint(json.dumps(template.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"]))
+
+    assert [str(finding) for finding in findings] == []
