@@ -43,7 +43,8 @@ def set_clock(clock: Callable[[], float] | None = None, *, polls_wait: bool = Fa
     Replace the clock of all FIFO queues, or with None give the real one back.
 
     Under another clock an empty long poll answers at once, as if its wait had passed; with `polls_wait` it
-    waits in real time, and looks again when a message arrives or at `look_again()`.
+    waits in real time, and looks again when a message arrives or at `look_again()`. A queue's time never
+    goes back: under a clock behind the last one it stands still until that is reached.
     """
     _time.clock = clock or _real_time
     _time.polls_wait = polls_wait or clock is None
