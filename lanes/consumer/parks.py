@@ -42,6 +42,10 @@ class ParkKnowledge:
         for message_id in message_ids:
             known.pop(message_id, None)
 
+    def distrust(self, lane: str) -> None:
+        """Have the ledger read anew before the next use: what is known of a lane proved old."""
+        self._read_at.pop(lane, None)
+
     def entries(self, lane: str, *, now: float) -> list[Entry]:
         """Return the records of a lane that are parked at this moment, the earliest to return first."""
         known = self._entries[lane]

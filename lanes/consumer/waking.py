@@ -57,30 +57,36 @@ class Waker:
 
     def _wake_lane(self, lane: Lane, *, asking: Lane, own_records: int) -> bool:
         """Return whether the search ends here: something was woken, or something above waits."""
-        if not self._gate.may_be_parked(lane) or not self._gate.parked(lane):
-            return False
-        wakeable = [entry for entry in self._gate.parks.entries(lane.name, now=self._clock()) if wakes(entry)]
-        if not wakeable:
+        if not self._gate.may_be_parked(lane) or not self._wakeable(lane):
             return False
         if self._gate.waits_above(lane, asking=asking, own_records=own_records):
             return True
-        self._free(lane, oldest_batches(wakeable, count=self._gate.free_slots + 1))
+        if not self._free(lane):
+            # Somebody else was quicker with one of them, so what is known here is old.
+            self._gate.parks.distrust(lane.name)
+            self._free(lane)
         return True
 
-    def _free(self, lane: Lane, entries: Sequence[Entry]) -> None:
-        mine = self._ledger.unpark(entries)
+    def _wakeable(self, lane: Lane) -> list[Entry]:
+        if not self._gate.parked(lane):
+            return []
+        return [entry for entry in self._gate.parks.entries(lane.name, now=self._clock()) if wakes(entry)]
+
+    def _free(self, lane: Lane) -> bool:
+        """Wake as many batches as there are slots for; return False where they turn out to be parked no more."""
+        entries = oldest_batches(self._wakeable(lane), count=self._gate.free_slots + 1)
+        mine = self._ledger.unpark(entries) if entries else True
         self._gate.parks.forget(lane.name, [entry.message_id for entry in entries])
-        if not mine:
-            return
-        self._visibility.change_visibility(
-            lane.name,
-            [
-                VisibilityChange(message_id=entry.message_id, receipt_handle=entry.receipt_handle, seconds=0)
-                for entry in entries
-            ],
-        )
+        if not mine or not entries:
+            return mine
+        changes = [
+            VisibilityChange(message_id=entry.message_id, receipt_handle=entry.receipt_handle, seconds=0)
+            for entry in entries
+        ]
+        self._visibility.change_visibility(lane.name, changes)
         self._telemetry.event("batch_woken", lane=lane.name, records=len(entries))
         self._telemetry.count(Metric.WOKEN, len(entries))
+        return True
 
 
 def wakes(entry: Entry) -> bool:
