@@ -99,7 +99,7 @@ def test_a_delete_wakes_waiting_receivers_and_one_of_them_gets_the_group(client,
     (first,) = client.receive_message(QueueUrl=url)["Messages"]
     with ThreadPoolExecutor(3) as pool:
         polls = [
-            pool.submit(client.receive_message, QueueUrl=url, WaitTimeSeconds=3, MaxNumberOfMessages=10)
+            pool.submit(client.receive_message, QueueUrl=url, WaitTimeSeconds=1, MaxNumberOfMessages=10)
             for _ in range(3)
         ]
         client.delete_message(QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
