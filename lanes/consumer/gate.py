@@ -101,10 +101,22 @@ class Gate:
             return known
         found = lane_to_yield_to(self._loads(higher), free_slots=lambda: self.free_slots)
         if found is None:
-            self._clear_at, self._clear_for, self._waiting = asked_at, lane, None
+            self._clear_at, self._clear_for, self._waiting = self._serves_from(asked_at, higher), lane, None
         else:
             self._waiting = (found, asked_at)
         return found
+
+    def _serves_from(self, asked_at: float, higher: tuple[Lane, ...]) -> float:
+        """
+        Return the moment from which a clear reading is counted.
+
+        One that left out records done but not yet deleted may have left out others in their place: it serves no
+        longer than those may stand.
+        """
+        line = self._undeleted
+        if line is None or line.until <= asked_at or all(lane.name != line.lane for lane in higher):
+            return asked_at
+        return min(asked_at, line.until - self._recheck)
 
     def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
         """Whether a reading not older than `age` found nothing waiting in any lane above this one."""
