@@ -158,7 +158,8 @@ class LaneQueues(Construct):
             allows. What outlives it is lost, so it should only be shortened with an alarm on the oldest
             message's age.
         max_receive_count: The queues' own limit of receives, 1,000 by default. A last resort: SQS counts
-            yields and throttles too. The consumer gives up failed messages itself, by attempts.
+            yields and throttles too. The consumer gives up failed messages itself, by attempts. A function that
+            can't run at all spends one receive per visibility timeout: 50 hours with the default of 3 minutes.
         removal_policy: What becomes of the queues when they leave the stack. They stay by default.
 
     Raises:

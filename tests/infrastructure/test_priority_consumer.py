@@ -1,6 +1,7 @@
 """PriorityConsumer: the function, its mappings, and what it may do."""
 
 import json
+import re
 
 import pytest
 from aws_cdk import aws_iam as iam
@@ -13,6 +14,7 @@ from lanes.deployment import Deployment
 from lanes.errors import ConfigurationError
 from tests.support.infrastructure import (
     FOREIGN_CODE,
+    ROOT,
     allowed,
     foreign_stack,
     lanes_config,
@@ -37,6 +39,14 @@ def lane_queue(template, lane):
     (name,) = [name for name in resources(template, QUEUE) if name.startswith(f"Lanes{lane.name}Queue")]
     policy = resources(template, QUEUE)[name]["RedrivePolicy"]
     return name, policy["deadLetterTargetArn"]["Fn::GetAtt"][0]
+
+
+def permissions_for(call):
+    """Give what AWS asks for: batch calls of SQS need the single one's right, transactions that of their parts."""
+    if call == "transact_write_items":
+        return ["PutItem", "UpdateItem", "DeleteItem"]
+    name = "".join(word.title() for word in call.split("_"))
+    return [name.removesuffix("Batch")]
 
 
 def further_consumer(stack, queues, **props):
@@ -156,6 +166,20 @@ def test_c9_the_function_may_do_what_it_needs_and_no_more(foreign):
         resource for action, resource in allowed(template, "Consumer") if action.startswith("dynamodb:")
     }
     assert all(f"<{table}" in resource for resource in ledger)
+
+
+def test_c9_every_call_of_the_consumer_is_granted(template):
+    """A call without its permission would fail on AWS alone, since AWS on this machine asks for none."""
+    calls = {
+        ("sqs" if module == "lane_queue" else "dynamodb", call)
+        for module in ("lane_queue", "ledger", "slot_register")
+        for call in re.findall(r"_client\.(\w+)\(", (ROOT / "lanes" / "aws" / f"{module}.py").read_text())
+    }
+
+    needed = {f"{service}:{permission}" for service, call in calls for permission in permissions_for(call)}
+
+    assert len(needed) > 8
+    assert needed <= {action for action, _resource in allowed(template, "Consumer")}
 
 
 def test_c9_no_policy_names_every_resource_or_every_action(template):
