@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
+from contextlib import contextmanager
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes import Message
 from lanes.config import LanesConfig
@@ -22,7 +23,7 @@ from local.model.fifo_queue import FifoQueue
 from local.model.fifo_settings import FifoSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.records import RawRecord
@@ -46,23 +47,49 @@ class FakeClock:
         self.now += seconds
 
 
+class ProcessLost(KeyboardInterrupt):
+    """The execution environment died here: nothing that would follow in it happens."""
+
+
 class Calls:
-    """Counts calls to AWS, lets them take time, and breaks the ones it is told to."""
+    """
+    Counts calls to AWS, lets them take time, and breaks the ones it is told to.
+
+    `break_if` refuses a call before it does anything, `lose_if` loses the answer of one that took effect. Either may
+    give `ProcessLost`; from then on every call of the environment raises it, until `lost` is reset.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.log: list[str] = []
-        self.break_if: Callable[[str, int], Exception | None] = lambda _operation, _position: None
+        self.break_if: Callable[[str, int], BaseException | None] = lambda _operation, _position: None
+        self.lose_if: Callable[[str, int], BaseException | None] = lambda _operation, _position: None
         self.takes: Callable[[str], None] = lambda _operation: None
+        self.lost = False
 
-    def make(self, operation: str) -> None:
-        """Note one call; raises what the test wants it to raise."""
+    @contextmanager
+    def make(self, operation: str) -> Iterator[None]:
+        """Note one call and let it happen inside; raises what the test wants it to raise."""
+        if self.lost:
+            raise ProcessLost
         position = len(self.log)
         self.log.append(operation)
         self.counts[operation] += 1
         self.takes(operation)
-        if (error := self.break_if(operation, position)) is not None:
-            raise error
+        self._raise(self.break_if(operation, position))
+        yield
+        self._raise(self.lose_if(operation, position))
+
+    def crash(self) -> NoReturn:
+        """Let the environment die here."""
+        self._raise(ProcessLost())
+        raise AssertionError
+
+    def _raise(self, error: BaseException | None) -> None:
+        if error is None:
+            return
+        self.lost = self.lost or isinstance(error, ProcessLost)
+        raise error
 
 
 def aws_error(operation: str = "any") -> AwsError:
@@ -100,33 +127,33 @@ class MemoryQueues:
 
     def depth(self, lane: str) -> LaneDepth:
         """Return exact counts."""
-        self.calls.make("GetQueueAttributes")
-        counts = self.live[lane].counts()
-        return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
+        with self.calls.make("GetQueueAttributes"):
+            counts = self.live[lane].counts()
+            return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Change what can be changed; return the ids of the others."""
         refused = []
         for start in range(0, len(changes), 10):
-            self.calls.make("ChangeMessageVisibilityBatch")
-            for change in changes[start : start + 10]:
-                try:
-                    self.live[lane].change_visibility(
-                        change.receipt_handle, timedelta(seconds=change.seconds)
-                    )
-                except FifoQueueError:
-                    refused.append(change.message_id)
+            with self.calls.make("ChangeMessageVisibilityBatch"):
+                for change in changes[start : start + 10]:
+                    try:
+                        self.live[lane].change_visibility(
+                            change.receipt_handle, timedelta(seconds=change.seconds)
+                        )
+                    except FifoQueueError:
+                        refused.append(change.message_id)
         return refused
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
         """Put the body into the dead-letter queue."""
-        self.calls.make("SendMessage")
-        self.notes[record.message_id] = note
-        self.dead[lane].send(
-            record.body,
-            group=record.group,
-            deduplication_id=f"{record.message_id}-{record.first_received_at}",
-        )
+        with self.calls.make("SendMessage"):
+            self.notes[record.message_id] = note
+            self.dead[lane].send(
+                record.body,
+                group=record.group,
+                deduplication_id=f"{record.message_id}-{record.first_received_at}",
+            )
 
 
 class MemoryLedger:
@@ -138,54 +165,56 @@ class MemoryLedger:
         self.effects: dict[str, tuple[str, float, float]] = {}
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        self.calls.make("BatchGetItem")
-        return {key: self.entries[lane, key] for key in message_ids if (lane, key) in self.entries}
+        with self.calls.make("BatchGetItem"):
+            return {key: self.entries[lane, key] for key in message_ids if (lane, key) in self.entries}
 
     def note(self, entries: Sequence[Entry]) -> None:
-        self.calls.make("PutItem" if len(entries) == 1 else "BatchWriteItem")
-        self.entries.update({(entry.lane, entry.message_id): entry for entry in entries})
+        with self.calls.make("PutItem" if len(entries) == 1 else "BatchWriteItem"):
+            self.entries.update({(entry.lane, entry.message_id): entry for entry in entries})
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
-        self.calls.make("TransactWriteItems")
-        stored = [self.entries.get((entry.lane, entry.message_id)) for entry in entries]
-        if any(
-            found is None or found.park is None or found.receipt_handle != entry.receipt_handle
-            for found, entry in zip(stored, entries, strict=True)
-        ):
-            return False
-        for entry in entries:
-            key = entry.lane, entry.message_id
-            self.entries[key] = dataclasses.replace(self.entries[key], park=None, receipt_handle="", batch="")
-        return True
+        with self.calls.make("TransactWriteItems"):
+            stored = [self.entries.get((entry.lane, entry.message_id)) for entry in entries]
+            if any(
+                found is None or found.park is None or found.receipt_handle != entry.receipt_handle
+                for found, entry in zip(stored, entries, strict=True)
+            ):
+                return False
+            for entry in entries:
+                key = entry.lane, entry.message_id
+                self.entries[key] = dataclasses.replace(
+                    self.entries[key], park=None, receipt_handle="", batch=""
+                )
+            return True
 
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
-        self.calls.make("Query")
-        found = [
-            entry
-            for entry in self.entries.values()
-            if entry.lane == lane and entry.park is not None and entry.parked_until > after
-        ]
-        return sorted(found, key=lambda entry: entry.parked_until)[:limit]
+        with self.calls.make("Query"):
+            found = [
+                entry
+                for entry in self.entries.values()
+                if entry.lane == lane and entry.park is not None and entry.parked_until > after
+            ]
+            return sorted(found, key=lambda entry: entry.parked_until)[:limit]
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
-        self.calls.make("UpdateItem")
-        held_by, held_until, done_until = self.effects.get(effect_id, (owner, 0.0, 0.0))
-        if done_until > now:
-            return Effect.DONE
-        if held_by != owner and held_until > now:
-            return Effect.ELSEWHERE
-        self.effects[effect_id] = (owner, until, 0.0)
-        return Effect.BEGUN
+        with self.calls.make("UpdateItem"):
+            held_by, held_until, done_until = self.effects.get(effect_id, (owner, 0.0, 0.0))
+            if done_until > now:
+                return Effect.DONE
+            if held_by != owner and held_until > now:
+                return Effect.ELSEWHERE
+            self.effects[effect_id] = (owner, until, 0.0)
+            return Effect.BEGUN
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
-        self.calls.make("UpdateItem")
-        self.effects[effect_id] = (owner, 0.0, keep_until)
+        with self.calls.make("UpdateItem"):
+            self.effects[effect_id] = (owner, 0.0, keep_until)
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
-        self.calls.make("DeleteItem")
-        held_by, _, done_until = self.effects.get(effect_id, ("", 0.0, 0.0))
-        if held_by == owner and not done_until:
-            del self.effects[effect_id]
+        with self.calls.make("DeleteItem"):
+            held_by, _, done_until = self.effects.get(effect_id, ("", 0.0, 0.0))
+            if held_by == owner and not done_until:
+                del self.effects[effect_id]
 
 
 class MemoryRegister:
@@ -197,14 +226,14 @@ class MemoryRegister:
         self.parked: dict[str, float] = {}
 
     def write(self, line: Occupation, *, now: float, parked_until: Mapping[str, float]) -> SlotsSnapshot:
-        self.calls.make("UpdateItem")
-        self.lines[line.environment] = line
-        self.parked.update(parked_until)
-        return self._snapshot(line.environment)
+        with self.calls.make("UpdateItem"):
+            self.lines[line.environment] = line
+            self.parked.update(parked_until)
+            return self._snapshot(line.environment)
 
     def read(self, environment: str) -> SlotsSnapshot:
-        self.calls.make("GetItem")
-        return self._snapshot(environment)
+        with self.calls.make("GetItem"):
+            return self._snapshot(environment)
 
     def _snapshot(self, environment: str) -> SlotsSnapshot:
         return snapshot_without(environment, self.lines.values(), dict(self.parked))
