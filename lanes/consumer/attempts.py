@@ -118,7 +118,8 @@ class Attempts:
         seconds_left: Callable[[], float],
     ) -> Outcome:
         """Handle one record; `check` is what `context.checkpoint` does."""
-        if entry.attempts >= self._settings.max_attempts:
+        exhausted = entry.attempts >= self._settings.max_attempts
+        if exhausted and not self._settings.idempotency:
             return GivenUp(entry=entry, reason=EXHAUSTED, error=last_words(entry))
         try:
             work = self._resolve(record)
@@ -126,18 +127,20 @@ class Attempts:
             return GivenUp(entry=entry, reason=str(error))
         effect = self._begin(work, record, seconds_left())
         if effect is Effect.DONE:
-            now = self._clock()
-            return Handled(
-                entry=entry,
-                work=work,
-                attempt=entry.attempts,
-                started_at=now,
-                finished_at=now,
-                duplicate=True,
-            )
+            return self._done_before(entry, work)
         if effect is Effect.ELSEWHERE:
             return Postponed(entry=entry, delay=ELSEWHERE_RETRY)
+        if exhausted:
+            # Only now, since its last attempt may have done it and lost no more than the deletion.
+            self._release(work, record)
+            return GivenUp(entry=entry, reason=EXHAUSTED, error=last_words(entry))
         return self._attempt(lane, record, entry, work, check=check, seconds_left=seconds_left)
+
+    def _done_before(self, entry: Entry, work: Work) -> Handled:
+        now = self._clock()
+        return Handled(
+            entry=entry, work=work, attempt=entry.attempts, started_at=now, finished_at=now, duplicate=True
+        )
 
     def _resolve(self, record: RawRecord) -> Work:
         try:
@@ -262,19 +265,22 @@ class Attempts:
 
     def _succeeded(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
         """Tell the ledger. The handler is done either way: a failed call may repeat work later, never undo it."""
-        try:
-            if self._settings.idempotency:
-                now = self._clock()
-                keep_until = now + self._settings.idempotency_window.total_seconds()
-                self._ledger.finish_effect(
-                    work.effect_id, owner=record.message_id, now=now, keep_until=keep_until
-                )
-            elif announced:
-                self._ledger.note(
-                    [dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)]
-                )
-        except AwsError:
-            self._telemetry.problem("success_not_noted", lane=entry.lane, message_id=record.message_id)
+        for _ in range(2):
+            try:
+                self._note_success(entry, work, record, announced=announced)
+                break
+            except AwsError:
+                self._telemetry.problem("success_not_noted", lane=entry.lane, message_id=record.message_id)
+
+    def _note_success(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
+        if self._settings.idempotency:
+            now = self._clock()
+            keep_until = now + self._settings.idempotency_window.total_seconds()
+            self._ledger.finish_effect(
+                work.effect_id, owner=record.message_id, now=now, keep_until=keep_until
+            )
+        elif announced:
+            self._ledger.note([dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)])
 
     def _release(self, work: Work, record: RawRecord) -> None:
         if not self._settings.idempotency:

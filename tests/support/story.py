@@ -105,6 +105,23 @@ class Story:
             if deletes:
                 world.delete(lane, messages, kept=kept)
 
+    def break_once(
+        self, when: Callable[[str], bool], error: BaseException, *, after_effect: bool = False
+    ) -> None:
+        """Break the first call of which `when` holds, given its operation."""
+        broken: list[str] = []
+
+        def error_for(operation: str, _position: int) -> BaseException | None:
+            if broken or not when(operation):
+                return None
+            broken.append(operation)
+            return error
+
+        if after_effect:
+            self.world.calls.lose_if = error_for
+        else:
+            self.world.calls.break_if = error_for
+
     def drain(self, *, most_steps: int = 20_000) -> None:
         """Let mappings and time go on until every queue is empty."""
         world = self.world
