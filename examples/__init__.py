@@ -1,0 +1,1 @@
+"""Small programs that the documentation quotes and the tests run."""

@@ -1,0 +1,1 @@
+"""The first handler and the first producer."""

@@ -1,0 +1,1 @@
+"""A consumer with everything that a handler can do."""

@@ -1,0 +1,1 @@
+"""A CDK app of your own that uses the constructs."""

@@ -1,0 +1,250 @@
+"""The examples do what the documentation says of them."""
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import boto3
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from examples import priorities, sending
+from examples.first import handler as first
+from examples.orders import handler as orders
+from lanes import Consumer, LanesConfig, Message, Producer
+from lanes.consumer.consumer import Surroundings
+from lanes.deployment import Deployment, LaneQueues
+from local.server import AwsServer
+from tests.docs.conftest import ROOT
+from tests.support.memory import World
+from tests.support.sending import REFUSE, FakeClock, FakeSqs, make_deployment, queue_url
+
+QUEUE = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+QUEUE |= {"FifoThroughputLimit": "perMessageGroupId"}
+
+
+def producer(sqs, **fields):
+    """Give a producer into lanes in memory."""
+    clock = FakeClock()
+    return Producer(deployment=make_deployment(), sqs=sqs, clock=clock, pause=clock.pause, **fields)
+
+
+def priorities_in(sqs, lane):
+    """Give the priorities of the messages in a lane."""
+    return [json.loads(entry.body)["priority"] for entry in sqs.queues.get(queue_url(lane), [])]
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Give lanes in memory behind the consumer of `examples/orders`."""
+    world = World()
+    surroundings = Surroundings(
+        deployment=world.deployment,
+        queues=world.queues,
+        ledger=world.ledger,
+        register=world.register,
+        telemetry=world.recorder,
+        clock=world.clock,
+    )
+    behind_lanes = Consumer(surroundings)
+    behind_lanes._handlers = orders.consumer._handlers
+    world.consumer = behind_lanes
+    for name, empty in (("BOOKED", {}), ("DONE_PAGES", []), ("IMPORTED", [])):
+        monkeypatch.setattr(orders, name, empty)
+    return world
+
+
+def test_the_first_handler_handles_an_order(monkeypatch):
+    """The README's handler, behind lanes in memory."""
+    monkeypatch.setattr(first, "SHIPPED", [])
+    world = World()
+    world.consumer._handlers = first.consumer._handlers
+    world.send("MEDIUM", "order.placed", {"order": 7})
+
+    assert world.step("MEDIUM") == set()
+    assert first.SHIPPED == [7]
+
+
+def test_a_busy_bank_is_asked_again_after_two_minutes(world):
+    """`Retry` decides when the message comes back."""
+    world.send("HIGH", "payment.captured", {"amount": 20_000})
+
+    kept = world.step("HIGH")
+
+    assert len(kept) == 1
+    assert world.recorder.named("message_failed")[0]["delay"] == timedelta(minutes=2).total_seconds()
+
+
+def test_a_payment_of_nothing_is_dead_lettered(world):
+    """`DeadLetter` gives up at once, with the handler's reason."""
+    message_id = world.send("HIGH", "payment.captured", {"amount": 0})
+
+    assert world.step("HIGH") == set()
+    assert world.queues.notes[message_id].reason == "an amount of 0 can't be booked"
+    assert world.queues.notes[message_id].attempts == 1
+
+
+def test_a_rebuild_makes_way_between_two_pages(world, monkeypatch):
+    """`checkpoint` leaves while more urgent work waits, without costing an attempt."""
+    world.send("MAIN", "catalogue.rebuilt", {"catalogue": "books"})
+    batch = world.receive("MAIN")
+
+    def rebuild(page):
+        orders.DONE_PAGES.append(page)
+        world.clock.advance(1)
+        world.send("HIGH", "payment.captured", {"amount": 5}, group="h")
+        world.receive("HIGH")  # its mapping holds it and finds no slot
+
+    monkeypatch.setattr(orders, "rebuild_page", rebuild)
+    kept = world.invoke("MAIN", batch)
+
+    assert orders.DONE_PAGES == ["books/1"]
+    assert len(kept) == 1
+    assert world.recorder.named("batch_yielded")[0]["to_lane"] == "HIGH"
+
+
+def test_what_a_handler_sends_inherits_its_priority(world, monkeypatch):
+    """The handler runs inside the priority of its message."""
+    sqs = FakeSqs()
+    monkeypatch.setattr(orders, "producer", lambda: producer(sqs))
+    body = Message(kind="order.placed", data={"order": 7}, priority=60).to_body()
+    world.send_body("HIGH", body)
+
+    world.step("HIGH")
+
+    assert priorities_in(sqs, "HIGH") == [60]
+
+
+def test_a_body_of_another_form_reaches_the_raw_handler(world):
+    """An event of EventBridge is no CloudEvent."""
+    event = {"detail": {"bucket": {"name": "uploads"}, "object": {"key": "a.csv"}}}
+    world.send_body("MAIN", json.dumps(event))
+
+    assert world.step("MAIN") == set()
+    assert orders.IMPORTED == ["uploads/a.csv"]
+
+
+def test_blocks_decide_where_nothing_else_does():
+    """In a plain call, in a decorated one, in a thread and in tasks."""
+    sqs = FakeSqs()
+    sender = producer(sqs)
+
+    priorities.import_orders(sender, [1])
+    priorities.nightly_reminders(sender, [2])
+    with priorities.processing_priority(-70):
+        priorities.remind_in_thread(sender, 3)
+    priorities.asyncio.run(priorities.remind_all(sender, [4, 5]))
+    priorities.remind(sender, 6)
+
+    assert priorities_in(sqs, "MAIN") == [-100, -50, -70, -50, -50]
+    assert priorities_in(sqs, "MEDIUM") == [0]
+
+
+def test_rules_know_the_kind():
+    """A number, or a function that may have nothing to say."""
+    sqs = FakeSqs()
+    sender = producer(sqs, rules=priorities.RULES)
+
+    sender.send("payment.captured", {"amount": 5})
+    sender.send("order.placed", {"express": True})
+    sender.send("order.placed", {"express": False})
+
+    assert priorities_in(sqs, "HIGH") == [50, 50]
+    assert priorities_in(sqs, "MEDIUM") == [0]
+
+
+def test_messages_that_could_not_be_sent_are_in_the_error():
+    """One of three is refused, and named."""
+    sqs = FakeSqs(lambda key: REFUSE if key == "reminder-b" else "accept")
+
+    failed = sending.remind_customers(producer(sqs), ["a", "b", "c"])
+
+    assert failed == ["b"]
+    assert sorted(sqs.ids(queue_url("MEDIUM"))) == ["reminder-a", "reminder-c"]
+
+
+def test_the_first_producer_finds_the_stack_and_its_lanes(tmp_path, installed_environment):
+    """As a program, against lanes on this machine."""
+    with AwsServer(log_path=tmp_path / "server.log") as server:
+        add_stack(server.endpoint_url, "Shop")
+        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url}
+
+        done = run_program(["-m", "examples.first.send", "Shop"], cwd=ROOT, environment=environment)
+
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["MEDIUM", "HIGH"]
+
+
+def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
+    """By spark-submit, with the packages under their installed names."""
+    table = tmp_path / "customers.parquet"
+    rows = {"customer_id": [f"c-{number}" for number in range(40)], "country": ["DE"] * 40}
+    parquet.write_table(pa.table(rows), table)
+    with AwsServer(log_path=tmp_path / "server.log") as server:
+        sqs, deployment = add_stack(server.endpoint_url, "Shop")
+        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url}
+        spark_submit = [str(Path(sys.prefix) / "bin" / "spark-submit"), "--master", "local[1]"]
+
+        done = subprocess.run(
+            [*spark_submit, "examples/remind_customers.py", str(table), "Shop"],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert done.returncode == 0, done.stderr
+        assert waiting(sqs, deployment.queues["MAIN"].url) == 40
+
+
+def test_the_own_app_synthesises(tmp_path, installed_environment):
+    """An app elsewhere, with the constructs under their installed name: two lanes, narrow grants, one action."""
+    environment = installed_environment | {"CDK_OUTDIR": str(tmp_path / "cdk.out"), "TMPDIR": str(tmp_path)}
+
+    run_program(["app.py"], cwd=ROOT / "examples" / "own_app", environment=environment)
+
+    template = json.loads((tmp_path / "cdk.out" / "Orders.template.json").read_text())
+    kinds = [resource["Type"] for resource in template["Resources"].values()]
+    assert kinds.count("AWS::SQS::Queue") == 4
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
+    alarms = [one["Properties"] for one in template["Resources"].values() if one["Type"].endswith("::Alarm")]
+    calling = [alarm for alarm in alarms if alarm.get("AlarmActions")]
+    assert calling
+    assert all(alarm["AlarmDescription"].startswith("CRITICAL") for alarm in calling)
+
+
+def add_stack(endpoint_url, name):
+    """Make the queues and the parameter of a stack with the usual lanes."""
+    place = {"endpoint_url": endpoint_url, "region_name": "eu-central-1"}
+    sqs = boto3.client("sqs", **place)
+    config = LanesConfig()
+    queues = {}
+    for lane in config.lanes:
+        url, dead = (
+            sqs.create_queue(QueueName=f"{lane.name}{suffix}.fifo", Attributes=QUEUE)["QueueUrl"]
+            for suffix in ("", "-dead")
+        )
+        queues[lane.name] = LaneQueues(url=url, dead_letter_url=dead)
+    deployment = Deployment(config=config, queues=queues, table="ledger")
+    parameters = boto3.client("ssm", **place)
+    parameters.put_parameter(Name=f"/lanes/{name}", Type="String", Value=deployment.to_json())
+    return sqs, deployment
+
+
+def waiting(sqs, url):
+    """Give the number of messages in a queue."""
+    name = "ApproximateNumberOfMessages"
+    answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])
+    return int(answer["Attributes"][name])
+
+
+def run_program(arguments, *, cwd, environment):
+    """Run a Python program to its good end."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
