@@ -1,0 +1,51 @@
+"""The command itself: options before the verb, the groups of verbs, and the border where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from lanes.cli import config_verbs
+from lanes.cli.place import Output, Place
+from lanes.errors import LanesError
+
+app = typer.Typer(
+    name="lanes",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="See and move what waits in priority lanes. Options that say where come before the verb: "
+    "lanes --stage prod --output json config show",
+)
+app.add_typer(config_verbs.app, name="config")
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    *,
+    stage: Annotated[
+        str, typer.Option(envvar="LANES_STAGE", help="Stage; names the stack PriorityLanes-STAGE.")
+    ] = "",
+    stack: Annotated[str | None, typer.Option(envvar="LANES_STACK", help="Another stack's name.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")] = None,
+    region: Annotated[str | None, typer.Option(envvar="AWS_REGION", help="AWS region.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(envvar="AWS_ENDPOINT_URL", help="Address of AWS on this machine.")
+    ] = None,
+    output: Annotated[Output, typer.Option(help="How data is printed.")] = Output.TABLE,
+) -> None:
+    """Remember where to work."""
+    context.obj = Place(
+        stage=stage, stack=stack, profile=profile, region=region, endpoint=endpoint, output=output
+    )
+
+
+def main() -> None:
+    """Run the command; an error that explains itself is printed without a traceback."""
+    try:
+        app()
+    except LanesError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,41 @@
+"""`lanes config` as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def lanes(*arguments, cwd=ROOT):
+    return subprocess.run(
+        [sys.executable, "-m", "lanes", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def test_config_show_prints_one_json_document():
+    """Data goes to standard output, notes to standard error."""
+    done = lanes("--output", "json", "--stage", "demo", "config", "show")
+
+    rows = json.loads(done.stdout)
+    assert ["HIGH", "MEDIUM", "MAIN"] == [row["lane"] for row in rows]
+    assert "reserved_concurrency is 1" in done.stderr
+    assert done.returncode == 0
+
+
+def test_unknown_stage_is_named_with_the_nearest_known_one():
+    """A mistyped stage ends with status 1 and no traceback."""
+    done = lanes("--stage", "dmo", "config", "show")
+
+    assert done.returncode == 1
+    assert "did you mean 'demo'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_option_is_a_usage_error():
+    """A wrong option ends with status 2 and says which."""
+    done = lanes("config", "show", "--fiel", "x")
+
+    assert done.returncode == 2
+    assert "--fiel" in done.stderr
