@@ -13,6 +13,7 @@ import moto.cloudformation.models as stacks
 import moto.cloudformation.utils as templates
 from moto.cloudformation import parsing, responses
 from moto.cloudformation.exceptions import CloudFormationError, ValidationError
+from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
 from local.corrections import resources
@@ -94,12 +95,19 @@ def _keep_resources_without_an_update() -> None:
 
 
 def _resolve_previous_parameter_values() -> None:
-    """UsePreviousValue may name a parameter that was never passed because it has a default."""
+    """
+    UsePreviousValue means the value that was passed, or the default if none was.
+
+    moto knows no defaults there, and takes the value that an SSM parameter's name stood for as the name.
+    """
+
+    def values(stack: Any) -> dict[str, Any]:
+        declared = stack.template_dict.get("Parameters", {})
+        defaults = {name: parameter.get("Default") for name, parameter in declared.items()}
+        return {**defaults, **stack.parameters}
 
     def resolve(_backend: Any, instance: Any, incoming_params: list[dict[str, Any]]) -> dict[str, Any]:
-        declared = instance.template_dict.get("Parameters", {})
-        defaults = {name: parameter.get("Default") for name, parameter in declared.items()}
-        previous = {**defaults, **instance.parameters}
+        previous = values(instance)
         return {
             item["ParameterKey"]: previous[item["ParameterKey"]]
             if item.get("UsePreviousValue")
@@ -114,6 +122,7 @@ def _resolve_previous_parameter_values() -> None:
         return dict(resolver(backend, instance, incoming_params))
 
     stacks.CloudFormationBackend._resolve_update_parameters = resolve_any  # noqa: SLF001
+    stacks.Stack.stack_parameters = property(values)
 
 
 def _complete_change_sets() -> None:
@@ -131,6 +140,7 @@ def _complete_change_sets() -> None:
 
     create = stacks.CloudFormationBackend.create_change_set
     execute = stacks.CloudFormationBackend.execute_change_set
+    update = stacks.CloudFormationBackend.update_stack
 
     def create_change_set(backend: Any, stack_name: str, *args: Any, **kw: Any) -> Any:
         if kw.get("change_set_type") == "CREATE":
@@ -138,17 +148,9 @@ def _complete_change_sets() -> None:
         return create(backend, stack_name, *args, **kw)
 
     def execute_change_set(backend: Any, change_set_name: str, stack_name: str | None = None) -> None:
-        found = _change_sets(backend, change_set_name, stack_name)
-        if not found:
-            raise ValidationError(message=f"ChangeSet [{change_set_name}] does not exist")
-        execute(backend, found[0].change_set_id, stack_name)
-        _publish_exports(backend, found[0].stack)
-
-    def delete_change_set(backend: Any, change_set_name: str) -> None:
-        for change_set in _change_sets(backend, change_set_name, None):
-            del backend.change_sets[change_set.change_set_id]
-
-    update = stacks.CloudFormationBackend.update_stack
+        change_set = _change_set(backend, change_set_name, stack_name)
+        execute(backend, change_set.change_set_id, stack_name)
+        _publish_exports(backend, change_set.stack)
 
     def update_stack(backend: Any, *args: Any, **kw: Any) -> Any:
         stack = update(backend, *args, **kw)
@@ -159,7 +161,46 @@ def _complete_change_sets() -> None:
     stacks.ChangeSet.apply = apply
     stacks.CloudFormationBackend.create_change_set = create_change_set
     stacks.CloudFormationBackend.execute_change_set = execute_change_set
-    stacks.CloudFormationBackend.delete_change_set = delete_change_set
+    _name_change_sets_within_their_stack()
+
+
+class _ChangeSetNotFoundError(CloudFormationError):  # type: ignore[misc]
+    """The code by which the CDK CLI knows that an old change set is gone."""
+
+    code = "ChangeSetNotFound"
+
+
+def _name_change_sets_within_their_stack() -> None:
+    """
+    Find and delete change sets by stack and name, and say so when there is none.
+
+    The CDK CLI gives the change set of every stack the same name; moto looks at the name alone.
+    """
+
+    def describe(response: Any) -> ActionResult:
+        backend = response.cloudformation_backend
+        return ActionResult(_change_set(backend, *_names(response)))
+
+    def delete(response: Any) -> EmptyResult:
+        backend = response.cloudformation_backend
+        # AWS: deleting a change set that does not exist succeeds (DeleteChangeSet, API reference).
+        for change_set in _change_sets(backend, *_names(response)):
+            del backend.change_sets[change_set.change_set_id]
+        return EmptyResult()
+
+    responses.CloudFormationResponse.describe_change_set = describe
+    responses.CloudFormationResponse.delete_change_set = delete
+
+
+def _names(response: Any) -> tuple[str, str | None]:
+    return response._get_param("ChangeSetName"), response._get_param("StackName")  # noqa: SLF001
+
+
+def _change_set(backend: Any, name: str, stack_name: str | None) -> Any:
+    found = _change_sets(backend, name, stack_name)
+    if not found:
+        raise _ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
+    return found[0]
 
 
 def _publish_exports(backend: Any, stack: Any) -> None:

@@ -250,18 +250,47 @@ def test_a_change_set_creates_and_updates_with_outputs(stack):
         assert stack.outputs()["Arn"].endswith(".fifo")
 
 
+def test_change_sets_of_two_stacks_may_have_the_same_name(stack):
+    """The CDK gives every stack's change set one name: deleting one must not touch the other."""
+    for name in (STACK, "other"):
+        stack.cloudformation.create_change_set(
+            StackName=name,
+            ChangeSetName="change",
+            TemplateBody=_template({"Queue": _queue()}),
+            ChangeSetType="CREATE",
+        )
+
+    stack.cloudformation.delete_change_set(StackName="other", ChangeSetName="change")
+
+    described = stack.cloudformation.describe_change_set(StackName=STACK, ChangeSetName="change")
+    assert described["StackName"] == STACK
+    with pytest.raises(stack.cloudformation.exceptions.ChangeSetNotFoundException):
+        stack.cloudformation.describe_change_set(StackName="other", ChangeSetName="change")
+
+
 def test_previous_values_of_defaulted_parameters_are_found(stack):
-    """UsePreviousValue works for a parameter that was never passed."""
-    parameters = {"Timeout": {"Type": "Number", "Default": 77}}
+    """UsePreviousValue works for a parameter that was never passed, also for one that names another."""
+    stack.client("ssm").put_parameter(Name="/version", Value="30", Type="String", Overwrite=True)
+    by_name = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/version"}
+    parameters = {"Timeout": {"Type": "Number", "Default": 77}, "Version": by_name}
     resources = {"Queue": _queue(VisibilityTimeout={"Ref": "Timeout"})}
     body = _template(resources, None, parameters)
     stack.cloudformation.create_stack(StackName=STACK, TemplateBody=body)
+    previous = [{"ParameterKey": one, "UsePreviousValue": True} for one in parameters]
 
     stack.cloudformation.update_stack(
         StackName=STACK,
         TemplateBody=_template({**resources, "Other": _queue()}, None, parameters),
-        Parameters=[{"ParameterKey": "Timeout", "UsePreviousValue": True}],
+        Parameters=previous,
     )
+    stack.cloudformation.create_change_set(
+        StackName=STACK,
+        ChangeSetName="change",
+        TemplateBody=_template(resources, None, parameters),
+        ChangeSetType="UPDATE",
+        Parameters=previous,
+    )
+    stack.cloudformation.execute_change_set(StackName=STACK, ChangeSetName="change")
 
     assert stack.queue_attributes()["VisibilityTimeout"] == "77"
 
