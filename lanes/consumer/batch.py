@@ -319,4 +319,4 @@ class Batch:
                 ]
             )
         if not yielded and self._seconds_left() > SETTLING:
-            parts.waker.wake(self._lane, own_records=len(self._done))
+            parts.waker.wake(self._lane)

@@ -139,18 +139,11 @@ class Gate:
         """When nothing was last seen to wait above, in epoch seconds."""
         return self._clear_at
 
-    def waits_above(self, lane: Lane, *, asking: Lane, own_records: int) -> bool:
-        """
-        Whether anything waits above `lane`, the `own_records` apart that the asking invocation of `asking` has done.
-
-        A reading made for the asking lane serves again while it is fresh, where it covered the same lanes.
-        """
+    def waits_above(self, lane: Lane) -> bool:
+        """Whether anything waits above `lane`; a reading made before serves again while it is fresh."""
         if self._is_clear(lane, self._clock(), age=self._recheck):
             return False
-        return any(
-            self._load(higher, own=own_records if higher == asking else 0).waiting
-            for higher in self._config.lanes_above(lane)
-        )
+        return any(load.waiting for load in self._loads(self._config.lanes_above(lane)))
 
     @property
     def free_slots(self) -> int:
@@ -178,12 +171,12 @@ class Gate:
         for lane in higher:
             yield self._load(lane)
 
-    def _load(self, lane: Lane, *, own: int = 0) -> LaneLoad:
+    def _load(self, lane: Lane) -> LaneLoad:
         depth = self._depths.depth(lane.name)
         if depth.is_empty:
             self._baselines[lane.name].fresh(0, held=0, now=self._clock())
             return LaneLoad(lane=lane, waiting=0)
-        elsewhere = own + self._in_flight_elsewhere(lane)
+        elsewhere = self._in_flight_elsewhere(lane)
         held = held_records(depth, parked=0, elsewhere=elsewhere)
         if held:
             held = held_records(depth, parked=self.parked(lane), elsewhere=elsewhere)
@@ -191,12 +184,15 @@ class Gate:
         return LaneLoad(lane=lane, waiting=held + fresh)
 
     def _in_flight_elsewhere(self, lane: Lane) -> int:
+        """Return how many in-flight records are known not to wait: they run elsewhere, or are done and not deleted."""
         now = self._clock()
+        line = self._undeleted
+        done = line.records if line and line.lane == lane.name and line.until > now else 0
         if self._slots == 1:
-            line = self._undeleted
-            return line.records if line and line.lane == lane.name and line.until > now else 0
+            return done
+        # The register holds the lines of the others; this environment's own may tell of its next lane by now.
         self._snapshot = self._register.read(self._environment)
-        return self._snapshot.records_of(lane.name, now)
+        return done + self._snapshot.records_of(lane.name, now)
 
     def _write(self, lane: Lane, *, records: int, busy: bool, until: float) -> Occupation:
         line = Occupation(

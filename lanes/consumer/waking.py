@@ -44,22 +44,22 @@ class Waker:
         self._telemetry = telemetry
         self._clock = clock
 
-    def wake(self, asking: Lane, *, own_records: int) -> None:
+    def wake(self, asking: Lane) -> None:
         """Wake the oldest parked batches of the highest lane that has any, if nothing waits above that lane."""
         try:
             for lane in self._config.lanes[1:]:
-                if self._wake_lane(lane, asking=asking, own_records=own_records):
+                if self._wake_lane(lane):
                     return
         except AwsError:
             # Nobody has to wake them: they return by themselves.
             self._telemetry.problem("wake_failed", lane=asking.name)
             self._telemetry.count(Metric.AWS_ERRORS)
 
-    def _wake_lane(self, lane: Lane, *, asking: Lane, own_records: int) -> bool:
+    def _wake_lane(self, lane: Lane) -> bool:
         """Return whether the search ends here: something was woken, or something above waits."""
         if not self._gate.may_be_parked(lane) or not self._wakeable(lane):
             return False
-        if self._gate.waits_above(lane, asking=asking, own_records=own_records):
+        if self._gate.waits_above(lane):
             return True
         if not self._free(lane):
             # Somebody else was quicker with one of them, so what is known here is old.
