@@ -1,0 +1,100 @@
+"""What the pages point to exists, and what they quote is what the tests run."""
+
+import re
+import shlex
+import textwrap
+import tomllib
+
+import pytest
+
+from lanes import LanesConfig
+from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
+
+EXAMPLES = [*(ROOT / "examples").rglob("*.py"), ROOT / "tests/docs/test_orders_example.py"]
+FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-]+/)+")
+# Files that runs make, and places in other people's folders.
+MADE = re.compile(r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/")
+
+
+def every_page(test):
+    """Run a test for each page."""
+    return pytest.mark.parametrize("page", pages(), ids=name_of)(test)
+
+
+@every_page
+def test_links_lead_to_files_and_headings_that_exist(page):
+    """A reader who follows a link arrives."""
+    for file, anchor in links(page):
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+@every_page
+def test_files_that_are_named_exist(page):
+    """A name written as code that looks like a file or folder of this repository is one."""
+    for span in spans(page):
+        if FILE.fullmatch(span) and "/" in span and not MADE.search(span):
+            assert any((base / span).exists() for base in (ROOT, page.parent)), span
+
+
+@every_page
+def test_python_is_quoted_from_files_that_are_tested(page):
+    """Each block stands, word for word, in one of the examples."""
+    sources = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+    for block in blocks(page, "python"):
+        quoted = [part.strip("\n") for part in block.split("\n...\n")]
+        for part in quoted:
+            spread = [part, textwrap.indent(part, " " * 4), textwrap.indent(part, " " * 8)]
+            assert any(form in source for form in spread for source in sources), part
+
+
+@every_page
+def test_lanes_toml_blocks_can_be_loaded(page):
+    """Settings that are shown are settings that work, in every stage."""
+    for block in blocks(page, "toml"):
+        raw = tomllib.loads(block)
+        for stage in (None, *raw.get("stages", {})):
+            LanesConfig.from_dict(raw, stage=stage)
+
+
+@every_page
+def test_make_targets_exist(page):
+    """What is to be typed can be typed."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    known = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    lines = [
+        line
+        for language in ("console", "sh")
+        for block in blocks(page, language)
+        for line in block.splitlines()
+    ]
+    typed = [
+        shlex.split(line.removeprefix("$ "), comments=True)
+        for line in lines
+        if line.startswith(("$ ", "make"))
+    ]
+    used = {words[1] for words in typed if words[:1] == ["make"] and len(words) > 1}
+    used |= {span.split()[1] for span in spans(page) if span.startswith("make ")}
+
+    assert used <= known
+
+
+@every_page
+def test_pages_stay_short(page):
+    """A page that nobody finishes explains nothing."""
+    limit = {"README.md": 180, "CONTRIBUTING.md": 200}.get(page.name, 220)
+
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= limit
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    """No page is left to be found by chance."""
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            waiting += [(page.parent / file).resolve() for file, _ in links(page) if file]
+
+    assert set(pages()) <= reached

@@ -1,0 +1,209 @@
+"""The reference and the code name the same things."""
+
+import ast
+import inspect
+import json
+from datetime import timedelta
+
+import pytest
+
+import cdk
+from lanes.aws import lane_queue, ledger
+from lanes.config import ConsumerSettings, LanesConfig
+from lanes.config_file import CONSUMER_KEYS, ROOT_KEYS
+from lanes.config_lanes import LANE_KEYS
+from lanes.config_table import format_duration
+from lanes.consumer.dead_letters import DeadLetterNote
+from lanes.consumer.ledger import Cause, Entry, Park
+from lanes.consumer.records import RawRecord
+from lanes.consumer.telemetry import Metric
+from lanes.errors import ConfigurationError
+from tests.docs.pages import ROOT, blocks, codes, rows, spans
+
+REFERENCE = ROOT / "docs" / "reference"
+SETTINGS = REFERENCE / "lanes-toml.md"
+METRICS = REFERENCE / "metrics-and-logs.md"
+CONSTRUCTS = REFERENCE / "cdk-constructs.md"
+ENTRY = Entry(lane="MAIN", message_id="m", park=Park.YIELD, receipt_handle="r", last_error="e")
+RECORD = RawRecord.from_event(
+    {
+        "messageId": "m",
+        "receiptHandle": "r",
+        "body": "{}",
+        "attributes": {"SentTimestamp": "1", "MessageGroupId": "g"},
+        "messageAttributes": {
+            f"a{number}": {"dataType": "String", "stringValue": "v"} for number in range(10)
+        },
+    }
+)
+
+
+def settings_in(heading):
+    """Give the defaults under a heading, by key."""
+    return {codes(row[0])[0]: (codes(row[1]) or [row[1]])[0] for row in rows(SETTINGS, heading)}
+
+
+def written(value):
+    """Give a default the way the page writes it."""
+    if isinstance(value, timedelta):
+        return f'"{format_duration(value)}"'
+    return "none" if value is None else str(value).lower()
+
+
+def test_the_consumers_settings_are_all_there_with_their_defaults():
+    """Neither a key nor a default may be missing or wrong."""
+    usual = ConsumerSettings()
+
+    assert settings_in("## `[consumer]`") == {key: written(getattr(usual, key)) for key in CONSUMER_KEYS}
+
+
+def test_the_lanes_settings_are_all_there_with_their_defaults():
+    """Those of the last lane, which alone goes without a threshold."""
+    usual = LanesConfig.from_dict({}).last_lane
+    expected = {key: written(getattr(usual, key)) for key in LANE_KEYS} | {"name": "required"}
+
+    assert settings_in("## `[[lanes]]`") == expected
+
+
+def test_the_top_levels_keys_are_all_there():
+    """`stage` is written by deployments only."""
+    assert set(settings_in("## Top level")) == set(ROOT_KEYS) - {"stage"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "place"),
+    [("## `[consumer]`", "consumer"), ("## `[[lanes]]`", "lane")],
+    ids=["consumer", "lane"],
+)
+def test_ranges_end_where_the_page_says(heading, place):
+    """One beyond a bound that is written as a number or duration is refused."""
+    for row in rows(SETTINGS, heading):
+        key, bounds = codes(row[0])[0], row[2].split(",")[0].split(" to ")
+        for bound, step in zip(bounds, (-1, 1), strict=False):
+            wrong = beyond(bound.removesuffix(" or more"), step)
+            if wrong is None:
+                continue
+            settings = {key: wrong}
+            raw = {"consumer": settings} if place == "consumer" else {"lanes": [{"name": "MAIN", **settings}]}
+            with pytest.raises(ConfigurationError, match=key):
+                LanesConfig.from_dict(raw)
+
+
+def beyond(bound, step):
+    """Give a value just outside of a bound, None where the bound is no number."""
+    seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(bound[-1:])
+    if seconds and bound[:-1].isdecimal():
+        return int(bound[:-1]) * seconds + step
+    if bound.isdecimal():
+        return int(bound) + step
+    return float(bound) + step if bound.replace(".", "").isdecimal() else None
+
+
+def test_the_error_that_is_shown_is_the_one_that_comes():
+    """The page's example is made by the code."""
+    raw = {"consumer": {"max_attempt": 3}, "lanes": [{"name": "HIGH", "threshold": 50, "batch_size": 20}]}
+
+    with pytest.raises(ConfigurationError) as caught:
+        LanesConfig.from_dict(raw)
+
+    shown = blocks(SETTINGS, "")[0].splitlines()
+    assert str(caught.value).splitlines()[1:] == shown[1:]
+
+
+def test_metrics_are_those_of_the_code():
+    """Each metric once, and one of receives for each cause."""
+    documented = [codes(row[0])[0] for row in rows(METRICS, "## Metrics")]
+    causes = {f"{Metric.RECEIVES}{cause.title().replace('_', '')}" for cause in Cause}
+
+    assert sorted(documented) == sorted({metric.value for metric in Metric} - {"Receives"} | causes)
+
+
+def test_log_events_and_their_fields_are_those_of_the_code():
+    """Read from the calls themselves."""
+    documented = {codes(row[0])[0]: set(codes(row[1])) for row in rows(METRICS, "## Log events")}
+
+    assert documented == reported_events()
+
+
+def reported_events():
+    """Find what the consumer reports: names and fields of events and problems."""
+    found = {}
+    for file in sorted((ROOT / "lanes" / "consumer").glob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef) or file.name == "telemetry.py":
+                continue
+            words = assigned_words(function)
+            for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
+                if isinstance(call.func, ast.Attribute) and call.func.attr in ("event", "problem"):
+                    name = call.args[0]
+                    names = [name.value] if isinstance(name, ast.Constant) else words[name.id]
+                    for one in names:
+                        found.setdefault(one, set()).update(keyword.arg for keyword in call.keywords)
+    return found
+
+
+def assigned_words(function):
+    """Give the texts that a function's names are set to."""
+    words = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            for target in [target for target in node.targets if isinstance(target, ast.Name)]:
+                words.setdefault(target.id, []).append(node.value.value)
+    return words
+
+
+def test_an_entrys_attributes_are_those_of_the_table():
+    """As the ledger writes a parked one, which has them all."""
+    page = REFERENCE / "ledger.md"
+    documented = {name for row in rows(page, "## `message#<lane>#<message id>`") for name in codes(row[0])}
+
+    assert documented == set(ledger.item_of(ENTRY, expires_at=1)) - {"pk"}
+
+
+def test_a_dead_letters_fields_are_those_of_the_code():
+    """As they are sent with an original that has ten attributes."""
+    note = DeadLetterNote(
+        reason="r", error="e", attempts=1, yields=0, receives=1, first_received_at=1.0, dead_lettered_at=2.0
+    )
+    sent = lane_queue.attributes_with(note, "MAIN", RECORD)
+    documented = {name for row in rows(REFERENCE / "message.md", "## Dead letters") for name in codes(row[0])}
+
+    assert list(sent) == [lane_queue.NOTE_ATTRIBUTE]
+    assert documented == set(json.loads(sent[lane_queue.NOTE_ATTRIBUTE]["StringValue"]))
+    assert lane_queue.NOTE_ATTRIBUTE in spans(REFERENCE / "message.md")
+
+
+@pytest.mark.parametrize(
+    "construct",
+    [
+        cdk.LaneQueues,
+        cdk.Ledger,
+        cdk.PriorityConsumer,
+        cdk.LanesParameter,
+        cdk.Observability,
+        cdk.PriorityLanesStack,
+    ],
+)
+def test_props_are_those_of_the_construct(construct):
+    """Every prop, and which of them must be given."""
+    parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]
+    documented = {
+        codes(row[0])[0]: row[1] == "required" for row in rows(CONSTRUCTS, f"## {construct.__name__}")
+    }
+
+    assert documented == {one.name: one.default is one.empty for one in parameters}
+
+
+def test_the_functions_variables_are_those_of_the_construct():
+    """The names stand in the construct's own code."""
+    page = REFERENCE / "environment.md"
+    documented = {codes(row[0])[0] for row in rows(page, "## Environment variables of the function")}
+    source = inspect.getsource(cdk.PriorityConsumer).replace("deployment.VARIABLE", '"LANES_DEPLOYMENT"')
+
+    assert documented == {
+        "LANES_DEPLOYMENT",
+        "POWERTOOLS_SERVICE_NAME",
+        "POWERTOOLS_METRICS_NAMESPACE",
+        "LOG_LEVEL",
+    }
+    assert all(f'"{name}"' in source or f"{name}:" in source for name in documented)
