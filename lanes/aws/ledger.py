@@ -229,6 +229,8 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
     }
     if entry.last_error:
         item["last_error"] = {"S": entry.last_error[:1000]}
+    if entry.given_up:
+        item["given_up"] = {"S": entry.given_up[:1000]}
     if entry.park is not None:
         item["park"] = {"S": entry.park}
         item["parked_lane"] = {"S": entry.lane}
@@ -251,6 +253,7 @@ def entry_of(item: Any) -> Entry:
         noted_at=float(item["noted_at"]["N"]),
         suspect=item["suspect"]["BOOL"],
         last_error=item.get("last_error", {}).get("S", ""),
+        given_up=item.get("given_up", {}).get("S", ""),
         park=Park(item["park"]["S"]) if "park" in item else None,
         parked_until=float(item["parked_until"]["S"]) if "parked_until" in item else 0.0,
         batch=item.get("parked_batch", {}).get("S", ""),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.wording import text_of, words_of
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
 from lanes.message import Message
 from lanes.priority import processing_priority
@@ -119,8 +120,8 @@ class Attempts:
     ) -> Outcome:
         """Handle one record; `check` is what `context.checkpoint` does."""
         exhausted = entry.attempts >= self._settings.max_attempts
-        if exhausted and not self._settings.idempotency:
-            return GivenUp(entry=entry, reason=EXHAUSTED, error=last_words(entry))
+        if entry.given_up or (exhausted and not self._settings.idempotency):
+            return GivenUp(entry=entry, reason=entry.given_up or EXHAUSTED, error=last_words(entry))
         try:
             work = self._resolve(record)
         except (MessageDecodeError, UnknownKindError) as error:
@@ -224,13 +225,13 @@ class Attempts:
         *,
         announced: bool,
     ) -> Outcome:
-        words = f"{type(error).__name__}: {error}"
+        words = words_of(error)
         if not announced:
             entry = self._count(entry, record, Ending.FAILED, error=words)
         entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
         self._release(work, record)
         if isinstance(error, DeadLetter):
-            return GivenUp(entry=entry, reason=error.reason)
+            return GivenUp(entry=entry, reason=text_of(error.reason))
         if not isinstance(error, Retry):
             self._telemetry.problem("handler_failed", lane=lane.name, message_id=record.message_id)
         if entry.attempts >= self._settings.max_attempts:

@@ -57,6 +57,13 @@ class Parts:
     longest: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
+DEAD_LETTER_AGAIN = 120
+"""
+Most seconds until a dead letter that failed to be sent is sent again.
+
+AWS: SQS recognises a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
+"""
+
 LAST_RECEIVE = 1000
 """AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
 
@@ -260,10 +267,13 @@ class Batch:
             parts.telemetry.problem(
                 "dead_letter_not_sent", lane=self._lane.name, message_id=record.message_id
             )
+            self._entries[record.message_id] = dataclasses.replace(
+                entry, given_up=outcome.reason, last_error=outcome.error
+            )
             delay = delays.backoff(
                 parts.settings, self._lane, attempt=max(1, entry.attempts), random=parts.random
             )
-            self._return(record, Why.FAILED, delay=delay)
+            self._return(record, Why.FAILED, delay=min(delay, DEAD_LETTER_AGAIN))
             return
         self._done.add(record.message_id)
         report_dead_lettered(parts.telemetry, self._lane, record, note)

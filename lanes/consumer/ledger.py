@@ -54,6 +54,7 @@ class Entry:
     Attributes:
         attempts: failed attempts, and one that runs if it was announced before it began.
         noted_receive: receive count at the last note; one less than now means that the last receive is explained.
+        given_up: why it is to be dead-lettered, once that is decided and the dead letter could not be sent.
         suspect: a receive ended without explanation once, so attempts are announced before they begin.
         noted_at: epoch seconds of the last note.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.
@@ -69,6 +70,7 @@ class Entry:
     noted_receive: int = 0
     suspect: bool = False
     last_error: str = ""
+    given_up: str = ""
     noted_at: float = 0.0
     park: Park | None = None
     parked_until: float = 0.0
