@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
+from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
 from lanes.consumer.wording import text_of, words_of
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
@@ -201,7 +202,7 @@ class Attempts:
             with (
                 processing_priority(work.priority) if work.priority is not None else contextlib.nullcontext()
             ):
-                work.handler(work.argument, context)
+                check_ran(work.handler(work.argument, context))
         except Yielded:
             self._release(work, record)
             forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if announced else entry

@@ -20,13 +20,14 @@ this floor is 15 days, so no number of yields brings a message to its native dea
 
 # AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility).
 VISIBILITY_LIMIT = timedelta(hours=12)
+LEAST_LIMIT = timedelta(hours=6)
 
 
 def yield_delay(lane: Lane, *, receive_count: int, random: Random) -> int:
     """Return the seconds for which a yielded batch is parked: jittered in the lane's bounds, never under the floor."""
     low, high = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
-    wanted = max(random.uniform(low, high), receive_floor(receive_count))
-    return _whole(wanted, lane)
+    chosen = min(math.ceil(random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
+    return _whole(max(chosen, receive_floor(receive_count)), lane)
 
 
 def receive_floor(receive_count: int) -> float:
@@ -47,5 +48,7 @@ def asked(lane: Lane, after: timedelta) -> int:
 
 
 def _whole(seconds: float, lane: Lane) -> int:
-    longest = VISIBILITY_LIMIT.total_seconds() - lane.visibility_timeout.total_seconds()
+    # A record may have been held for most of its visibility timeout before. Where that leaves no room, a change beyond
+    # the limit is refused, and the record returns when its visibility ends.
+    longest = max(VISIBILITY_LIMIT - lane.visibility_timeout, LEAST_LIMIT).total_seconds()
     return max(0, min(math.ceil(seconds), int(longest)))

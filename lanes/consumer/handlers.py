@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +51,14 @@ def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext],
     Return the handler as a function of message and context, whether it asked for the context or not.
 
     Raises:
-        TypeError: the handler is a coroutine function or takes neither one nor two positional arguments.
+        TypeError: the handler would not run when called, or takes neither one nor two positional arguments.
 
     """
     name = getattr(handler, "__qualname__", repr(handler))
-    if inspect.iscoroutinefunction(handler):
+    if _runs_later(handler):
         raise TypeError(
-            f"{name} is a coroutine function; handlers are plain functions (use asyncio.run inside one)"
+            f"{name} is a coroutine function or a generator, which does nothing when called; handlers are plain "
+            f"functions (use asyncio.run inside one)"
         )
     signature = inspect.signature(handler)
     if not _accepts(signature, 1) and not _accepts(signature, 2):
@@ -64,6 +66,29 @@ def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext],
     if _wants_context(signature):
         return handler
     return lambda message, _context: handler(message)
+
+
+def check_ran(result: Any) -> None:
+    """
+    Check what a handler returned: a coroutine means that its work has not been done.
+
+    Raises:
+        TypeError: it is one.
+
+    """
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError("the handler returned a coroutine that nobody awaits; use asyncio.run inside it")
+
+
+def _runs_later(handler: Any) -> bool:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return any(
+        check(function)
+        for check in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        for function in (handler, getattr(handler, "__call__", None))  # noqa: B004 - the method itself is looked at
+    )
 
 
 def _wants_context(signature: inspect.Signature) -> bool:

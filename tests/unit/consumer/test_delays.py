@@ -1,0 +1,84 @@
+"""Delays: whole seconds within the bounds of the lane and of SQS."""
+
+import math
+from datetime import timedelta
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.config import ConsumerSettings, Lane
+from lanes.consumer import delays
+
+HOURS_12 = 12 * 3600
+seconds = st.floats(min_value=1, max_value=HOURS_12).map(lambda value: timedelta(seconds=value))
+
+
+def lane_with(low=5.0, high=15.0, visibility=180.0):
+    return Lane(
+        name="MAIN",
+        yield_delay_min=timedelta(seconds=low),
+        yield_delay_max=timedelta(seconds=high),
+        visibility_timeout=timedelta(seconds=visibility),
+    )
+
+
+@given(low=st.floats(1, 300), width=st.floats(0, 300), seed=st.integers(0, 100))
+def test_a_yield_delay_stays_within_the_bounds_of_its_lane(low, width, seed):
+    """As far as whole seconds fit between them; else it is the next one above."""
+    lane = lane_with(low, low + width)
+
+    delay = delays.yield_delay(lane, receive_count=1, random=Random(seed))
+
+    assert math.ceil(low) <= delay <= max(math.floor(low + width), math.ceil(low))
+
+
+def test_yield_delays_are_spread():
+    """Batches that yielded together return apart."""
+    random = Random(1)
+
+    found = {delays.yield_delay(lane_with(), receive_count=1, random=random) for _ in range(200)}
+
+    assert len(found) >= 8
+
+
+@given(st.integers(1, 1000))
+def test_the_floor_grows_with_the_receive_count(receive_count):
+    """A yield that would come too soon waits for the floor."""
+    delay = delays.yield_delay(lane_with(), receive_count=receive_count, random=Random(1))
+
+    assert delay >= delays.receive_floor(receive_count)
+
+
+def test_a_thousand_yields_outlast_any_retention():
+    """AWS: a message lives 14 days at most, so it never reaches the last receive by yields alone."""
+    total = sum(delays.receive_floor(receive_count) for receive_count in range(1, 1000))
+
+    assert total > 14 * 24 * 3600
+
+
+@given(attempt=st.integers(1, 10_000), seed=st.integers(0, 100))
+def test_a_backoff_is_at_most_the_cap_and_at_least_three_quarters_of_the_full_one(attempt, seed):
+    """No attempt number overflows."""
+    settings = ConsumerSettings()
+
+    delay = delays.backoff(settings, lane_with(), attempt=attempt, random=Random(seed))
+
+    full = min(900, 2 * 2 ** min(attempt - 1, 40))
+    assert math.floor(full * 0.75) <= delay <= math.ceil(full)
+
+
+@given(after=st.integers(0, 10**9), visibility=st.integers(60, HOURS_12))
+def test_what_a_handler_asks_for_is_cut_to_what_sqs_can_do(after, visibility):
+    """AWS: twelve hours from the receive."""
+    delay = delays.asked(lane_with(visibility=visibility), timedelta(seconds=after))
+
+    assert min(after, 60) <= delay <= HOURS_12
+
+
+@given(visibility=st.integers(60, HOURS_12))
+def test_a_long_visibility_timeout_leaves_room_for_every_delay(visibility):
+    """A yield stays a yield, not a return at once, in a lane whose visibility timeout is the longest there is."""
+    delay = delays.yield_delay(lane_with(visibility=visibility), receive_count=1, random=Random(1))
+
+    assert delay >= 5
