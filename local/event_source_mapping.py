@@ -133,10 +133,13 @@ class EventSourceMappingEmulator:
         """Begin to poll."""
         self._poller.start()
 
-    def update(self, settings: MappingSettings, *, visibility_timeout: timedelta) -> None:
-        """Follow a deploy: batch size, concurrency, answer type, enabled or not."""
+    def update(
+        self, settings: MappingSettings, *, visibility_timeout: timedelta, function: Invocable | None = None
+    ) -> None:
+        """Follow a deploy: batch size, concurrency, answer type, enabled or not, and another function."""
         with self._changed:
             self._settings = settings
+            self._function = function or self._function
             self._visibility_timeout = visibility_timeout
             self._changed.notify_all()
 

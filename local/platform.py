@@ -20,7 +20,7 @@ from local.function import DeployedFunction, FunctionSettings
 from local.function_code import CodeStore
 from local.function_log import FunctionLog
 from local.model.mapping import MappingSettings, ThrottleBackoff, start_order
-from local.polled_queue import SqsQueue
+from local.polled_queue import ReceiveSink, SqsQueue
 from local.server import AwsServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +44,8 @@ class Platform:
         on_line: gets function name and each line that a function prints, beside the log files.
         build_directory: logs and unzipped code.
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
+        on_receive: gets queue name and messages of each receive of a mapping, as SQS gave them, before they
+            go to the function.
 
     Raises:
         ServerError: the server did not start.
@@ -60,11 +62,13 @@ class Platform:
         on_line: Callable[[str, str], None] | None = None,
         build_directory: Path = BUILD,
         run_mappings: bool = True,
+        on_receive: ReceiveSink | None = None,
     ) -> None:
         self._app = app
         self._seed = seed
         self._backoff = backoff
         self._run_mappings = run_mappings
+        self._on_receive = on_receive
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log")
@@ -138,10 +142,11 @@ class Platform:
             self.follow_now()
         return self._outputs
 
-    def start_mappings(self) -> None:
-        """Run what is deployed, and follow later deploys until `stop`."""
+    def start_mappings(self, *, follow: bool = True) -> None:
+        """Run what is deployed; with `follow`, follow later deploys until `stop`, by reading once a second."""
         self.follow_now()
-        self._follower.start()
+        if follow:
+            self._follower.start()
 
     def follow_now(self) -> None:
         """Take over what is deployed at this moment; done once a second anyway."""
@@ -180,7 +185,8 @@ class Platform:
         for uuid, mapping in self._mappings.items():
             settings = deployed.mappings[uuid]
             timeout = deployed.queues[settings.queue_arn].visibility_timeout
-            mapping.update(settings, visibility_timeout=timeout)
+            function = self._functions[settings.function_arn]
+            mapping.update(settings, visibility_timeout=timeout, function=function)
         new = {one.queue_name: one for uuid, one in deployed.mappings.items() if uuid not in self._mappings}
         for name in start_order(new, seed=self._seed):
             self._start_mapping(new[name], deployed)
@@ -189,7 +195,7 @@ class Platform:
         queue = deployed.queues[settings.queue_arn]
         mapping = EventSourceMappingEmulator(
             settings,
-            queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url),
+            queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url, on_receive=self._on_receive),
             function=self._functions[settings.function_arn],
             visibility_timeout=queue.visibility_timeout,
             backoff=self._backoff,

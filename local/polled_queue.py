@@ -8,7 +8,7 @@ millisecond and a half, more than the server needs for it, and a mapping makes t
 import http.client
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlparse
@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 from local.account import MAPPING_KEY, REGION
 
 Received = Mapping[str, Any]
+ReceiveSink = Callable[[str, Sequence[Received]], None]
 
 # What a mapping asks for: every attribute that SQS knows of a message.
 _EVERYTHING = ["All"]
@@ -34,10 +35,13 @@ class SqsQueue:
     Args:
         endpoint_url: of the AWS server.
         url: of the queue.
+        on_receive: gets the queue's name and the messages of each receive that brought some.
     """
 
-    def __init__(self, *, endpoint_url: str, url: str) -> None:
+    def __init__(self, *, endpoint_url: str, url: str, on_receive: ReceiveSink | None = None) -> None:
         self.url = url
+        self._name = url.rpartition("/")[2]
+        self._on_receive = on_receive
         self._host = urlparse(endpoint_url).netloc
         self._thread = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
@@ -58,6 +62,8 @@ class SqsQueue:
             MessageAttributeNames=_EVERYTHING,
         )
         messages: Sequence[Received] = answer.get("Messages") or ()
+        if messages and self._on_receive is not None:
+            self._on_receive(self._name, messages)
         return messages
 
     def delete(self, messages: Sequence[Received]) -> int:

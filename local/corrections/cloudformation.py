@@ -38,6 +38,7 @@ def install() -> None:
     _record_unknown_types()
     _read_templates_from_any_host()
     _keep_resources_without_an_update()
+    _keep_what_a_deletion_policy_retains()
     _resolve_previous_parameter_values()
     _complete_change_sets()
     _fail_fast()
@@ -92,6 +93,17 @@ def _keep_resources_without_an_update() -> None:
         return updated if updated is not None else resources_map[logical_id]
 
     parsing.parse_and_update_resource = parse_and_update
+
+
+def _keep_what_a_deletion_policy_retains() -> None:
+    """A resource that leaves the template stays when its deletion policy says so, as it does with the stack."""
+    delete = parsing.ResourceMap._delete_resource  # noqa: SLF001
+
+    def delete_resource(resources_map: Any, parsed_resource: Any, resource_json: dict[str, Any]) -> None:
+        if not str(resource_json.get("DeletionPolicy", "")).startswith("Retain"):
+            delete(resources_map, parsed_resource, resource_json)
+
+    parsing.ResourceMap._delete_resource = delete_resource  # noqa: SLF001
 
 
 def _resolve_previous_parameter_values() -> None:

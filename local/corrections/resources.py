@@ -150,7 +150,12 @@ def _publish_code(function: Any) -> None:
 
 def _correct_mappings() -> None:
     def defaults_for_the_rest(original: Any) -> Callable[..., Any]:
-        def update(cls: Any, cloudformation_json: Any, **kw: Any) -> Any:
+        def update(cls: Any, original_resource: Any, cloudformation_json: Any, **kw: Any) -> Any:
+            place = (kw["account_id"], kw["region_name"])
+            # AWS: another EventSourceArn means another mapping ("Update requires: Replacement").
+            if cloudformation_json["Properties"]["EventSourceArn"] != original_resource.event_source_arn:
+                original_resource.delete(*place)
+                return cls.create_from_cloudformation_json("", cloudformation_json, *place)
             properties = {
                 "BatchSize": None,
                 "Enabled": True,
@@ -159,7 +164,8 @@ def _correct_mappings() -> None:
                 "FilterCriteria": None,
                 **cloudformation_json["Properties"],
             }
-            return original(cls, cloudformation_json={"Properties": properties}, **kw)
+            changed = {"Properties": properties}
+            return original(cls, original_resource=original_resource, cloudformation_json=changed, **kw)
 
         return update
 

@@ -198,6 +198,30 @@ def test_a_mapping_follows_updates_and_is_deleted_with_the_template(stack):
     assert functions.list_event_source_mappings()["EventSourceMappings"] == []
 
 
+def test_a_mapping_on_another_queue_is_another_mapping(stack):
+    """A changed queue replaces the mapping, and the old one is gone."""
+    rest = {"Role": ROLE, "Function": _function(), "Queue": _queue(), "Other": _queue()}
+    functions = stack.client("lambda")
+    stack.create({**rest, "Mapping": _mapping()})
+    (before,) = functions.list_event_source_mappings()["EventSourceMappings"]
+
+    stack.update({**rest, "Mapping": _mapping(EventSourceArn={"Fn::GetAtt": ["Other", "Arn"]})})
+
+    (after,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    assert after["UUID"] != before["UUID"]
+    assert "Other" in after["EventSourceArn"]
+
+
+def test_a_retained_resource_outlives_its_place_in_the_template(stack):
+    """A queue with the deletion policy Retain keeps its messages when its lane is removed."""
+    stack.create({"Queue": _queue(), "Kept": {**_queue(), "DeletionPolicy": "Retain"}})
+    kept = stack.physical_id("Kept").rpartition("/")[2]
+
+    stack.update({"Queue": _queue()})
+
+    assert stack.client("sqs").get_queue_url(QueueName=kept)["QueueUrl"].endswith(kept)
+
+
 def test_an_update_of_a_table_keeps_its_items(stack):
     """Time to live and a new index arrive, and nothing is lost."""
     stack.create({"Table": _table()}, {"Name": {"Ref": "Table"}})
@@ -319,4 +343,4 @@ def test_deleting_a_stack_deletes_what_it_made(stack):
     assert functions.list_event_source_mappings()["EventSourceMappings"] == []
     assert not functions.list_functions()["Functions"]
     assert not [one for one in stack.client("dynamodb").list_tables()["TableNames"] if one.startswith(prefix)]
-    assert not stack.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls")
+    assert "-Queue-" not in str(stack.client("sqs").list_queues(QueueNamePrefix=prefix).get("QueueUrls"))
