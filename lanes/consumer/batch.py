@@ -95,6 +95,7 @@ class Batch:
         self._returned: dict[str, Returned] = {}
         self._yields_to: Lane | None = None
         self._overdue = False
+        self._last_chance = False
         self._began_at = parts.clock()
 
     def run(self) -> list[RawRecord]:
@@ -165,10 +166,11 @@ class Batch:
 
     def _must_yield(self, record: RawRecord) -> bool:
         """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
-        if record.receive_count >= LAST_RECEIVE:
-            return False
         parts = self._parts
         self._overdue = False
+        self._last_chance = record.receive_count >= LAST_RECEIVE
+        if self._last_chance:
+            return False
         try:
             above = parts.gate.lane_above(self._lane, expected=parts.longest.get(self._lane.name, 0.0))
         except AwsError:
@@ -189,7 +191,7 @@ class Batch:
         """Serve `context.checkpoint`."""
         if self._seconds_left() < SETTLING:
             raise Yielded
-        if self._overdue:
+        if self._overdue or self._last_chance:
             return
         try:
             above = self._parts.gate.lane_above(self._lane, expected=0.0)
@@ -311,22 +313,31 @@ class Batch:
 
     def _close(self) -> None:
         """Leave the slot, settle what goes back, and wake parked records if nothing was in the way."""
-        parts = self._parts
-        yielded = any(item.why is Why.YIELDED for item in self._returned.values())
+        for step in (self._leave, self._settle, self._wake):
+            try:
+                step()
+            except Exception:  # noqa: BLE001 - what was done stays done, whatever goes wrong after it
+                self._parts.telemetry.problem("batch_not_closed", lane=self._lane.name)
+
+    def _leave(self) -> None:
         try:
-            parts.gate.leave(self._lane, done=len(self._done))
+            self._parts.gate.leave(self._lane, done=len(self._done))
         except AwsError:
-            parts.telemetry.problem("slot_not_left", lane=self._lane.name)
-        mine = [item for item in self._returned.values() if item.record.message_id not in self._lost]
-        if mine:
+            self._parts.telemetry.problem("slot_not_left", lane=self._lane.name)
+
+    def _settle(self) -> None:
+        parts = self._parts
+        for item in self._returned.values():
+            parts.telemetry.count(_RETURNS[item.why])
+        if mine := [item for item in self._returned.values() if item.record.message_id not in self._lost]:
             entries = parts.settlement.settle(self._lane, mine, batch=self._name)
             parts.gate.parks.note(entries)
             parts.notes.keep(entries)
-        for item in self._returned.values():
-            parts.telemetry.count(
-                {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}[
-                    item.why
-                ]
-            )
+
+    def _wake(self) -> None:
+        yielded = any(item.why is Why.YIELDED for item in self._returned.values())
         if not yielded and self._seconds_left() > SETTLING:
-            parts.waker.wake(self._lane)
+            self._parts.waker.wake(self._lane)
+
+
+_RETURNS = {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}

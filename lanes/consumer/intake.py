@@ -65,7 +65,9 @@ class Intake:
             return self._ledger.read(lane.name, message_ids)
 
     def _as_received(self, lane: Lane, record: RawRecord, known: Mapping[str, Entry]) -> Entry:
-        entry = known.get(record.message_id) or Entry(lane=lane.name, message_id=record.message_id)
+        entry = known.get(record.message_id)
+        if entry is None or entry.is_of_earlier_life(record):
+            entry = Entry(lane=lane.name, message_id=record.message_id)
         cause = entry.cause_of(record)
         self._telemetry.count(f"{Metric.RECEIVES}{cause.title().replace('_', '')}")
         return entry if cause is Cause.FIRST else entry.seen_again(record)

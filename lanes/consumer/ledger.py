@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 
+CLOCKS_DIFFER = 5.0
+"""Seconds by which a note may seem to be older than the first receive of its record."""
+
+
 class Ending(enum.StrEnum):
     """How the last receive that the ledger knows of ended."""
 
@@ -84,6 +88,17 @@ class Entry:
         if record.receive_count - 1 != self.noted_receive:
             return Cause.UNKNOWN
         return _CAUSES[self.ending]
+
+    def is_of_earlier_life(self, record: RawRecord) -> bool:
+        """
+        Whether the entry is older than the record's stay in the queue: a redriven message starts anew.
+
+        A receive count never falls otherwise. The clocks of SQS and of this machine may differ a little.
+        """
+        received_less = (
+            self.noted_receive >= record.receive_count and self.noted_at <= record.first_received_at
+        )
+        return received_less or self.noted_at < record.first_received_at - CLOCKS_DIFFER
 
     def seen_again(self, record: RawRecord) -> Entry:
         """Return the entry as of this receive: parked no more, and suspect for good if nothing explains the receive."""

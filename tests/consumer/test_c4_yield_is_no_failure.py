@@ -1,0 +1,322 @@
+"""C4: a yield is not a failure; a message is dead-lettered after exactly `max_attempts` failed attempts."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from tests.support.memory import aws_error
+from tests.support.story import Story
+
+LEDGER_CALLS = {"BatchGetItem", "PutItem", "BatchWriteItem", "UpdateItem", "GetItem", "DeleteItem", "Query"}
+NATIVE = 1000
+
+
+def ledger_calls(story):
+    """Return the calls made to the table."""
+    return [operation for operation in story.world.calls.log if operation in LEDGER_CALLS]
+
+
+@pytest.mark.parametrize("yields", [1, 30, 999])
+def test_a_message_is_handled_however_often_it_yielded(yields):
+    """Up to the last receive that AWS allows, its queue's own dead-letter queue never gets it."""
+    story = Story(native=NATIVE)
+    world, main = story.world, story.world.queues.live["MAIN"]
+    main.settings = dataclasses.replace(main.settings, retention=timedelta(days=60))
+    story.send("MAIN", "main")
+    for number in range(yields):
+        world.clock.now = main.next_event_at() or world.clock.now
+        if not world.queues.live["HIGH"].counts().not_visible:
+            story.send("HIGH", f"high{number}", group=f"g{number}")
+            held = world.receive("HIGH")
+        story.step("MAIN")
+        assert story.starts_of("main") == []
+
+    story.invoke("HIGH", held)
+    story.drain()
+
+    (start,) = story.starts_of("main")
+    assert (start.attempt, start.receive_count) == (1, yields + 1)
+    assert story.dead() == {}
+    assert world.recorder.counts["YieldedMessages"] == yields
+
+
+def test_at_the_last_receive_a_checkpoint_lets_the_handler_finish():
+    """One more yield would bring the message to its queue's own dead-letter queue, unexplained."""
+    story = Story(native=NATIVE)
+    story.send("MAIN", "main", "check")
+    main = story.world.queues.live["MAIN"]
+    for _ in range(NATIVE - 1):
+        (message,) = main.receive(1)
+        main.change_visibility(message.receipt_handle, timedelta(0))
+    story.in_handler = lambda _message: (
+        story.send("HIGH", "high"),
+        story.world.clock.advance(1),
+        story.world.receive("HIGH"),
+    )
+
+    story.step("MAIN")
+
+    assert story.done == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "position"), [(1, 0), (2, 0), (2, 1), (5, 2), (10, 0), (10, 4), (10, 9)]
+)
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("idempotency", [True, False])
+def test_poison_is_dead_lettered_after_exactly_max_attempts(batch_size, position, grouped, idempotency):
+    """At any batch size and position, while its group and all others go on."""
+    story = Story(
+        {
+            "lanes": [{"name": "MAIN", "batch_size": batch_size}],
+            "consumer": {"max_attempts": 4, "idempotency": idempotency},
+        }
+    )
+    for number in range(batch_size + 3):
+        does = "fail" if number == position else "ok"
+        story.send("MAIN", f"m{number}", does, group="g" if grouped else f"g{number}")
+
+    story.drain()
+
+    assert [start.attempt for start in story.starts_of(f"m{position}")] == [1, 2, 3, 4]
+    assert story.dead() == {f"m{position}": "attempts exhausted"}
+    assert len(story.done) == batch_size + 2
+    story.check_kept()
+
+
+@pytest.mark.parametrize("max_attempts", [1, 2, 7])
+def test_the_dead_letter_tells_attempts_and_yields_apart(max_attempts):
+    """What SQS counts together, as receives."""
+    story = Story({"consumer": {"max_attempts": max_attempts}})
+    message_id = story.send("MAIN", "main", "fail")
+    for number in range(3):
+        story.send("HIGH", f"high{number}")
+        held = story.world.receive("HIGH")
+        story.step("MAIN")
+        story.invoke("HIGH", held)
+        story.world.clock.advance(1)
+    story.drain()
+
+    note = story.world.queues.notes[message_id]
+    assert (note.attempts, note.yields, note.receives) == (max_attempts, 3, max_attempts + 3)
+    assert note.error == "ValueError: main fails"
+
+
+def test_yields_between_failures_count_for_nothing():
+    """Fail, yield, fail, yield: the attempts run on."""
+    story = Story({"consumer": {"max_attempts": 3}})
+    story.send("MAIN", "main", "fail")
+    for number in range(6):
+        story.world.clock.now = story.world.queues.live["MAIN"].next_event_at() or story.world.clock.now
+        if number % 2:
+            story.step("MAIN")
+            continue
+        story.send("HIGH", f"high{number}")
+        held = story.world.receive("HIGH")
+        story.step("MAIN")
+        story.invoke("HIGH", held)
+
+    story.drain()
+
+    assert [start.attempt for start in story.starts_of("main")] == [1, 2, 3]
+    assert list(story.dead()) == ["main"]
+
+
+@pytest.mark.parametrize("idempotency", [True, False])
+def test_a_checkpoint_that_yields_gives_its_attempt_back(idempotency):
+    """Also one that was announced before it began."""
+    story = Story({"consumer": {"max_attempts": 2, "idempotency": idempotency}})
+    story.send("MAIN", "main", "fail", "check", "fail")
+    story.step("MAIN")
+    for number in range(4):
+        story.world.clock.now = story.world.queues.live["MAIN"].next_event_at() or story.world.clock.now
+        story.in_handler = lambda message, number=number: (
+            message.id == "main" and (story.send("HIGH", f"h{number}"), story.world.clock.advance(0.5))
+        )
+        story.step("MAIN")
+        story.in_handler = lambda _message: None
+        story.step("HIGH")
+
+    story.drain()
+
+    starts = story.starts_of("main")
+    assert {start.attempt for start in starts} == {1, 2}
+    assert len(starts) == 6
+    assert story.done[-1] == "main"
+
+
+def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledger():
+    """With idempotency off and one slot: reading the counts above is all."""
+    story = Story()
+    for lane in ("HIGH", "MEDIUM", "MAIN"):
+        for number in range(30):
+            story.send(lane, f"{lane}{number}", group=f"g{number % 7}")
+        story.drain()
+        story.world.clock.advance(1)
+
+    assert len(story.done) == 90
+    assert ledger_calls(story) == []
+
+
+def test_one_lane_alone_costs_no_call_at_all():
+    """Nothing is above it, so nothing is read either."""
+    story = Story()
+    for number in range(30):
+        story.send("HIGH", f"m{number}", group=f"g{number}")
+
+    story.drain()
+
+    assert story.world.calls.log == []
+
+
+@pytest.mark.parametrize("records", [1, 2, 10])
+def test_a_yield_costs_at_most_one_write_for_its_batch(records):
+    """And one change of visibilities."""
+    story = Story()
+    for number in range(records):
+        story.send("MAIN", f"main{number}", group=f"g{number % 3}")
+    story.send("HIGH", "high")
+    story.world.receive("HIGH")
+
+    story.step("MAIN")
+
+    writes = [operation for operation in ledger_calls(story) if operation not in {"Query", "BatchGetItem"}]
+    assert len(writes) == 1
+    assert story.world.calls.counts["ChangeMessageVisibilityBatch"] == 1
+
+
+def test_throttled_receives_count_for_nothing():
+    """Lambda let the batch go as often as it liked; the message was never tried."""
+    story = Story({"consumer": {"max_attempts": 2}})
+    story.send("MAIN", "main", "fail", "ok")
+    for _ in range(20):
+        assert story.world.receive("MAIN")
+        story.world.clock.advance(181)
+
+    story.drain()
+
+    assert [start.attempt for start in story.starts] == [1, 2]
+    assert story.dead() == {}
+
+
+@pytest.mark.parametrize(("idempotency", "runs"), [(True, 3), (False, 4)])
+def test_attempts_that_kill_their_process_count(idempotency, runs):
+    """Only the first one, with idempotency off, may go uncounted: one run more."""
+    story = Story({"consumer": {"max_attempts": 3, "idempotency": idempotency}})
+    message_id = story.send("MAIN", "main", "crash")
+
+    story.drain()
+
+    assert len(story.starts) == runs
+    assert story.dead() == {"main": "attempts exhausted"}
+    assert "crashed" in story.world.queues.notes[message_id].error
+
+
+@pytest.mark.parametrize("idempotency", [True, False])
+@pytest.mark.parametrize("position", [0, 4, 9])
+@pytest.mark.parametrize("max_attempts", [1, 3])
+def test_the_neighbours_of_one_that_kills_its_process_are_healthy(idempotency, position, max_attempts):
+    """They are repeated with it, never dead-lettered for it."""
+    story = Story({"consumer": {"max_attempts": max_attempts, "idempotency": idempotency}})
+    for number in range(10):
+        story.send("MAIN", f"m{number}", "crash" if number == position else "ok", group=f"g{number % 4}")
+
+    story.drain()
+
+    assert list(story.dead()) == [f"m{position}"]
+    assert len(set(story.done)) == 9
+    if idempotency:
+        assert len(story.done) == 9
+    assert len(story.starts_of(f"m{position}")) == max_attempts + (not idempotency)
+    story.check_kept()
+
+
+def test_time_that_runs_out_is_no_failure():
+    """What doesn't fit any more goes back untouched, and returns at once."""
+    story = Story({"consumer": {"function_timeout": 30, "record_time": 12}})
+    story.takes = 12
+    for number in range(5):
+        story.send("MAIN", f"m{number}")
+
+    story.step("MAIN")
+    assert story.done == ["m0", "m1"]
+    assert story.world.queues.live["MAIN"].is_receivable()
+    story.drain()
+
+    assert {start.attempt for start in story.starts} == {1}
+    story.check_kept()
+
+
+def test_the_longest_record_seen_tells_what_a_record_takes():
+    """Where no time is configured."""
+    story = Story({"consumer": {"function_timeout": 30}})
+    story.takes = 12
+    for number in range(6):
+        story.send("MAIN", f"m{number}", group=f"g{number}")
+
+    story.step("MAIN")
+
+    assert len(story.done) == 2
+    story.drain()
+    story.check_kept()
+
+
+def test_a_record_that_takes_nearly_the_whole_timeout_is_tried_all_the_same():
+    """It would fit nowhere else."""
+    story = Story({"consumer": {"function_timeout": 30, "record_time": 29}})
+    for number in range(3):
+        story.send("MAIN", f"m{number}")
+
+    story.drain()
+
+    assert story.done == ["m0", "m1", "m2"]
+
+
+def test_an_attempt_that_could_not_be_counted_is_counted_by_the_settlement():
+    """Two failed writes in a row, the third one holds."""
+    story = Story({"consumer": {"max_attempts": 2}})
+    story.send("MAIN", "main", "fail")
+    story.world.calls.break_if = lambda operation, _: (
+        aws_error() if operation == "PutItem" and story.world.calls.counts["PutItem"] <= 2 else None
+    )
+
+    story.drain()
+
+    assert len(story.starts) == 2
+
+
+def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down():
+    """It is postponed, and costs nothing."""
+    story = Story({"consumer": {"max_attempts": 2}})
+    story.send("MAIN", "main", "fail", "ok")
+    story.step("MAIN")
+    story.world.clock.advance(10)
+    broken = ["PutItem", "BatchWriteItem"]
+    story.world.calls.break_if = lambda operation, _: aws_error() if operation in broken else None
+    story.step("MAIN")
+    assert len(story.starts) == 1
+    broken.clear()
+
+    story.drain()
+
+    assert [start.attempt for start in story.starts] == [1, 2]
+    assert story.done == ["main"]
+
+
+def test_a_redriven_message_starts_anew():
+    """Also where AWS keeps its message id, and its first receive is lost."""
+    story = Story({"consumer": {"max_attempts": 2}})
+    message_id = story.send("MAIN", "main", "fail")
+    story.drain()
+    story.world.clock.advance(3600)
+    live = story.world.queues.live["MAIN"]
+    live._new_message_id = lambda: message_id
+    story.world.queues.notes.clear()
+
+    story.send("MAIN", "main", "fail")
+    story.world.receive("MAIN")
+    story.world.clock.advance(181)
+    story.drain()
+
+    assert [start.attempt for start in story.starts] == [1, 2, 1, 2]
