@@ -19,6 +19,7 @@ from lanes.consumer.records import RawRecord
 from lanes.consumer.telemetry import Metric
 from lanes.errors import ConfigurationError
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
+from tests.support import infrastructure
 
 REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
@@ -207,3 +208,18 @@ def test_the_functions_variables_are_those_of_the_construct():
         "LOG_LEVEL",
     }
     assert all(f'"{name}"' in source or f"{name}:" in source for name in documented)
+
+
+def test_alarms_are_those_of_the_stack():
+    """Each has a row that says what to do."""
+    alarms = {}
+    infrastructure.foreign_stack(
+        LanesConfig(),
+        then=lambda stack, queues, consumer: alarms.update(
+            cdk.Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
+        ),
+    )
+    documented = {codes(row[0])[0] for row in rows(ROOT / "docs" / "how-to" / "operate.md", "## Alarms")}
+    names = [lane.name for lane in LanesConfig().lanes]
+
+    assert set(alarms) == {one.replace("<lane>", name) for one in documented for name in names}
