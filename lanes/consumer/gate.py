@@ -103,8 +103,12 @@ class Gate:
         if found is None:
             self._clear_at, self._clear_for, self._waiting = self._serves_from(asked_at, higher), lane, None
         else:
-            self._waiting = (found, asked_at)
+            self._note_waiting(found, asked_at)
         return found
+
+    def _note_waiting(self, lane: Lane, seen_at: float) -> None:
+        """Remember that a lane waits, and trust no older reading that knows nothing of it."""
+        self._clear_for, self._waiting = None, (lane, seen_at)
 
     def _serves_from(self, asked_at: float, higher: tuple[Lane, ...]) -> float:
         """
@@ -143,7 +147,13 @@ class Gate:
         """Whether anything waits above `lane`; a reading made before serves again while it is fresh."""
         if self._is_clear(lane, self._clock(), age=self._recheck):
             return False
-        return any(load.waiting for load in self._loads(self._config.lanes_above(lane)))
+        asked_at = self._clock()
+        for load in self._loads(self._config.lanes_above(lane)):
+            if load.slots_needed:
+                # A later reading, after the deletions, might take these for the records that were just done.
+                self._note_waiting(load.lane, asked_at)
+                return True
+        return False
 
     @property
     def free_slots(self) -> int:
@@ -181,7 +191,9 @@ class Gate:
         if held:
             held = held_records(depth, parked=self.parked(lane), elsewhere=elsewhere)
         fresh = self._baselines[lane.name].fresh(depth.backlog, held=held, now=self._clock())
-        return LaneLoad(lane=lane, waiting=held + fresh)
+        return LaneLoad(
+            lane=lane, waiting=held + fresh, running=self._snapshot.busy(self._clock(), lane.name)
+        )
 
     def _in_flight_elsewhere(self, lane: Lane) -> int:
         """Return how many in-flight records are known not to wait: they run elsewhere, or are done and not deleted."""

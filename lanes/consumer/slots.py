@@ -41,9 +41,9 @@ class SlotsSnapshot:
     others: tuple[Occupation, ...] = ()
     parked_until: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
-    def busy(self, now: float) -> int:
-        """Return how many slots the others hold."""
-        return sum(1 for line in self.others if line.busy and line.until > now)
+    def busy(self, now: float, lane: str | None = None) -> int:
+        """Return how many slots the others hold, for all lanes or for one."""
+        return sum(1 for line in self.others if line.busy and line.until > now and lane in (None, line.lane))
 
     def records_of(self, lane: str, now: float) -> int:
         """Return how many in-flight records of a lane the others account for."""

@@ -71,15 +71,17 @@ class VisibleBaseline:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LaneLoad:
-    """A lane above, and how many of its records wait for a slot."""
+    """A lane above: how many of its records wait for a slot, and how many slots it has already."""
 
     lane: Lane
     waiting: int
+    running: int = 0
 
     @property
     def slots_needed(self) -> int:
-        """How many slots those records could fill at once."""
-        return min(math.ceil(self.waiting / self.lane.batch_size), self.lane.maximum_concurrency)
+        """How many slots those records could fill at once; its mapping starts no more than its maximum concurrency."""
+        spare = max(0, self.lane.maximum_concurrency - self.running)
+        return min(math.ceil(self.waiting / self.lane.batch_size), spare)
 
 
 def held_records(depth: LaneDepth, *, parked: int, elsewhere: int) -> int:
@@ -96,7 +98,7 @@ def lane_to_yield_to(loads: Iterable[LaneLoad], *, free_slots: Callable[[], int]
     """
     free: int | None = None
     for load in loads:
-        if load.waiting == 0:
+        if load.slots_needed == 0:
             continue
         free = (free_slots() if free is None else free) - load.slots_needed
         if free < 0:
