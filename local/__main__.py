@@ -7,6 +7,7 @@ import sys
 
 from local import up
 from local.account import without_aws_settings
+from local.demo import command as demo
 
 
 def main(arguments: list[str]) -> int:
@@ -14,6 +15,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up.add_arguments(commands.add_parser("up", help=up.__doc__, description=up.__doc__))
+    demo.add_arguments(commands.add_parser("demo", help=demo.__doc__, description=demo.__doc__))
     options = parser.parse_args(arguments)
     # A user's own profile and keys play no part here: no call may reach a real account.
     for name in os.environ.keys() - without_aws_settings(os.environ).keys():

@@ -3,17 +3,16 @@
 import argparse
 import json
 import shlex
-import signal
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from local.deploy import CdkApp, DeployError, deploy_command, deploy_variables
+from local.interrupts import interrupt_once
 from local.platform import BUILD, ROOT, Platform
 from local.server import ServerError
 
@@ -51,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         return _complain(f"--context takes KEY=VALUE, not {wrong[0]!r}")
     context = dict(item.split("=", 1) for item in options.context)
     app = CdkApp(directory=options.app.resolve(), stage=options.stage, context=context)
-    _interrupt_once()
+    interrupt_once()
     if not options.json:
         sys.stderr.write(f"deploying {app.directory} ...\n")
     up = False
@@ -139,18 +138,6 @@ def _deploy_lines(app: CdkApp, endpoint_url: str) -> list[str]:
         f"cd {shlex.quote(str(app.directory))}",
         shlex.join(deploy_command(app)),
     ]
-
-
-def _interrupt_once() -> None:
-    """Let Ctrl-C and SIGTERM end what goes on, and nothing disturb the cleaning up after that."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, interrupt)
 
 
 def _complain(text: str) -> int:

@@ -63,16 +63,16 @@ class Faults:
         return cls(poison=sorted(ids[:poison]), flaky=sorted(ids[poison:]))
 
 
-def backfill_messages(table: DataFrame, *, run: str, faults: Faults) -> DataFrame:
+def backfill_messages(table: DataFrame, *, run: str, faults: Faults, grouped: bool = True) -> DataFrame:
     """
     Make the columns that `format("lanes")` writes.
-
-    Each customer is a group, so that their updates never overtake each other.
 
     Args:
         table: with customer_id, orders and spent_cents.
         run: part of every id: a run that is repeated under its name sends the same messages again.
         faults: customers whose message is made to fail.
+        grouped: each customer is a group, so that their updates never overtake each other. If not, the
+            writer's option `shards` groups the customers.
     """
     from pyspark.sql import functions as f
 
@@ -82,13 +82,13 @@ def backfill_messages(table: DataFrame, *, run: str, faults: Faults) -> DataFram
     fault = f.when(f.col("customer_id").isin(*faults.poison), "always").when(
         f.col("customer_id").isin(*faults.flaky), "once"
     )
-    return table.select(
+    columns = [
         f.struct("customer_id", tier.alias("tier"), "orders", "spent_cents", fault.alias("fault")).alias(
             "data"
         ),
-        f.col("customer_id").alias("group"),
         f.concat(f.lit(f"{run}:"), "customer_id").alias("id"),
-    )
+    ]
+    return table.select(*columns, *([f.col("customer_id").alias("group")] if grouped else []))
 
 
 def enqueue(messages: DataFrame, options: argparse.Namespace) -> None:
@@ -100,6 +100,7 @@ def enqueue(messages: DataFrame, options: argparse.Namespace) -> None:
         "region": options.region,
         "endpointUrl": options.endpoint_url,
         "maxSendRate": options.max_send_rate,
+        "shards": options.shards,
     }
     for name, value in given.items():
         if value is not None:
@@ -120,7 +121,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
     faults = Faults.draw(customers=customers, poison=options.poison, flaky=options.flaky, seed=options.seed)
     spark.dataSource.register(LanesDataSource)
     started = time.monotonic()
-    enqueue(backfill_messages(table, run=options.run, faults=faults), options)
+    messages = backfill_messages(table, run=options.run, faults=faults, grouped=options.shards is None)
+    enqueue(messages, options)
     seconds = time.monotonic() - started
     return summary | {
         "kind": KIND,
@@ -153,6 +155,9 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--poison", type=int, default=0, metavar="N", help="messages that always fail")
     arguments.add_argument("--flaky", type=int, default=0, metavar="N", help="messages that fail once")
+    arguments.add_argument(
+        "--shards", metavar="N", help="spread the customers over N groups (default: each is a group)"
+    )
     arguments.add_argument("--max-send-rate", metavar="R", help="messages a second at most")
     arguments.add_argument(
         "--master", default="local[2]", help="of a run without spark-submit (default local[2])"

@@ -4,7 +4,9 @@ The sample application: three kinds of messages that share one slow, rate-limite
 Replace the handlers with your own; the last function is what Lambda calls.
 """
 
+import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +41,24 @@ def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
 
 def _use_resource(message: Message, context: HandlerContext) -> None:
     """Take the time that the resource takes, and fail where the message's data asks for it."""
+    _say("started", message, context)
     fault = message.data.get("fault") if isinstance(message.data, dict) else None
     if fault == "always" or (fault == "once" and context.attempt == 1):
+        _say("refused", message, context)
         raise RuntimeError(f"the resource refused {message.kind} ({fault})")
-    time.sleep(float(os.environ.get("RESOURCE_SECONDS", "0.01")))
+    time.sleep(float(os.environ.get("RESOURCE_SECONDS", "0.005")))
+    _say("finished", message, context)
+
+
+def _say(step: str, message: Message, context: HandlerContext) -> None:
+    """Print what happens to the resource: the demo judges the consumer by it."""
+    line = {
+        "resource": step,
+        "id": message.id,
+        "kind": message.kind,
+        "group": message.group,
+        "attempt": context.attempt,
+        "at": time.time(),
+    }
+    # One write for text and line end, so that lines of threads never mix.
+    sys.stdout.write(json.dumps(line) + "\n")

@@ -1,0 +1,120 @@
+"""`python -m local demo`: a backfill and urgent work on this machine, with priority and without, judged."""
+
+import argparse
+import fcntl
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lanes.errors import LanesError
+from local.demo.backfill import BackfillError
+from local.demo.page import write_page
+from local.demo.plan import DEFAULT_CUSTOMERS, FEWEST_CUSTOMERS, MOST_CUSTOMERS, DemoPlan
+from local.demo.report import Outcome, report_document, write_summary
+from local.demo.screen import choose_screen
+from local.demo.show import Show
+from local.demo.timeline import draw_timeline
+from local.deploy import DeployError
+from local.interrupts import interrupt_once
+from local.platform import ROOT
+from local.server import ServerError
+
+DEFAULT_OUTPUT = ROOT / "build" / "demo"
+_MOST_SHARDS = 1_000
+_BROKEN = 1
+_INTERRUPTED = 130
+
+
+class OutputInUseError(RuntimeError):
+    """Another demo writes to the same folder."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `demo`."""
+    parser.add_argument(
+        "--customers",
+        type=_customers,
+        default=DEFAULT_CUSTOMERS,
+        metavar="N",
+        help=f"size of the backfill (default: {DEFAULT_CUSTOMERS})",
+    )
+    parser.add_argument("--seed", type=_seed, default=1, help="decides what is sent and fails (default: 1)")
+    parser.add_argument(
+        "--shards",
+        type=_shards,
+        default=4,
+        metavar="N",
+        help="groups of the backfill, each handled in order (default: 4)",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="folder of the report"
+    )
+    parser.add_argument("--no-comparison", action="store_true", help="leave out the run without priority")
+    parser.add_argument("--quiet", action="store_true", help="print broken promises only")
+    parser.set_defaults(run=run)
+
+
+def _customers(text: str) -> int:
+    return _whole(text, FEWEST_CUSTOMERS, MOST_CUSTOMERS)
+
+
+def _shards(text: str) -> int:
+    return _whole(text, 1, _MOST_SHARDS)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0, 2**31 - 1)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo; the status is 0 only if every promise was kept."""
+    interrupt_once()
+    output: Path = options.output.resolve()
+    plan = DemoPlan.draw(customers=options.customers, seed=options.seed, shards=options.shards)
+    try:
+        with _held(output):
+            with choose_screen(quiet=options.quiet) as screen:
+                outcome = Show(plan, output=output, screen=screen, compares=not options.no_comparison).run()
+            return _conclude(outcome, output, quiet=options.quiet)
+    except (ServerError, DeployError, BackfillError, LanesError, OutputInUseError, OSError) as error:
+        sys.stderr.write(f"local demo: {error}\n")
+        return _BROKEN
+    except KeyboardInterrupt:
+        sys.stderr.write("local demo: interrupted; everything it started has ended\n")
+        return _INTERRUPTED
+
+
+@contextmanager
+def _held(output: Path) -> Iterator[None]:
+    """Keep a second demo out of the folder; however this one ends, the next may have it."""
+    output.mkdir(parents=True, exist_ok=True)
+    with (output / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputInUseError(
+                f"another demo is writing to {output}; wait for it, or choose another folder with --output"
+            ) from None
+        yield
+
+
+def _conclude(outcome: Outcome, output: Path, *, quiet: bool) -> int:
+    """Write the reports, and say what was broken."""
+    document = report_document(outcome)
+    (output / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    picture = draw_timeline(outcome, output / "timeline.png")
+    write_page(outcome, picture, output / "report.html")
+    if not quiet:
+        write_summary(outcome, sys.stdout)
+        sys.stdout.write(f"Report: {output / 'report.html'}\n")
+    for promise in outcome.broken:
+        sys.stderr.write(f"BROKEN: {promise.broken_words()}\n")
+    return _BROKEN if outcome.broken else 0

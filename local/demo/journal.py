@@ -1,0 +1,138 @@
+"""The journal of a run: lines of the functions and receives of the mappings, taken down as they come."""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from local.demo.evidence import Delivery, Effect, Ending
+
+_STARTED = "started"
+
+
+class Journal:
+    """
+    Takes down what one stage does, from any thread.
+
+    Args:
+        lane_of_queue: lane names by queue name.
+        backfill: tells whether an id is one of the backfill.
+    """
+
+    def __init__(self, *, lane_of_queue: Mapping[str, str], backfill: Callable[[str], bool]) -> None:
+        self._lane_of_queue = lane_of_queue
+        self._is_backfill = backfill
+        self._changed = threading.Condition()
+        self._deliveries: list[Delivery] = []
+        self._lane_of: dict[str, str] = {}
+        self._open: dict[str, Effect] = {}
+        self._effects: list[Effect] = []
+        self._finished: set[str] = set()
+        self._given_up = 0
+        self._backfill_done = 0
+        self._done: Counter[str] = Counter()
+        self._yields: Counter[str] = Counter()
+        self._last_change = time.monotonic()
+
+    def take_line(self, line: str) -> None:
+        """Take down a line that a function printed, if it tells anything."""
+        if not line.startswith("{"):
+            return
+        try:
+            told = json.loads(line)
+        except ValueError:
+            return
+        if "resource" in told:
+            self._take_effect(told)
+        elif told.get("event") == "batch_yielded":
+            with self._changed:
+                self._yields[told["lane"]] += 1
+        elif told.get("event") == "message_dead_lettered":
+            with self._changed:
+                self._given_up += 1
+                self._changed.notify_all()
+
+    def take_receive(self, queue_name: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Take down what a mapping received."""
+        lane = self._lane_of_queue[queue_name]
+        taken = [_delivery(message, lane) for message in messages]
+        with self._changed:
+            self._deliveries += taken
+            for delivery in taken:
+                self._lane_of.setdefault(delivery.id, lane)
+
+    def _take_effect(self, told: Mapping[str, Any]) -> None:
+        one, at = str(told["id"]), float(told["at"])
+        with self._changed:
+            self._last_change = time.monotonic()
+            before = self._open.pop(one, None)
+            if told["resource"] == _STARTED:
+                if before is not None:
+                    self._effects.append(before)
+                self._open[one] = Effect(id=one, attempt=int(told["attempt"]), started_at=at)
+                return
+            ending = Ending(told["resource"])
+            started = before or Effect(id=one, attempt=int(told["attempt"]), started_at=at)
+            self._effects.append(
+                Effect(
+                    id=one,
+                    attempt=started.attempt,
+                    started_at=started.started_at,
+                    ended_at=at,
+                    ending=ending,
+                )
+            )
+            if ending is Ending.FINISHED and one not in self._finished:
+                self._finished.add(one)
+                self._done[self._lane_of.get(one, "")] += 1
+                self._backfill_done += self._is_backfill(one)
+                self._changed.notify_all()
+
+    def wait_for_backfill(self, done: int, *, timeout: float) -> bool:
+        """Wait until so many messages of the backfill are done, or the seconds are over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._backfill_done >= done, timeout)
+
+    def wait_for_all(self, messages: int, *, timeout: float) -> bool:
+        """Wait until so many are done, or given up by what the consumer says, or the seconds are over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._finished) + self._given_up >= messages, timeout)
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Seconds since a handler last started or ended anything."""
+        return time.monotonic() - self._last_change
+
+    def done(self) -> Counter[str]:
+        """Messages done, by lane."""
+        with self._changed:
+            return Counter(self._done)
+
+    def yields(self) -> Counter[str]:
+        """Yields in the consumer's words, by lane."""
+        with self._changed:
+            return Counter(self._yields)
+
+    def deliveries(self) -> list[Delivery]:
+        """All receives so far."""
+        with self._changed:
+            return list(self._deliveries)
+
+    def effects(self) -> list[Effect]:
+        """All effects so far, those that never ended among them."""
+        with self._changed:
+            return [*self._effects, *self._open.values()]
+
+
+def _delivery(message: Mapping[str, Any], lane: str) -> Delivery:
+    attributes = message["Attributes"]
+    return Delivery(
+        id=str(json.loads(message["Body"])["id"]),
+        lane=lane,
+        group=attributes["MessageGroupId"],
+        sequence=int(attributes["SequenceNumber"]),
+        sent_at=int(attributes["SentTimestamp"]) / 1000,
+        receive_count=int(attributes["ApproximateReceiveCount"]),
+    )

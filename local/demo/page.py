@@ -1,0 +1,152 @@
+"""The page: a self-contained HTML report, picture and style included."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from local.demo.promises import Promise
+from local.demo.report import (
+    COUNTING,
+    LANE_HEADINGS,
+    Outcome,
+    headline,
+    lane_rows,
+    number_words,
+    seconds_words,
+    verdict_words,
+)
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fdfdfc; --faint: #6b6b70; --line: #dcdce0;
+  --card: #f3f3f0; --good: #1c6b3a; --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #ececee; --paper: #17181a; --faint: #a0a0a8; --line: #38393d;
+  --card: #222326; --good: #79d19a; --bad: #ff8a80; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .5rem; }
+h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }
+.verdict { font-weight: 700; } .kept { color: var(--good); } .broken { color: var(--bad); }
+.not-judged, .small { color: var(--faint); } .small { font-size: .875rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; padding: 0; }
+.cards li { list-style: none; background: var(--card); border-radius: .5rem; padding: .75rem 1rem; }
+.cards b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
+figure { margin: 0; overflow-x: auto; } img { display: block; width: 100%; min-width: 36rem; border-radius: .5rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { font-size: .8rem; color: var(--faint); font-weight: 600; } td.number, th.number { text-align: right;
+  white-space: nowrap; }
+code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { .promises thead { display: none; } .promises tr { display: grid;
+  grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  .promises td { border: 0; padding: .1rem 0; } .promises td.words { grid-column: 1 / -1; order: 5; } }
+"""
+
+
+def write_page(outcome: Outcome, picture: bytes, path: Path) -> None:
+    """Write the report of a demo into one HTML file."""
+    verdict = "Every promise was kept." if not outcome.broken else "Promises were broken."
+    css = "broken" if outcome.broken else "kept"
+    inline = base64.b64encode(picture).decode()
+    body = [
+        "<h1>Priority lanes: a backfill and urgent work</h1>",
+        f"<p>{escape(headline(outcome))} <span class='verdict {css}'>{verdict}</span></p>",
+        _cards(outcome),
+        "<h2>What ran when</h2>",
+        _figure(inline, words=_picture_words(outcome)),
+        "<h2>Promises</h2>",
+        _promises(outcome.promises),
+        "<h2>Lanes</h2>",
+        "" if outcome.figures_without is None else "<p class='small'>With priority | without.</p>",
+        _table(LANE_HEADINGS, lane_rows(outcome)),
+        "<h2>How this was counted</h2>",
+        f"<p>{escape(COUNTING)}</p>",
+        "<h2>How long it took</h2>",
+        _table(("phase", "time"), _phase_rows(outcome)),
+        f"<p class='small'>{escape(_settings(outcome))}</p>",
+    ]
+    path.write_text(_document("\n".join(body)), encoding="utf-8")
+
+
+def _document(body: str) -> str:
+    return (
+        "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<title>Priority lanes: demo</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _figure(inline: str, *, words: str) -> str:
+    return f"<figure><img alt='{escape(words)}' src='data:image/png;base64,{inline}'></figure>"
+
+
+def _picture_words(outcome: Outcome) -> str:
+    return f"Timeline of the lanes. {headline(outcome)}"
+
+
+def _cards(outcome: Outcome) -> str:
+    mine, other = outcome.figures, outcome.figures_without
+    top = outcome.top_lane
+    cards = [(seconds_words(mine.p99_of(top)), f"p99 wait of {top}")]
+    if other is not None:
+        cards.append((seconds_words(other.p99_of(top)), f"p99 wait of {top} without priority"))
+    cards += [
+        (number_words(mine.losses), "messages lost"),
+        (number_words(mine.order_violations), "order violations"),
+        (number_words(mine.inversions), "priority inversions"),
+        (f"{mine.function_calls_per_message:.2f}", "AWS calls of the function for each message"),
+    ]
+    items = "".join(f"<li><b>{escape(figure)}</b>{escape(words)}</li>" for figure, words in cards)
+    return f"<ul class='cards'>{items}</ul>"
+
+
+def _promises(promises: Sequence[Promise]) -> str:
+    rows = []
+    for promise in promises:
+        words = (
+            f"{promise.sentence} Not judged: {promise.not_judged}."
+            if promise.not_judged
+            else promise.sentence
+        )
+        verdict = verdict_words(promise)
+        css = verdict.lower().replace(" ", "-")
+        rows.append(
+            f"<tr><td><code>{escape(promise.name)}</code></td>"
+            f"<td class='number'>{number_words(promise.value)}</td>"
+            f"<td class='number small'>{escape(promise.relation.value)} {number_words(promise.limit)}</td>"
+            f"<td class='number verdict {css}'>{escape(verdict.lower())}</td>"
+            f"<td class='words'>{escape(words)}</td></tr>"
+        )
+    head = (
+        "<tr><th>figure</th><th class='number'>value</th><th class='number'>promised</th>"
+        "<th class='number'></th><th>in words</th></tr>"
+    )
+    return f"<table class='promises'><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        css = ["", *[" class='number'"] * (len(row) - 1)]
+        return "".join(f"<{tag}{one}>{escape(text)}</{tag}>" for one, text in zip(css, row, strict=True))
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return (
+        f"<div class='wide'><table><thead><tr>{cells('th', headings)}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _phase_rows(outcome: Outcome) -> list[tuple[str, str]]:
+    rows = [(name.replace("_", " "), seconds_words(spent)) for name, spent in outcome.phase_seconds.items()]
+    return [*rows, ("total", seconds_words(outcome.total_seconds))]
+
+
+def _settings(outcome: Outcome) -> str:
+    plan, rules = outcome.plan, outcome.rules
+    return (
+        f"{plan.customers:,} customers in {plan.shards} groups, seed {plan.seed}, {rules.slots} slot(s), "
+        f"batches of {rules.batch_size}, {rules.max_attempts} attempts, recheck interval "
+        f"{seconds_words(rules.recheck_seconds)}."
+    )

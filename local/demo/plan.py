@@ -1,0 +1,187 @@
+"""The plan of a demo: every message it sends and when, decided by the seed alone."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lanes import Message, Priority
+
+DEFAULT_CUSTOMERS = 5_000
+FEWEST_CUSTOMERS = 100
+MOST_CUSTOMERS = 10_000_000
+BACKFILL_RUN = "loyalty-tiers"
+BACKFILL_KIND = "customer.loyalty_tier"
+PAYMENT_KIND = "payment.captured"
+ORDER_KIND = "order.placed"
+PRIORITIES: Mapping[str, Priority] = {
+    BACKFILL_KIND: Priority.BULK,
+    PAYMENT_KIND: Priority.HIGH,
+    ORDER_KIND: Priority.NORMAL,
+}
+
+# At the default size 15 episodes: 45 payments, enough for a p99 that means something.
+_CUSTOMERS_AN_EPISODE = 333
+_FEWEST_EPISODES = 3
+# Share of the backfill that is done when the first and the last episode are due: there is always a backlog.
+_FIRST_EPISODE, _LAST_EPISODE = 0.04, 0.78
+_CUSTOMERS_A_POISON, _MOST_POISON = 1_000, 10
+_CUSTOMERS_A_FLAKY, _MOST_FLAKY = 500, 20
+
+
+class Fault(StrEnum):
+    """How a message is made to fail, as the sample's handlers read it."""
+
+    ALWAYS = "always"
+    ONCE = "once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMessage:
+    """
+    One message of the demo.
+
+    Attributes:
+        id: of the event, the same with priority and without.
+        kind: decides the priority.
+        group: None for the backfill, whose groups the writer chooses.
+        fault: None for a healthy message.
+        data: what its handler gets beside the fault.
+    """
+
+    id: str
+    kind: str
+    group: str | None = None
+    fault: Fault | None = None
+    data: Mapping[str, Any] | None = None
+
+    @property
+    def priority(self) -> Priority:
+        """Priority of its kind."""
+        return PRIORITIES[self.kind]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is sent while the backfill drains."""
+        return self.kind != BACKFILL_KIND
+
+    def to_message(self) -> Message:
+        """Make what the producer sends."""
+        data = dict(self.data or {}) | ({"fault": str(self.fault)} if self.fault else {})
+        return Message(kind=self.kind, data=data, id=self.id, group=self.group, priority=self.priority)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """Live messages that are sent together once so much of the backfill is done."""
+
+    due_after: int
+    messages: tuple[PlannedMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPlan:
+    """
+    Everything that the seed and the size decide.
+
+    Episodes follow the backfill's progress, not the clock: both runs get the same messages at the same point,
+    and the backlog is there on a slow machine as on a fast one.
+    """
+
+    customers: int
+    seed: int
+    shards: int
+    episodes: tuple[Episode, ...]
+
+    @classmethod
+    def draw(cls, *, customers: int, seed: int, shards: int) -> "DemoPlan":
+        """Make the plan of a seed."""
+        chance = random.Random(seed)  # noqa: S311 - a demo
+        count = max(_FEWEST_EPISODES, customers // _CUSTOMERS_AN_EPISODE)
+        faults = _draw_faults(count, chance)
+        step = (_LAST_EPISODE - _FIRST_EPISODE) / count
+        return cls(
+            customers=customers,
+            seed=seed,
+            shards=shards,
+            episodes=tuple(
+                Episode(
+                    due_after=round(customers * (_FIRST_EPISODE + step * (number + 0.8 * chance.random()))),
+                    messages=_live_messages(number, seed=seed, faults=faults),
+                )
+                for number in range(count)
+            ),
+        )
+
+    @property
+    def poison(self) -> int:
+        """How many rows of the backfill fail always."""
+        return min(_MOST_POISON, max(1, self.customers // _CUSTOMERS_A_POISON))
+
+    @property
+    def flaky(self) -> int:
+        """How many rows of the backfill fail once."""
+        return min(_MOST_FLAKY, max(1, self.customers // _CUSTOMERS_A_FLAKY))
+
+    @property
+    def live(self) -> tuple[PlannedMessage, ...]:
+        """All live messages in the order in which they are sent."""
+        return tuple(message for episode in self.episodes for message in episode.messages)
+
+    def backfill(self, *, poison: Sequence[str], flaky: Sequence[str]) -> list[PlannedMessage]:
+        """
+        List the messages of the backfill: one for each customer.
+
+        Args:
+            poison: ids of those that fail always, as the job chose them.
+            flaky: ids of those that fail once.
+        """
+        faults = dict.fromkeys(poison, Fault.ALWAYS) | dict.fromkeys(flaky, Fault.ONCE)
+        ids = (f"{BACKFILL_RUN}:c-{number:07d}" for number in range(1, self.customers + 1))
+        return [PlannedMessage(id=one, kind=BACKFILL_KIND, fault=faults.get(one)) for one in ids]
+
+
+# Of each episode: payments of one account that must stay in order, one of another; the same with orders.
+_PLACES = (
+    (PAYMENT_KIND, "account"),
+    (PAYMENT_KIND, "account"),
+    (PAYMENT_KIND, "walk-in"),
+    (ORDER_KIND, "basket"),
+    (ORDER_KIND, "basket"),
+    (ORDER_KIND, "basket"),
+    (ORDER_KIND, "single"),
+)
+# Which of these places fails in some episode: the head of a group, with others behind it, and a single one.
+_FAULTY_PLACES = (
+    (0, Fault.ALWAYS),
+    (0, Fault.ONCE),
+    (2, Fault.ONCE),
+    (3, Fault.ALWAYS),
+    (3, Fault.ONCE),
+    (6, Fault.ONCE),
+)
+
+
+def _draw_faults(episodes: int, chance: random.Random) -> dict[tuple[int, int], Fault]:
+    """Choose episode and place of each fault; one place is never chosen twice in an episode."""
+    chosen: dict[tuple[int, int], Fault] = {}
+    for place, fault in _FAULTY_PLACES:
+        free = [number for number in range(episodes) if (number, place) not in chosen]
+        chosen[chance.choice(free), place] = fault
+    return chosen
+
+
+def _live_messages(
+    episode: int, *, seed: int, faults: Mapping[tuple[int, int], Fault]
+) -> tuple[PlannedMessage, ...]:
+    return tuple(
+        PlannedMessage(
+            id=f"live-{seed}:{episode:04d}-{place}",
+            kind=kind,
+            group=f"{group}-{episode:04d}",
+            fault=faults.get((episode, place)),
+            data={"episode": episode, "amount_cents": 1_000 + 100 * place},
+        )
+        for place, (kind, group) in enumerate(_PLACES)
+    )

@@ -1,0 +1,227 @@
+"""The promises that a run of the demo has to keep, each with its limit, its figure and a sentence."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from local.demo.figures import RunFigures, RunRules
+from local.demo.footprint import Footprint
+from local.demo.plan import DEFAULT_CUSTOMERS
+
+BACKLOG_AT_LEAST = 10
+DRAIN_RATIO = 1.15
+WAIT_RATIO = 10.0
+CALLS_A_MESSAGE = 0.5
+ASSET_MEGABYTES = 20.0
+IMPORT_MILLISECONDS = 500.0
+_CALLS_BATCH_SIZE = 10
+_RECORDS, _SLACK_SECONDS = 1.5, 1.0
+
+
+class Relation(Enum):
+    """How a figure has to relate to its limit."""
+
+    EQUAL = "="
+    AT_MOST = "<="
+    AT_LEAST = ">="
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Whether it does."""
+        match self:
+            case Relation.EQUAL:
+                return value == limit
+            case Relation.AT_MOST:
+                return value <= limit
+            case Relation.AT_LEAST:
+                return value >= limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """
+    One promise and how it came out.
+
+    Attributes:
+        name: key of its figure in the report.
+        sentence: what is promised.
+        value: the figure; None if there is nothing to judge.
+        limit: what it is judged by.
+        relation: of the figure to the limit.
+        not_judged: why it is not judged; empty if it is.
+    """
+
+    name: str
+    sentence: str
+    value: float | None
+    limit: float
+    relation: Relation = Relation.EQUAL
+    not_judged: str = ""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it was kept, or not judged."""
+        if self.not_judged:
+            return True
+        return self.value is not None and self.relation.holds(self.value, self.limit)
+
+    def broken_words(self) -> str:
+        """Say what was broken and by how much."""
+        wanted = f"{self.relation.value} {_number(self.limit)}"
+        if self.value is None:
+            return f"{self.name}: there is no figure; {wanted} was promised"
+        distance = _number(abs(self.value - self.limit))
+        return (
+            f"{self.name} is {_number(self.value)}, off by {distance}; promised is {wanted}. {self.sentence}"
+        )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def judge(
+    with_priority: RunFigures,
+    without: RunFigures | None,
+    *,
+    rules: RunRules,
+    top_lane: str,
+    customers: int,
+    footprint: Footprint | None = None,
+) -> list[Promise]:
+    """
+    Judge a demo.
+
+    Args:
+        with_priority: the run with priority.
+        without: the same flood without; None if it was left out.
+        rules: what the configuration says.
+        top_lane: name of the highest lane.
+        customers: size of the backfill.
+        footprint: of the function's code, if it was measured.
+    """
+    return [
+        *_safety(with_priority),
+        *([] if without is None else _safety(without, suffix="_without")),
+        *_urgency(with_priority, rules=rules, top_lane=top_lane),
+        *_comparison(with_priority, without, top_lane=top_lane, customers=customers),
+        _economy(with_priority, rules),
+        *([] if footprint is None else _lightness(footprint)),
+    ]
+
+
+def _safety(run: RunFigures, *, suffix: str = "") -> list[Promise]:
+    where = " (run without priority)" if suffix else ""
+
+    def none(name: str, value: int, sentence: str) -> Promise:
+        return Promise(name=name + suffix, sentence=sentence + where, value=value, limit=0)
+
+    return [
+        none("losses", run.losses, "Every accepted message is done or in a dead-letter queue."),
+        none("left_in_queues", run.left_in_queues, "Nothing is left in a lane."),
+        none("order_violations", run.order_violations, "Messages of a group are handled in the order sent."),
+        none("healthy_dead_lettered", run.healthy_dead_lettered, "Only poison messages are given up."),
+        none("unexplained_dead_letters", run.unexplained_dead_letters, "Each dead letter has its reason."),
+        none("duplicates_handled", run.duplicates_handled, "No message is handled again once it is done."),
+        Promise(
+            name="poison_dead_lettered" + suffix,
+            sentence="Each poison message is given up, after exactly max_attempts failed attempts." + where,
+            value=run.poison_dead_lettered,
+            limit=run.poison_sent,
+        ),
+        Promise(
+            name="least_backlog_at_live_send" + suffix,
+            sentence="The backfill had a backlog at each live send, or the figures would mean nothing."
+            + where,
+            value=run.least_backlog_at_live_send,
+            limit=BACKLOG_AT_LEAST,
+            relation=Relation.AT_LEAST,
+        ),
+    ]
+
+
+def _urgency(run: RunFigures, *, rules: RunRules, top_lane: str) -> list[Promise]:
+    several = f"the promise is one of a single slot, and there are {rules.slots}" if rules.slots > 1 else ""
+    return [
+        Promise(
+            name="inversions",
+            sentence="No record starts when a more urgent message has waited for longer than the recheck "
+            "interval and one record.",
+            value=run.inversions,
+            limit=0,
+            not_judged=several,
+        ),
+        Promise(
+            name="high_wait_p99_seconds",
+            sentence=f"{top_lane} waits at most 1.5 times the longest record and 1 second (99 of 100 messages).",
+            value=run.p99_of(top_lane),
+            limit=_RECORDS * run.longest_record_seconds + _SLACK_SECONDS,
+            relation=Relation.AT_MOST,
+        ),
+    ]
+
+
+def _comparison(
+    run: RunFigures, without: RunFigures | None, *, top_lane: str, customers: int
+) -> list[Promise]:
+    if without is None:
+        reason = "the run without priority was left out"
+    elif customers < DEFAULT_CUSTOMERS:
+        reason = f"judged from {DEFAULT_CUSTOMERS} customers on: smaller backfills are over too soon"
+    else:
+        reason = ""
+    faster = None
+    ratio = None
+    if without is not None:
+        mine, other = run.p99_of(top_lane), without.p99_of(top_lane)
+        faster = other / mine if mine and other is not None else None
+        ratio = run.drain_seconds / without.drain_seconds if without.drain_seconds else None
+    return [
+        Promise(
+            name="high_wait_ratio",
+            sentence=f"{top_lane} waits at least 10 times longer without priority (99 of 100 messages).",
+            value=faster,
+            limit=WAIT_RATIO,
+            relation=Relation.AT_LEAST,
+            not_judged=reason,
+        ),
+        Promise(
+            name="total_drain_ratio",
+            sentence="Priority costs at most 15 % of the time in which everything is done.",
+            value=ratio,
+            limit=DRAIN_RATIO,
+            relation=Relation.AT_MOST,
+            not_judged=reason,
+        ),
+    ]
+
+
+def _economy(run: RunFigures, rules: RunRules) -> Promise:
+    reason = ""
+    if rules.batch_size != _CALLS_BATCH_SIZE or rules.idempotency:
+        reason = f"the promise is one of batches of {_CALLS_BATCH_SIZE} with idempotency off"
+    return Promise(
+        name="function_calls_per_message",
+        sentence="The function makes at most one call to SQS and DynamoDB for two messages.",
+        value=run.function_calls_per_message,
+        limit=CALLS_A_MESSAGE,
+        relation=Relation.AT_MOST,
+        not_judged=reason,
+    )
+
+
+def _lightness(footprint: Footprint) -> list[Promise]:
+    return [
+        Promise(
+            name="asset_megabytes",
+            sentence="The function's unzipped code is smaller than 20 MB.",
+            value=footprint.asset_megabytes,
+            limit=ASSET_MEGABYTES,
+            relation=Relation.AT_MOST,
+        ),
+        Promise(
+            name="cold_import_milliseconds",
+            sentence="A new process imports the handler in less than half a second.",
+            value=footprint.cold_import_milliseconds,
+            limit=IMPORT_MILLISECONDS,
+            relation=Relation.AT_MOST,
+        ),
+    ]

@@ -1,0 +1,208 @@
+"""The report of a demo: one JSON document, and the summary on the terminal."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+from local.demo.evidence import Evidence
+from local.demo.figures import LaneFigures, RunFigures, RunRules, rounded
+from local.demo.footprint import Footprint
+from local.demo.plan import DemoPlan
+from local.demo.promises import Promise
+
+COUNTING = (
+    "The clock of both runs starts when the mappings are switched on, with the whole backfill waiting in its "
+    "queue; the live messages are the same ones, sent when the same share of the backfill is done. A wait lasts "
+    "from the queue's own SentTimestamp to the first start of the handler; live messages behind a failing "
+    "message of their own group wait for that one, and are left out of p50 and p99. What was done is read "
+    "from the handler's own lines, deliveries and dead letters from the queues, calls from the AWS server."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Everything that a demo found out."""
+
+    plan: DemoPlan
+    rules: RunRules
+    evidence: Evidence
+    evidence_without: Evidence | None
+    figures: RunFigures
+    figures_without: RunFigures | None
+    promises: Sequence[Promise]
+    footprint: Footprint | None
+    phase_seconds: Mapping[str, float]
+    total_seconds: float
+
+    @property
+    def broken(self) -> list[Promise]:
+        """Promises that were not kept."""
+        return [promise for promise in self.promises if not promise.is_kept]
+
+    @property
+    def top_lane(self) -> str:
+        """Name of the highest lane."""
+        return self.evidence.lanes[0]
+
+
+def report_document(outcome: Outcome) -> dict[str, Any]:
+    """Make the JSON document; its keys are explained in the documentation of the demo."""
+    mine, other = outcome.figures, outcome.figures_without
+    values = {promise.name: promise.value for promise in outcome.promises}
+    document = {
+        "passed": not outcome.broken,
+        "broken": [promise.broken_words() for promise in outcome.broken],
+        **_run_keys(mine),
+        "high_wait_p99_seconds": mine.p99_of(outcome.top_lane),
+        "high_wait_p99_seconds_without": other.p99_of(outcome.top_lane) if other else None,
+        "high_wait_ratio": values.get("high_wait_ratio"),
+        "drain_seconds_without": other.drain_seconds if other else None,
+        "total_drain_ratio": values.get("total_drain_ratio"),
+        **_settings(outcome),
+        **({} if outcome.footprint is None else asdict(outcome.footprint)),
+        "lanes": {name: asdict(lane) for name, lane in mine.lanes.items()},
+        "lanes_without": {name: asdict(lane) for name, lane in other.lanes.items()} if other else None,
+        "without": _run_keys(other) if other else None,
+        "function_calls_by_operation": dict(outcome.evidence.function_calls),
+        "promises": [_promise(promise) for promise in outcome.promises],
+        "seconds": {**outcome.phase_seconds, "total": outcome.total_seconds},
+        "machine": {"cpus": os.cpu_count(), "load_average": list(os.getloadavg())},
+        "counting": COUNTING,
+    }
+    made: dict[str, Any] = rounded(document)
+    return made
+
+
+def _run_keys(figures: RunFigures) -> dict[str, Any]:
+    run = asdict(figures)
+    del run["lanes"]
+    return run
+
+
+def _settings(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "customers": outcome.plan.customers,
+        "seed": outcome.plan.seed,
+        "shards": outcome.plan.shards,
+        "slots": outcome.rules.slots,
+        "max_attempts": outcome.rules.max_attempts,
+        "recheck_interval_seconds": outcome.rules.recheck_seconds,
+    }
+
+
+def _promise(promise: Promise) -> dict[str, Any]:
+    return {
+        "name": promise.name,
+        "sentence": promise.sentence,
+        "value": promise.value,
+        "limit": promise.limit,
+        "relation": promise.relation.value,
+        "kept": None if promise.not_judged else promise.is_kept,
+        "not_judged": promise.not_judged or None,
+    }
+
+
+def seconds_words(seconds: float | None) -> str:
+    """Write a duration for people."""
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def number_words(value: float | None) -> str:
+    """Write a figure for people."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+def verdict_words(promise: Promise) -> str:
+    """Say in one word how a promise came out."""
+    if promise.not_judged:
+        return "not judged"
+    return "kept" if promise.is_kept else "BROKEN"
+
+
+def lane_rows(outcome: Outcome) -> list[tuple[str, ...]]:
+    """Rows of the table of lanes: each figure with priority, and without where that was run."""
+    without = outcome.figures_without.lanes if outcome.figures_without else {}
+    rows: list[tuple[str, ...]] = []
+    for name, lane in outcome.figures.lanes.items():
+        other = without.get(name)
+        rows.append(
+            (
+                name,
+                _both(lane, other, lambda one: f"{one.sent:,}"),
+                _both(lane, other, lambda one: f"{one.handled:,}"),
+                _both(lane, other, lambda one: f"{one.dead_lettered:,}"),
+                _both(lane, other, lambda one: seconds_words(one.p50_wait_seconds)),
+                _both(lane, other, lambda one: seconds_words(one.p99_wait_seconds)),
+                _both(lane, other, lambda one: f"{one.yields:,}"),
+                _both(lane, other, lambda one: f"{one.receives:,}"),
+            )
+        )
+    return rows
+
+
+LANE_HEADINGS = ("lane", "sent", "handled", "dead letters", "p50 wait", "p99 wait", "yields", "receives")
+
+
+def _both(lane: LaneFigures, other: LaneFigures | None, words: Any) -> str:
+    return words(lane) if other is None else f"{words(lane)} | {words(other)}"
+
+
+def headline(outcome: Outcome) -> str:
+    """Say in a sentence or two what came out."""
+    mine, other = outcome.figures, outcome.figures_without
+    top = outcome.top_lane
+    wait = seconds_words(mine.p99_of(top))
+    if other is None:
+        return f"{top} waited at most {wait} (p99) while {outcome.plan.customers:,} customers drained."
+    return (
+        f"{top} waited at most {wait} (p99) while {outcome.plan.customers:,} customers drained; "
+        f"without priority {seconds_words(other.p99_of(top))}. Everything was done after "
+        f"{seconds_words(mine.drain_seconds)}; without priority after {seconds_words(other.drain_seconds)}."
+    )
+
+
+def write_summary(outcome: Outcome, stream: TextIO) -> None:
+    """Write the summary, as tables on a terminal and as plain lines elsewhere."""
+    if stream.isatty():
+        _write_tables(outcome, Console(file=stream))
+    else:
+        _write_lines(outcome, stream)
+
+
+def _write_tables(outcome: Outcome, console: Console) -> None:
+    compared = " (with priority | without)" if outcome.figures_without else ""
+    lanes = Table(title=f"Lanes{compared}", title_justify="left")
+    for heading in LANE_HEADINGS:
+        lanes.add_column(heading, justify="left" if heading == "lane" else "right")
+    for row in lane_rows(outcome):
+        lanes.add_row(*row)
+    promises = Table(title="Promises", title_justify="left")
+    for heading in ("promise", "figure", "limit", "", "in words"):
+        promises.add_column(heading, justify="right" if heading in {"figure", "limit"} else "left")
+    for promise in outcome.promises:
+        style = "dim" if promise.not_judged else None if promise.is_kept else "bold red"
+        limit = f"{promise.relation.value} {number_words(promise.limit)}"
+        words = promise.not_judged or promise.sentence
+        figure = number_words(promise.value)
+        promises.add_row(promise.name, figure, limit, verdict_words(promise), words, style=style)
+    console.print(lanes, promises, headline(outcome), sep="\n")
+
+
+def _write_lines(outcome: Outcome, stream: TextIO) -> None:
+    for row in lane_rows(outcome):
+        pairs = zip(LANE_HEADINGS[1:], row[1:], strict=True)
+        stream.write(f"{row[0]}: {', '.join(f'{heading} {value}' for heading, value in pairs)}\n")
+    for promise in outcome.promises:
+        limit = f"{promise.relation.value} {number_words(promise.limit)}"
+        stream.write(
+            f"{verdict_words(promise):<10} {promise.name}: {number_words(promise.value)} ({limit})\n"
+        )
+    stream.write(headline(outcome) + "\n")
