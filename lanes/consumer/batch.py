@@ -313,7 +313,7 @@ class Batch:
 
     def _close(self) -> None:
         """Leave the slot, settle what goes back, and wake parked records if nothing was in the way."""
-        for step in (self._leave, self._settle, self._wake):
+        for step in (self._leave, self._settle, self._look_ahead):
             try:
                 step()
             except Exception:  # noqa: BLE001 - what was done stays done, whatever goes wrong after it
@@ -334,10 +334,17 @@ class Batch:
             parts.gate.parks.note(entries)
             parts.notes.keep(entries)
 
-    def _wake(self) -> None:
+    def _look_ahead(self) -> None:
+        parts = self._parts
         yielded = any(item.why is Why.YIELDED for item in self._returned.values())
-        if not yielded and self._seconds_left() > SETTLING:
-            self._parts.waker.wake(self._lane)
+        if yielded or self._seconds_left() <= SETTLING:
+            return
+        try:
+            parts.gate.look_back(self._lane)
+        except AwsError:
+            parts.telemetry.problem("own_lane_unknown", lane=self._lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+        parts.waker.wake(self._lane)
 
 
 _RETURNS = {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}

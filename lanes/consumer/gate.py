@@ -23,6 +23,9 @@ FRESH_BEFORE_LONG_RECORD = 0.05
 """Seconds that a reading may be old before a record that takes longer than the recheck interval."""
 
 
+LOWER_AT_WORK = 60.0
+"""Seconds since a lower lane's last invocation within which the next one may come right behind a higher lane's."""
+
 STILL_WAITING = 1.0
 """Seconds for which one slot may trust its own reading that a higher lane waits, while it serves none of it."""
 
@@ -68,18 +71,23 @@ class Gate:
         self._clear_at = float("-inf")
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
+        self._entered_at: dict[str, float] = {}
         self.parks = ParkKnowledge()
 
     def enter(self, lane: Lane, *, records: int, deadline: float) -> None:
         """Tell the others that an invocation began."""
         if self._waiting and not self._waiting[0].outranks(lane):
             self._waiting = None
+        self._entered_at[lane.name] = self._clock()
         self._write(lane, records=records, busy=True, until=deadline)
 
     def leave(self, lane: Lane, *, done: int) -> None:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
         line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED)
         self._undeleted = line if done else None
+        if self._slots == 1:
+            # While it ran, what stayed visible was behind its own groups: that proves nothing.
+            self._baselines[lane.name].observe_anew(self._clock())
 
     def lane_above(self, lane: Lane, *, expected: float) -> Lane | None:
         """
@@ -121,6 +129,29 @@ class Gate:
         if line is None or line.until <= asked_at or all(lane.name != line.lane for lane in higher):
             return asked_at
         return min(asked_at, line.until - self._recheck)
+
+    def look_back(self, lane: Lane) -> None:
+        """
+        Read the lane that was just left, while it is known which of its records in flight are done.
+
+        With one slot only: soon after, a reading can't tell them from others that waited all the time. Where no
+        lower lane was at work of late, nobody is about to ask.
+
+        Raises:
+            AwsError: it can't be read.
+
+        """
+        asked_at = self._clock()
+        below = [other for other in self._config.lanes if lane.outranks(other)]
+        at_work = any(
+            asked_at - self._entered_at.get(other.name, float("-inf")) <= LOWER_AT_WORK for other in below
+        )
+        if self._slots > 1 or self._undeleted is None or not at_work:
+            return
+        if self._load(lane).slots_needed:
+            self._note_waiting(lane, asked_at)
+        elif not self._config.lanes_above(lane):
+            self._clear_at, self._clear_for = asked_at, below[0]
 
     def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
         """Whether a reading not older than `age` found nothing waiting in any lane above this one."""

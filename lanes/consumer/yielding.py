@@ -54,6 +54,10 @@ class VisibleBaseline:
     risen_to: int = 0
     risen_at: float = 0.0
 
+    def observe_anew(self, now: float) -> None:
+        """Let the grace begin now for the records that have not proved it yet."""
+        self.risen_at = now
+
     def fresh(self, backlog: int, *, held: int, now: float) -> int:
         """Return how many of the visible records count as waiting, and learn from the reading."""
         if held > 0:
