@@ -8,6 +8,9 @@ import boto3
 from botocore.config import Config
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from botocore.credentials import ReadOnlyCredentials
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
@@ -85,3 +88,12 @@ class Clients:
         return self._session.client(
             "dynamodb", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
         )
+
+    def credentials(self) -> Callable[[], ReadOnlyCredentials] | None:
+        """Give what gives the credentials of the moment, kept fresh by botocore; None where there are none."""
+        found = self._session.get_credentials()
+        return None if found is None else found.get_frozen_credentials
+
+    def ca_bundle(self) -> str | None:
+        """Give the file of the certificates to trust, where AWS_CA_BUNDLE or the profile names one."""
+        return self._session._session.get_config_variable("ca_bundle")  # noqa: SLF001 - boto3 hides botocore's

@@ -60,10 +60,7 @@ class Place:
 
     def clients(self) -> Clients:
         """Return what makes clients for this place."""
-        import boto3
-
-        session = boto3.Session(profile_name=self.profile, region_name=self.region)
-        return Clients(session=session, region=self.region, endpoint_url=self.endpoint)
+        return Clients(profile=self.profile, region=self.region, endpoint_url=self.endpoint)
 
     def deployment(self) -> Deployment:
         """
