@@ -142,7 +142,7 @@ class Gate:
 
         """
         asked_at = self._clock()
-        below = [other for other in self._config.lanes if lane.outranks(other)]
+        below = [other for other in self._config.lanes if lane in self._config.lanes_above(other)]
         at_work = any(
             asked_at - self._entered_at.get(other.name, float("-inf")) <= LOWER_AT_WORK for other in below
         )
