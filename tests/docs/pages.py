@@ -50,7 +50,7 @@ def spans(page):
 
 def rows(page, heading):
     """Give the cells of the tables under a heading, their first rows left out."""
-    text = page.read_text(encoding="utf-8").partition(f"\n{heading}\n")[2]
+    text = f"\n{page.read_text(encoding='utf-8')}".partition(f"\n{heading}\n")[2]
     level = heading.partition(" ")[0]
     section = re.split(rf"^{level} ", text, maxsplit=1, flags=re.MULTILINE)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]

@@ -1,8 +1,11 @@
 """The reference and the code name the same things."""
 
+import argparse
 import ast
 import inspect
 import json
+import re
+from dataclasses import fields
 from datetime import timedelta
 
 import pytest
@@ -18,6 +21,11 @@ from lanes.consumer.ledger import Cause, Entry, Park
 from lanes.consumer.records import RawRecord
 from lanes.consumer.telemetry import Metric
 from lanes.errors import ConfigurationError
+from local.demo import command
+from local.demo.figures import LaneFigures, RunFigures
+from local.demo.footprint import Footprint
+from spark_jobs.columns import COLUMNS
+from spark_jobs.options import NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
 
@@ -223,3 +231,35 @@ def test_alarms_are_those_of_the_stack():
     names = [lane.name for lane in LanesConfig().lanes]
 
     assert set(alarms) == {one.replace("<lane>", name) for one in documented for name in names}
+
+
+def test_the_keys_of_the_demos_report_are_explained():
+    """Each figure and each promise that a run is judged by."""
+    page = set(spans(REFERENCE / "demo-report.md"))
+    figures = {field.name for kind in (RunFigures, LaneFigures, Footprint) for field in fields(kind)}
+    source = (ROOT / "local" / "demo" / "promises.py").read_text(encoding="utf-8")
+    promises = set(re.findall(r'\bname="(\w+)"', source))
+
+    assert promises
+    assert figures | promises <= page
+
+
+def test_the_demos_options_are_those_of_the_command():
+    """Read from the parser."""
+    parser = argparse.ArgumentParser(add_help=False)
+    command.add_arguments(parser)
+    documented = {
+        codes(row[0])[0]
+        for row in rows(REFERENCE / "demo-report.md", "# The demo and its report")
+        if "--" in row[0]
+    }
+
+    assert documented == {name for action in parser._actions for name in action.option_strings}
+
+
+def test_sparks_columns_and_options_are_those_of_the_writer():
+    """A column or option that nobody finds might as well not exist."""
+    page = ROOT / "docs" / "how-to" / "bulk-from-spark.md"
+    documented = {name for row in rows(page, "# Enqueue bulk work from Spark") for name in codes(row[0])}
+
+    assert documented == {*COLUMNS, *NAMES}
