@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
+
+from lanes.aws.errors import aws_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +58,10 @@ class Clients:
         session: session of boto3 to make them with; without it a new one, since clients are safe to share
             between threads and sessions are not.
         config: timeouts and retries; those of producers unless given.
+        profile: profile of the AWS configuration, where no session is given.
+
+    Raises:
+        AwsError: there is no such profile.
     """
 
     def __init__(
@@ -65,8 +71,10 @@ class Clients:
         endpoint_url: str | None = None,
         session: boto3.Session | None = None,
         config: Config | None = None,
+        profile: str | None = None,
     ) -> None:
-        self._session = session or boto3.Session()
+        with aws_errors("Session"):
+            self._session = session or boto3.Session(profile_name=profile)
         self._region = region
         self._endpoint_url = endpoint_url
         self._config = config or producer_config()
@@ -87,6 +95,13 @@ class Clients:
         """Make a client for DynamoDB."""
         return self._session.client(
             "dynamodb", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+        )
+
+    def operations(self, service: str) -> Any:
+        """Make a client for a service that only operators talk to, such as `lambda` or `cloudwatch`."""
+        session: Any = self._session
+        return session.client(
+            service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
         )
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials] | None:
