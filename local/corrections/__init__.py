@@ -5,7 +5,7 @@ Each module names the moto version that it corrects and refuses another one; a c
 moto is right.
 """
 
-from local.corrections import cloudformation, keep_alive, sqs, sqs_shortcut
+from local.corrections import cloudformation, dynamodb, keep_alive, sqs, sqs_shortcut
 
 __all__ = ["install"]
 
@@ -13,6 +13,7 @@ __all__ = ["install"]
 def install() -> None:
     """Correct moto in this process; calling it again changes nothing."""
     cloudformation.install()
+    dynamodb.install()
     sqs.install()
     sqs_shortcut.install()
     keep_alive.install()
