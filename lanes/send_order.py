@@ -15,7 +15,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError
 from lanes.outgoing import Accepted, Outgoing, Refused, SentMessage, UnsentMessage
@@ -28,6 +28,13 @@ MOST_ENTRIES = 10
 MOST_BYTES = 1024 * 1024
 
 UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS leaves it out", retryable=True)
+
+
+class Tried(Protocol):
+    """What remembers how often it was tried and since when."""
+
+    attempts: int
+    first_tried_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class RetryPolicy:
     # A try after that could put a message whose answer was lost into the queue twice.
     give_up_after: timedelta = timedelta(minutes=3)
 
-    def is_spent(self, item: Outgoing, now: float) -> bool:
+    def is_spent(self, item: Tried, now: float) -> bool:
         """Tell whether a message has had all its tries."""
         waited = now - item.first_tried_at
         return item.attempts >= self.max_attempts or waited >= self.give_up_after.total_seconds()

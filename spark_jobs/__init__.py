@@ -5,10 +5,19 @@ Register the source once a session, then write any table to the lanes of a deplo
 
     spark.dataSource.register(LanesDataSource)
     table.write.format("lanes").option("stack", "MyStack").mode("append").save()
+
+Spark 3.5 has no Python data sources: there `write_partitions(table, {"stack": "MyStack"})` does the same.
 """
 
 from __future__ import annotations
 
-from .source import LanesDataSource
+from importlib.util import find_spec
 
-__all__ = ["LanesDataSource"]
+from .partitions import PartitionWriter, write_partitions
+
+__all__ = ["PartitionWriter", "write_partitions"]
+
+if find_spec("pyspark.sql.datasource") is not None:
+    from .source import LanesDataSource
+
+    __all__ += ["LanesDataSource"]

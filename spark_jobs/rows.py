@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from json.encoder import encode_basestring as quote
 from typing import Any, NoReturn
 
 from lanes.errors import MessageError
-from lanes.message import Message
+from lanes.message import KIND, LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message
+
+from .outgoing_rows import OutgoingRow
 
 # Changing it gives every row a new id, and so sends again what was sent before.
 NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
+ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
 class RowRefusedError(MessageError):
@@ -58,19 +62,69 @@ class RowReader:
         Raises:
             ValueError: the row has no kind, or its data is no JSON document.
         """
+        kind, data, identity, group, priority = self._fields(row)
+        return Message(kind=kind, data=data, id=identity, group=group, priority=priority, source=self.source)
+
+    def item(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
+        """
+        Make what is sent of a row: the same as its message, in a third of the time.
+
+        Args:
+            row: of the table.
+            position: its place in the partition, counted from 1.
+
+        Raises:
+            ValueError: the row has no kind, or its data is no JSON document.
+            MessageError: its message breaks a rule.
+        """
+        kind, data, identity, group, priority = self._fields(row)
+        fits = KIND.fullmatch(kind) and kind.isprintable() and SQS_ID.fullmatch(identity)
+        if not fits or not (group is None or SQS_ID.fullmatch(group)):
+            return self._item_of_message(row, position)
+        try:
+            text = (
+                f'{{"specversion":"1.0","id":{quote(identity)},"source":{quote(self.source)},"type":{quote(kind)},'
+                f'"time":"{datetime.now(UTC).isoformat()}","datacontenttype":"application/json",'
+                f'"data":{ENCODE(data)},"priority":{priority:d}}}'
+            )
+        except (TypeError, ValueError, RecursionError):
+            return self._item_of_message(row, position)
+        plain = text.isascii()
+        body = text if plain else NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        size = len(body) if plain else len(body.encode())
+        if size > LARGEST_BODY_BYTES:
+            return self._item_of_message(row, position)
+        return OutgoingRow(row, position, identity, priority, body, group or identity, identity, size)
+
+    def _item_of_message(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
+        """Make it the long way, for ids that SQS does not take as they are and for errors in full."""
+        message = self.message(row)
+        body = message.to_body()
+        return OutgoingRow(
+            row=row,
+            position=position,
+            id=message.id,
+            priority=message.priority or 0,
+            body=body,
+            message_group_id=message.message_group_id,
+            message_deduplication_id=message.message_deduplication_id,
+            size_bytes=len(body.encode()),
+        )
+
+    def _fields(self, row: Mapping[str, Any]) -> tuple[str, Any, str, str | None, int]:
         kind = row.get("kind") or self.kind
         if kind is None:
             raise ValueError("it has no kind, and the option kind is not set")
         data = _data(row.get("data"))
-        identity = _text(row.get("id")) or _derived_id(kind, _text(row.get("group")), data)
+        group = _text(row.get("group"))
+        identity = _text(row.get("id")) or _derived_id(kind, group, data)
         priority = row.get("priority")
-        return Message(
-            kind=kind,
-            data=data,
-            id=identity,
-            group=_text(row.get("group")) or self._shard(kind, identity),
-            priority=self.priority if priority is None else priority,
-            source=self.source,
+        return (
+            kind,
+            data,
+            identity,
+            group or self._shard(kind, identity),
+            self.priority if priority is None else priority,
         )
 
     def _shard(self, kind: str, identity: str) -> str | None:

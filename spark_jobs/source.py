@@ -1,23 +1,20 @@
-"""The data source `lanes`: tables written as messages."""
+"""The data source `lanes`: tables and streams written as messages."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from lanes.errors import ConfigurationError
 
-from .columns import check_columns
-from .options import SOURCE, WriterOptions
-from .pace import SendPace, tasks_at_once
-from .rows import RowReader
-from .sending import SendingTask
+from .options import SOURCE
+from .plan import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +22,14 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from lanes.deployment import Deployment
+    from .sending import RowCounts
+
+# Spark 4.0 has no Arrow batches for streams.
+StreamWriter: Any = (
+    getattr(datasource, "DataSourceStreamArrowWriter", None) or datasource.DataSourceStreamWriter
+)
+# Rows become Python objects so many at a time, whatever the size of Spark's batches.
+SLICE_ROWS = 500
 
 
 class LanesDataSource(DataSource):
@@ -50,13 +54,26 @@ class LanesDataSource(DataSource):
         priority: a number or BULK, LOW, NORMAL, HIGH, CRITICAL. Default: BULK.
         shards: number of groups over which rows without a group are spread by their id. Default: every such
             row is a group of its own.
+        ordering: `group` keeps the order within a group as a partition holds it: one row of a group is on its
+            way at a time. `none` takes rows as independent: a batch of ten may hold several of one group, so
+            few groups do not slow the job down. Default: group.
+        concurrency: most calls on their way for each task and lane, 1 to 64. Default: 8.
         maxSendRate: messages a second of the whole job, shared by the tasks that can run at once. Default: no
             limit.
-        maxTasks: how many tasks share that rate. Default: what Spark's settings say.
+        maxBacklog: the job holds back while more messages than this wait in the lane. Default: no limit.
+        maxTasks: how many tasks share rate and backlog. Default: what Spark's settings say.
+        runId: names the run: one that is started again under its name sends only what is missing.
+        manifestPath: folder (local, or s3://bucket/folder) in which the run writes down what it has sent;
+            goes with runId. Local folders must be the same for all tasks.
+        onError: `fail` ends the job at a row that can't be a message, `quarantine` puts such rows beside the
+            manifest, with reasons. Default: fail.
 
     A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all
     problems in one error. A row that can't be sent fails the job and is named in the error. A task that runs
-    again sends the same ids, which SQS drops within five minutes.
+    again sends the same ids, which SQS drops within five minutes; with a manifest it sends only what is not
+    written down as sent, whenever that is.
+
+    Streams take the same options. Each batch of a stream has its own part of the manifest.
 
     Example:
         spark.dataSource.register(LanesDataSource)
@@ -81,70 +98,74 @@ class LanesDataSource(DataSource):
         """
         if overwrite:
             raise ConfigurationError(['messages can only be added; use mode("append")'], source=SOURCE)
-        options = WriterOptions.from_options(self.options)
-        check_columns(schema, kind=options.kind)
-        return LanesWriter(options=options, deployment=_deployment(options))
+        return LanesWriter(WritePlan.make(self.options, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> LanesStreamWriter:  # noqa: FBT001, N802
+        """
+        Check options and columns, find the lanes; Spark calls it when a query starts.
+
+        Raises:
+            ConfigurationError: with what is wrong and what is allowed.
+        """
+        if overwrite:
+            raise ConfigurationError(['messages can only be added; use outputMode("append")'], source=SOURCE)
+        return LanesStreamWriter(WritePlan.make(self.options, schema))
 
 
 @dataclass(frozen=True)
 class RowsSent(WriterCommitMessage):
     """What one task did."""
 
-    partition: int
-    lanes: Counter[str]
+    counts: RowCounts
 
 
 class LanesWriter(DataSourceArrowWriter):
     """Sends the rows of the tasks; a copy of it travels to each."""
 
-    def __init__(self, *, options: WriterOptions, deployment: Deployment) -> None:
-        self._options = options
-        self._deployment = deployment
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
 
     def write(self, iterator: Iterator[RecordBatch]) -> RowsSent:
         """Send the rows of one partition, on the worker."""
-        from lanes.producer import Producer
-
-        context = TaskContext.get()
-        assert context is not None  # noqa: S101 - Spark calls this inside a task only
-        options = self._options
-        task = SendingTask(
-            partition=context.partitionId(),
-            reader=RowReader(kind=options.kind, priority=options.priority, shards=options.shards),
-            producer=Producer.from_deployment(
-                self._deployment, region=options.region, endpoint_url=options.endpoint_url
-            ),
-            pace=SendPace(rate=_share(options, context)),
-        )
-        return RowsSent(partition=context.partitionId(), lanes=task.send(_rows(iterator)))
+        return _write(self._plan, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say what all tasks sent, as one JSON line on standard error."""
-        tasks = [message for message in messages if isinstance(message, RowsSent)]
-        lanes = sum((task.lanes for task in tasks), Counter[str]())
-        summary = {"event": "rows_sent", "messages": lanes.total(), "tasks": len(tasks), "lanes": lanes}
-        sys.stderr.write(json.dumps(summary) + "\n")
+        """Say what all tasks sent, as one JSON line on standard error and in the manifest."""
+        self._plan.finish(message.counts for message in messages if isinstance(message, RowsSent))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Take nothing back: what was sent is sent, and running again sends the same ids."""
+        ended = sum(message is not None for message in messages)
+        sys.stderr.write(json.dumps({"event": "rows_not_all_sent", "tasks_ended": ended}) + "\n")
 
 
-def _deployment(options: WriterOptions) -> Deployment:
-    if options.deployment is not None:
-        return options.deployment
-    from lanes.producer import Producer
+class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
+    """Sends the rows of a stream's batches; a copy of it travels to each task."""
 
-    return Producer.from_stack(
-        str(options.stack), region=options.region, endpoint_url=options.endpoint_url
-    ).deployment
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[Any]) -> RowsSent:
+        """Send the rows of one partition of a batch, on the worker."""
+        return _write(self._plan, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Have nothing to do: what was sent is sent, and Spark notes the batch as done."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Take nothing back: the batch is tried again and sends the same ids."""
 
 
-def _share(options: WriterOptions, context: TaskContext) -> float | None:
-    if options.max_send_rate is None:
-        return None
-    return options.max_send_rate / (options.max_tasks or tasks_at_once(context.getLocalProperty))
+def _write(plan: WritePlan, iterator: Iterator[Any]) -> RowsSent:
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls this inside a task only
+    return RowsSent(counts=plan.write(_chunks(iterator), context))
 
 
-def _rows(batches: Iterator[RecordBatch]) -> Iterator[dict[str, Any]]:
+def _chunks(batches: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
     for batch in batches:
-        yield from batch.to_pylist(maps_as_pydicts="strict")
+        if not hasattr(batch, "to_pylist"):
+            yield [batch.asDict(recursive=True)]
+            continue
+        for start in range(0, batch.num_rows, SLICE_ROWS):
+            yield batch.slice(start, SLICE_ROWS).to_pylist(maps_as_pydicts="strict")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import NoCredentialsError
 
 from lanes.aws.errors import aws_errors
 
@@ -104,11 +105,20 @@ class Clients:
             service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
         )
 
-    def credentials(self) -> Callable[[], ReadOnlyCredentials] | None:
-        """Give what gives the credentials of the moment, kept fresh by botocore; None where there are none."""
+    def credentials(self) -> Callable[[], ReadOnlyCredentials]:
+        """
+        Give what gives the credentials of the moment, kept fresh by botocore.
+
+        Raises:
+            NoCredentialsError: there are none; botocore's own error.
+        """
         found = self._session.get_credentials()
-        return None if found is None else found.get_frozen_credentials
+        if found is None:
+            raise NoCredentialsError
+        return found.get_frozen_credentials
 
     def ca_bundle(self) -> str | None:
         """Give the file of the certificates to trust, where AWS_CA_BUNDLE or the profile names one."""
-        return self._session._session.get_config_variable("ca_bundle")  # noqa: SLF001 - boto3 hides botocore's
+        # boto3 hides botocore's session, which alone knows it.
+        named = self._session._session.get_config_variable("ca_bundle")  # noqa: SLF001
+        return None if named is None else str(named)

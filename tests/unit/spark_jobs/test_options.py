@@ -76,7 +76,7 @@ def test_a_rate_is_a_positive_number(rate):
 def test_tasks_without_a_rate_are_refused():
     """The number of tasks has no meaning without a rate to divide."""
     assert problems_of(stack="Shop", maxTasks="4") == [
-        "option maxTasks divides maxSendRate, which is not set"
+        "option maxTasks divides maxSendRate and maxBacklog, and neither is set"
     ]
 
 

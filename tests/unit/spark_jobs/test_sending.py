@@ -1,95 +1,297 @@
-"""A task sends its rows in order, in chunks, and names the row that can't be sent."""
+"""A task sends its rows in order and in full batches, records them, and says which it could not send."""
 
+import random
 from collections import Counter
 
 import pytest
 
-from lanes.errors import MessageError, RefusedMessagesError
-from lanes.outgoing import SentMessage
+from lanes.aws.batch_calls import CallEnded
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import AwsError
+from lanes.outgoing import Refused
+from lanes.send_order import RetryPolicy
 from spark_jobs.pace import SendPace
 from spark_jobs.rows import RowReader, RowRefusedError
-from spark_jobs.sending import MOST_AT_ONCE, SendingTask
+from spark_jobs.sending import NoRecord, RowsUnsentError, SendingTask
+
+CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
+DEPLOYMENT = Deployment(
+    config=CONFIG,
+    queues={name: LaneQueues(url=name, dead_letter_url=f"{name}-dead") for name in ("HIGH", "MAIN")},
+    table="ledger",
+)
+BUSY = Refused(code="ServiceUnavailable", reason="try again", retryable=True)
+WRONG = Refused(code="InvalidMessageContents", reason="not that", retryable=False)
+THROTTLED = AwsError(operation="SendMessageBatch", code="ThrottlingException", retryable=True)
+DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
 
 
-class Lanes:
-    """Takes messages as a producer does: all of a call, or none where one breaks a rule."""
+class Calls:
+    """Takes batches; `answer` decides on each entry, and answers come in another order."""
 
-    def __init__(self):
-        self.calls = []
+    def __init__(self, answer=lambda _entry: None):
+        self.batches = []
+        self.queue = {}
+        self.most_flying = 0
+        self._answer = answer
+        self._flying = []
+        self._random = random.Random(1)
 
-    def send_many(self, messages):
-        """Take all or none."""
-        messages = list(messages)
-        refusals = []
-        for index, message in enumerate(messages):
-            try:
-                message.to_body()
-            except MessageError as error:
-                refusals.append((index, message, error))
-        if refusals:
-            raise RefusedMessagesError(refusals)
-        self.calls.append(messages)
-        return [
-            SentMessage(id=message.id, lane=f"P{message.priority}", message_id="m", sequence_number="1")
-            for message in messages
-        ]
+    def start(self, queue_url, entries):
+        """Start a call."""
+        self.batches.append([entry.id for entry in entries])
+        answers = [self._answer(entry) for entry in entries]
+        error = next((answer for answer in answers if isinstance(answer, AwsError)), None)
+        if error is None:
+            kept = [entry for entry, answer in zip(entries, answers, strict=True) if answer is None]
+            self.queue.setdefault(queue_url, []).extend(kept)
+        ended = {"error": error} if error else {"answers": answers}
+        self._flying.append(CallEnded(number=len(self.batches), **ended))
+        self.most_flying = max(self.most_flying, len(self._flying))
+        return len(self.batches)
+
+    def ended(self, timeout):
+        """Give one call."""
+        return [self._flying.pop(self._random.randrange(len(self._flying)))]
+
+    def close(self):
+        """Have nothing to close."""
 
 
-def task(lanes, *, rate=None, wait=None):
+class Recorder(NoRecord):
+    """Keeps what it is told."""
+
+    def __init__(self, *before):
+        self.before = set(before)
+        self.ids, self.aside, self.flushes = [], [], 0
+
+    def has(self, identity):
+        """Know what was there before."""
+        return identity in self.before
+
+    def sent(self, lane, items):
+        """Keep ids."""
+        self.ids.extend(item.id for item in items)
+
+    def quarantined(self, *, position, row, reason):
+        """Keep rows."""
+        self.aside.append((position, reason))
+
+    def flush(self):
+        """Count."""
+        self.flushes += 1
+
+
+class Failing:
+    """Fails each id so many times."""
+
+    def __init__(self, answer, times, *ids):
+        self._answer = answer
+        self._left = dict.fromkeys(ids, times)
+
+    def __call__(self, entry):
+        """Answer for an entry."""
+        if self._left.get(entry.id, 0) <= 0:
+            return None
+        self._left[entry.id] -= 1
+        return self._answer
+
+
+def task(calls, *, rate=None, wait=None, **more):
     """Make the task of partition 3."""
+    now = [0.0]
+
+    def pause(seconds):
+        now[0] += seconds
+
     return SendingTask(
         partition=3,
         reader=RowReader(kind="a.kind", priority=-100),
-        producer=lanes,
+        deployment=DEPLOYMENT,
+        calls=calls,
         pace=SendPace(rate=rate, clock=lambda: 0.0, wait=wait or (lambda _: None)),
+        clock=lambda: now[0],
+        pause=pause,
+        **more,
     )
 
 
-def test_rows_are_sent_in_order_and_counted_by_lane():
-    """Chunks hold a bounded number of messages, whatever the length of the partition."""
-    lanes = Lanes()
-    rows = ({"data": str(number), "priority": number % 2} for number in range(MOST_AT_ONCE + 50))
+def rows(count, **more):
+    """Make rows with ids 0, 1, 2 and so on."""
+    return [{"data": "1", "id": number, **more} for number in range(count)]
 
-    counts = task(lanes).send(rows)
 
-    assert [message.data for call in lanes.calls for message in call] == list(range(MOST_AT_ONCE + 50))
-    assert [len(call) for call in lanes.calls] == [MOST_AT_ONCE, 50]
-    assert counts == Counter({"P0": 125, "P1": 125})
+def test_rows_go_in_full_batches_and_are_counted_by_lane():
+    """Batches hold ten, only the last of a chunk fewer; priorities decide on the lane."""
+    calls = Calls()
+
+    counts = task(calls).send([[*rows(25), *rows(10, priority=60)], rows(3, priority=60)])
+
+    assert sorted(len(batch) for batch in calls.batches) == [3, 5, 10, 10, 10]
+    assert counts.lanes == Counter({"MAIN": 25, "HIGH": 13})
+    assert {lane: len(entries) for lane, entries in calls.queue.items()} == {"MAIN": 25, "HIGH": 13}
+
+
+def test_several_calls_are_on_their_way_up_to_the_limit():
+    """Calls are not awaited one by one."""
+    calls = Calls()
+
+    task(calls, concurrency=3).send([rows(200)])
+
+    assert calls.most_flying == 3
 
 
 def test_an_empty_partition_sends_nothing():
     """No rows, no call."""
-    lanes = Lanes()
+    calls = Calls()
 
-    assert task(lanes).send([]) == Counter()
-    assert lanes.calls == []
+    assert task(calls).send([]).lanes == Counter()
+    assert calls.batches == []
 
 
-def test_the_rate_is_kept_after_each_chunk():
-    """The pause after a chunk is what its messages cost, the last chunk's too."""
+@pytest.mark.parametrize("failing", [BUSY, THROTTLED])
+def test_order_within_a_group_holds_through_failures(failing):
+    """One row of a group is on its way at a time, so that a later one can't overtake one that failed."""
+    calls = Calls(Failing(failing, 2, "0", "7", "31"))
+    table = [{"data": "1", "id": number, "group": f"g{number % 15}"} for number in range(60)]
+
+    task(calls).send([table])
+
+    for group in range(15):
+        arrived = [int(one.id) for one in calls.queue["MAIN"] if one.message_group_id == f"g{group}"]
+        assert arrived == [number for number in range(60) if number % 15 == group]
+    assert all(len({int(one) % 15 for one in batch}) == len(batch) for batch in calls.batches)
+
+
+def test_independent_rows_fill_batches_whatever_their_group():
+    """With ordering `none` one group is as fast as many."""
+    calls = Calls()
+
+    task(calls, ordered=False).send([rows(100, group="one")])
+
+    assert [len(batch) for batch in calls.batches] == [10] * 10
+
+
+def test_a_window_of_one_group_is_bounded():
+    """A long run of one group neither stalls nor grows without end."""
+    calls = Calls()
+
+    task(calls).send([rows(2_500, group="one")])
+
+    assert [int(one.id) for one in calls.queue["MAIN"]] == list(range(2_500))
+
+
+def test_batches_hold_a_mebibyte_at_most():
+    """Large messages go in smaller batches."""
+    calls = Calls()
+    large = [{"data": {"text": "x" * 300_000}, "id": number} for number in range(10)]
+
+    task(calls).send([large])
+
+    assert sorted(len(batch) for batch in calls.batches) == [1, 3, 3, 3]
+
+
+def test_only_what_failed_is_sent_again():
+    """A batch that failed in part is not sent again as a whole."""
+    calls = Calls(Failing(BUSY, 3, "4"))
+
+    task(calls).send([rows(10)])
+
+    assert calls.batches == [[str(number) for number in range(10)], ["4"], ["4"], ["4"]]
+
+
+def test_what_the_lane_never_takes_fails_the_task():
+    """After the last try the error says which rows, of which partition, and why."""
+    calls = Calls(Failing(BUSY, 99, "4"))
+
+    with pytest.raises(RowsUnsentError, match=r"1 rows of partition 3 .*\n.*row 5 \(id '4'\).*try again"):
+        task(calls, policy=RetryPolicy(max_attempts=3)).send([rows(10)])
+
+    assert len(calls.batches) == 3
+
+
+def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_recorded():
+    """Calls on their way are awaited first, so that a rerun knows what they did."""
+    calls = Calls(Failing(DENIED, 99, "15"))
+    record = Recorder()
+
+    with pytest.raises(RowsUnsentError, match="AccessDenied"):
+        task(calls, record=record).send([rows(1_000)])
+
+    assert len(calls.batches) < 50
+    assert sorted(record.ids) == sorted(one.id for one in calls.queue["MAIN"])
+    assert record.flushes == 1
+
+
+def test_what_was_sent_before_is_skipped():
+    """A rerun sends what is missing."""
+    calls = Calls()
+    record = Recorder("1", "3")
+
+    counts = task(calls, record=record).send([rows(5)])
+
+    assert calls.batches == [["0", "2", "4"]]
+    assert (counts.skipped, record.ids) == (2, ["0", "2", "4"])
+
+
+def test_the_rate_is_kept_before_each_call_and_at_the_end():
+    """The pause is what the messages so far cost, the last call's too."""
     waits = []
 
-    task(Lanes(), rate=4, wait=waits.append).send({"data": str(number)} for number in range(3))
+    task(Calls(), rate=4, wait=waits.append).send([rows(5)])
 
-    assert waits == [0.5, 0.75]
+    assert waits == [0.5, 1.0, 1.25]
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"data": "1", "group": "not a group"}, "group is 'not a group'"),
-        ({"data": "{", "group": "g"}, "its data is no JSON document"),
-        ({"data": {"text": "x" * 2**20}, "group": "g"}, "SQS takes 1,048,576"),
-    ],
-)
+def test_a_job_is_held_back_before_it_sends():
+    """The backlog is asked for each batch."""
+    asked = []
+
+    class Backlog:
+        def wait(self, lane, messages):
+            asked.append((lane, messages))
+
+    task(Calls(), backlog=Backlog()).send([rows(13)])
+
+    assert asked == [("MAIN", 10), ("MAIN", 3)]
+
+
+BAD_ROWS = [
+    ({"data": "1", "group": "not a group"}, "group is 'not a group'"),
+    ({"data": "{", "group": "g"}, "its data is no JSON document"),
+    ({"data": {"text": "x" * 2**20}, "group": "g"}, "SQS takes 1,048,576"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
 def test_a_row_that_cannot_be_sent_is_named(row, reason):
-    """The error says which row it is and why, whoever found out."""
-    rows = [{"data": str(number)} for number in range(MOST_AT_ONCE + 1)]
-
+    """The error says which row it is and why."""
     with pytest.raises(RowRefusedError, match=reason) as caught:
-        task(Lanes()).send([*rows, row])
+        task(Calls()).send([rows(201), [row]])
 
-    assert (caught.value.partition, caught.value.position) == (3, MOST_AT_ONCE + 2)
-    assert f"row {MOST_AT_ONCE + 2} of partition 3 (group {row['group']!r}) can't be sent" in str(
-        caught.value
-    )
+    assert (caught.value.partition, caught.value.position) == (3, 202)
+    assert f"row 202 of partition 3 (group {row['group']!r}) can't be sent" in str(caught.value)
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
+def test_a_row_that_cannot_be_sent_is_put_aside(row, reason):
+    """With quarantine the others go on, and the row is kept with its reason."""
+    calls, record = Calls(), Recorder()
+
+    counts = task(calls, record=record, quarantine=True).send([[*rows(3), row, *rows(2, group="g")]])
+
+    ((position, said),) = record.aside
+    assert position == 4
+    assert reason in said
+    assert (counts.quarantined, counts.lanes.total()) == (1, 5)
+
+
+def test_a_row_that_sqs_refuses_is_put_aside_too():
+    """What SQS finds wrong with an entry is a matter of the row, not of the lane."""
+    record = Recorder()
+
+    counts = task(Calls(Failing(WRONG, 1, "2")), record=record, quarantine=True).send([rows(4)])
+
+    assert record.aside == [(3, "InvalidMessageContents: not that")]
+    assert (counts.quarantined, counts.lanes["MAIN"]) == (1, 3)

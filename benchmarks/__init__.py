@@ -1,0 +1,1 @@
+"""Measurements of what a message costs, each a program of its own."""

@@ -1,0 +1,77 @@
+"""An endpoint of SQS that takes the same short time for every call and keeps nothing; a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+LOOPBACK = "127.0.0.1"
+MESSAGE_ID = "219f8380-5770-4cc2-8c3e-5c715e145f5e"
+
+
+def _response(body: dict[str, object]) -> bytes:
+    text = json.dumps(body).encode()
+    head = (
+        "HTTP/1.1 200 OK\r\nx-amzn-RequestId: 5f4bb2a1-3c52-5b6e-8e0f-e0b8b8a1a6aa\r\n"
+        "Date: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Type: application/x-amz-json-1.0\r\n"
+        f"Content-Length: {len(text)}\r\nconnection: keep-alive\r\n\r\n"
+    )
+    return head.encode() + text
+
+
+def _sent(**more: str) -> dict[str, str]:
+    return {
+        "MessageId": MESSAGE_ID,
+        "MD5OfMessageBody": "5d41402abc4b2a76b9719d911017c592",
+        "SequenceNumber": "18849496460467696128",
+        **more,
+    }
+
+
+ANSWERS = {
+    count: _response({"Successful": [_sent(Id=str(place)) for place in range(count)]}) for count in range(11)
+}
+ONE = _response(dict(_sent()))
+LENGTH = b"content-length:"
+
+
+class Calls(asyncio.Protocol):
+    """Answers the calls of one connection."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep where answers go."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer what has come in full."""
+        self._buffer += data
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = bytes(self._buffer[:end]).lower()
+            start = head.index(LENGTH) + len(LENGTH)
+            length = int(head[start : head.find(b"\r\n", start) if head.find(b"\r\n", start) > 0 else end])
+            if len(self._buffer) < end + 4 + length:
+                return
+            body = bytes(self._buffer[end + 4 : end + 4 + length])
+            del self._buffer[: end + 4 + length]
+            answer = ANSWERS[body.count(b'"MessageGroupId": "')] if b"sendmessagebatch" in head else ONE
+            assert isinstance(self._transport, asyncio.WriteTransport)  # noqa: S101 - a connection is one
+            self._transport.write(answer)
+
+
+async def serve() -> None:
+    """Serve until the process ends; the port is the first line printed."""
+    server = await asyncio.get_running_loop().create_server(Calls, LOOPBACK, 0)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -1,0 +1,86 @@
+"""
+The writer without a data source, for Spark 3.5: a function for `foreachPartition`.
+
+    write = PartitionWriter.plan(table.schema, {"stack": "MyStack", "kind": "invoice.remind"})
+    table.foreachPartition(write)
+
+`write_partitions` does the same and gives what was done. Options, columns, checks, ids, manifest and errors are those
+of `format("lanes")`.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+
+from .plan import WritePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructType
+
+    from .sending import RowCounts
+
+CHUNK_ROWS = 1_000
+
+
+class PartitionWriter:
+    """
+    Sends the rows of the partition that it is called with.
+
+    Args:
+        plan: checked on the driver.
+    """
+
+    def __init__(self, plan: WritePlan) -> None:
+        self.written = plan
+
+    @classmethod
+    def plan(cls, schema: StructType, options: Mapping[str, str]) -> PartitionWriter:
+        """
+        Check options and columns on the driver, before any task.
+
+        Args:
+            schema: of the table.
+            options: those of `LanesDataSource`.
+
+        Raises:
+            ConfigurationError: with what is wrong and what is allowed.
+        """
+        return cls(WritePlan.make(options, schema))
+
+    def __call__(self, rows: Iterable[Row]) -> None:
+        """Send the rows; for `foreachPartition`."""
+        self.counted(rows)
+
+    def counted(self, rows: Iterable[Row]) -> Iterator[RowCounts]:
+        """Send the rows and give the counts; for `mapPartitions`."""
+        context = TaskContext.get()
+        assert context is not None  # noqa: S101 - Spark calls this inside a task only
+        return iter([self.written.write(_chunks(rows), context)])
+
+
+def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, object]:
+    """
+    Send a table without the data source and give what was done.
+
+    Args:
+        table: with the columns of `LanesDataSource`.
+        options: of `LanesDataSource`.
+
+    Raises:
+        ConfigurationError: with what is wrong and what is allowed.
+    """
+    writer = PartitionWriter.plan(table.schema, options)
+    counts: list[RowCounts] = table.rdd.mapPartitions(writer.counted).collect()
+    return writer.written.finish(counts)
+
+
+def _chunks(rows: Iterable[Row]) -> Iterator[list[dict[str, Any]]]:
+    source = iter(rows)
+    while chunk := [row.asDict(recursive=True) for row in islice(source, CHUNK_ROWS)]:
+        yield chunk

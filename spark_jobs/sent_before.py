@@ -1,0 +1,52 @@
+"""Ids of messages that were sent before: any number of them, looked up on disk, so that a task's memory stays flat."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CACHE_KIB = 16 * 1024
+
+
+class SentBefore:
+    """A set of ids in a temporary file, which goes with the object; an empty set has none."""
+
+    def __init__(self) -> None:
+        self._table: sqlite3.Connection | None = None
+
+    def add_all(self, lists: Iterable[Iterable[str]]) -> None:
+        """Add lists of ids."""
+        rows = ((_digest(identity),) for identity in chain.from_iterable(lists))
+        first = next(rows, None)
+        if first is None:
+            return
+        if self._table is None:
+            self._table = _new_table()
+        self._table.executemany("INSERT OR IGNORE INTO sent VALUES (?)", chain([first], rows))
+        self._table.commit()
+
+    def has(self, identity: str) -> bool:
+        """Tell whether an id is among them."""
+        if self._table is None:
+            return False
+        found = self._table.execute("SELECT 1 FROM sent WHERE id = ?", (_digest(identity),))
+        return found.fetchone() is not None
+
+
+def _new_table() -> sqlite3.Connection:
+    # An empty name is a database in a temporary file of sqlite's own, without one where the cache is enough.
+    table = sqlite3.connect("", isolation_level="DEFERRED", check_same_thread=False)
+    table.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    table.execute("PRAGMA journal_mode = OFF")
+    table.execute("PRAGMA temp_store = FILE")
+    table.execute("CREATE TABLE sent (id BLOB PRIMARY KEY) WITHOUT ROWID")
+    return table
+
+
+def _digest(identity: str) -> bytes:
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,312 @@
+"""Lean calls are boto3's requests byte for byte, survive what connections do, and give way to boto3 where needed."""
+
+import json
+import socket
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.aws.batch_calls import UNANSWERED, ClientCalls
+from lanes.aws.clients import Clients
+from lanes.aws.lean_calls import LeanCalls, open_calls
+from lanes.aws.request_form import batch_body
+from lanes.aws.request_signature import RequestSignature
+from lanes.errors import AwsError
+from lanes.outgoing import Refused
+
+QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/MAIN.fifo"
+
+
+@dataclass
+class Entry:
+    """An entry of a batch."""
+
+    body: str = "{}"
+    message_group_id: str = "g"
+    message_deduplication_id: str = "d"
+
+
+class Server:
+    """Answers each request with the next of its answers; None closes the connection instead."""
+
+    def __init__(self, *answers):
+        self.requests = []
+        self._answers = list(answers)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rb") as stream:
+            while True:
+                head = {}
+                first = stream.readline()
+                if not first:
+                    return
+                while line := stream.readline().strip():
+                    name, _, value = line.decode().partition(":")
+                    head[name.lower()] = value.strip()
+                body = stream.read(int(head["content-length"]))
+                self.requests.append((first, head, body))
+                answer = self._answers.pop(0)
+                if answer is None:
+                    return
+                status, headers, content = answer
+                lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+                text = f"HTTP/1.1 {status}\r\n{lines}content-length: {len(content)}\r\n\r\n{content}"
+                connection.sendall(text.encode())
+
+    def close(self):
+        """Stop listening."""
+        self._listening.close()
+
+
+@pytest.fixture
+def serve():
+    """Give a server with these answers, and lean calls to it."""
+    opened = []
+
+    def start(*answers, concurrency=4):
+        server = Server(*answers)
+        calls = open_calls(Clients(region="eu-central-1", endpoint_url=server.url), concurrency=concurrency)
+        opened.extend([server, calls])
+        return server, calls
+
+    yield start
+    for one in reversed(opened):
+        one.close()
+
+
+def ok(*ids, failed=()):
+    """Make the answer of SQS for entries."""
+    content = {"Successful": [{"Id": one, "MessageId": "m", "MD5OfMessageBody": "5"} for one in ids]}
+    if failed:
+        content["Failed"] = list(failed)
+    return "200 OK", {"content-type": "application/x-amz-json-1.0"}, json.dumps(content)
+
+
+def one_call(calls, *entries):
+    """Make one call and wait for its end."""
+    number = calls.start(QUEUE, entries or [Entry()])
+    (ended,) = calls.ended(None)
+    assert ended.number == number
+    return ended
+
+
+def test_a_request_is_the_one_that_boto3_makes(serve):
+    """Same line, headers, body and signature; only the telemetry of botocore's retries is left out."""
+    server, calls = serve(ok("0", "1"))
+    plain = Server(ok("0", "1"))
+    entries = [Entry('{"text":"\\"é\u2028😀"}', "g-1", "d-1"), Entry("{}", "g-2", "d-2")]
+
+    one_call(calls, *entries)
+    boto3.client("sqs", endpoint_url=plain.url, config=calls._client.meta.config).send_message_batch(
+        QueueUrl=QUEUE,
+        Entries=[
+            {
+                "Id": str(place),
+                "MessageBody": entry.body,
+                "MessageGroupId": entry.message_group_id,
+                "MessageDeduplicationId": entry.message_deduplication_id,
+            }
+            for place, entry in enumerate(entries)
+        ],
+    )
+
+    ((line, lean, body),) = server.requests
+    ((boto_line, full, boto_body),) = plain.requests
+    plain.close()
+    assert (line, body) == (boto_line, boto_body)
+    differ = {"authorization", "x-amz-date", "host", "amz-sdk-invocation-id", "amz-sdk-request"}
+    assert {name: full[name] for name in full if name not in differ | {"user-agent"}} == {
+        name: lean[name] for name in lean if name not in differ | {"user-agent"}
+    }
+    assert lean["authorization"].partition("Signature")[0].split("/")[2:] == [
+        *full["authorization"].partition("Signature")[0].split("/")[2:]
+    ]
+    assert isinstance(calls, LeanCalls)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@given(
+    bodies=st.lists(TEXT, min_size=1, max_size=10),
+    secret=st.text("abcXYZ/+019", min_size=1, max_size=40),
+    token=st.none() | st.text("abcXYZ/+=", min_size=1, max_size=80),
+    moment=st.integers(1_577_836_800, 2_208_988_800).map(lambda at: datetime.fromtimestamp(at, UTC)),
+)
+def test_signature_and_body_equal_those_of_botocore(bodies, secret, token, moment):
+    """Whatever the texts, the credentials and the day."""
+    body = batch_body(QUEUE, [Entry(text) for text in bodies])
+    constant = {"content-type": "application/x-amz-json-1.0", "x-amz-target": "AmazonSQS.SendMessageBatch"}
+    credentials = SimpleNamespace(access_key="AKID", secret_key=secret, token=token)
+    request = AWSRequest("POST", "https://sqs.eu-central-1.amazonaws.com/", headers=constant, data=body)
+    request.context["timestamp"] = moment.strftime("%Y%m%dT%H%M%SZ")
+    auth = SigV4Auth(credentials, "sqs", "eu-central-1")
+    auth._modify_request_before_signing(request)
+    signed = auth.signature(auth.string_to_sign(request, auth.canonical_request(request)), request)
+
+    added = RequestSignature(
+        method="POST",
+        path="/",
+        headers={"host": "sqs.eu-central-1.amazonaws.com", **constant},
+        region="eu-central-1",
+        service="sqs",
+    ).headers(body, credentials=credentials, now=moment)
+
+    assert added["authorization"].endswith(f"Signature={signed}")
+    entries = [
+        {"Id": str(place), "MessageBody": text, "MessageGroupId": "g", "MessageDeduplicationId": "d"}
+        for place, text in enumerate(bodies)
+    ]
+    assert body == json.dumps({"QueueUrl": QUEUE, "Entries": entries}).encode()
+
+
+def test_entries_are_answered_one_by_one(serve):
+    """What is in the queue, what SQS refuses and what it may take later are told apart."""
+    wrong = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents", "Message": "no"}
+    busy = {"Id": "2", "SenderFault": False, "Code": "InternalError"}
+    throttled = {"Id": "3", "SenderFault": True, "Code": "RequestThrottled"}
+    _, calls = serve(ok("0", failed=[wrong, busy, throttled]))
+
+    ended = one_call(calls, *[Entry()] * 5)
+
+    assert ended.answers == [
+        None,
+        Refused(code="InvalidMessageContents", reason="no", retryable=False),
+        Refused(code="InternalError", reason="", retryable=True),
+        Refused(code="RequestThrottled", reason="", retryable=True),
+        UNANSWERED,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "retryable", "answered"),
+    [
+        ("400 Bad Request", "com.amazonaws.sqs#ThrottlingException", True, True),
+        ("400 Bad Request", "com.amazonaws.sqs#QueueDoesNotExist", False, True),
+        ("403 Forbidden", "AccessDeniedException", False, True),
+        ("503 Service Unavailable", "ServiceUnavailable", True, False),
+    ],
+)
+def test_errors_are_read_as_botocore_reads_them(serve, status, code, retryable, answered):
+    """The same code and the same meaning as through boto3's client."""
+    content = json.dumps({"__type": code, "message": "because"})
+    _, calls = serve((status, {"content-type": "application/x-amz-json-1.0"}, content))
+
+    error = one_call(calls).error
+
+    assert isinstance(error, AwsError)
+    assert (error.code, error.retryable, error.answered) == (code.rpartition("#")[2], retryable, answered)
+    assert "because" in str(error)
+
+
+def test_a_lost_answer_is_an_error_that_may_pass_and_the_next_call_gets_a_connection(serve):
+    """The message may be in the queue, and says so."""
+    _, calls = serve(ok("0"), None, ok("0"))
+
+    first, lost, third = one_call(calls), one_call(calls), one_call(calls)
+
+    assert (first.answers, third.answers) == ([None], [None])
+    assert (lost.error.retryable, lost.error.answered) == (True, False)
+
+
+def test_a_connection_that_the_server_closes_is_not_used_again(serve):
+    """`connection: close` is honoured."""
+    status, headers, content = ok("0")
+    _, calls = serve((status, headers | {"connection": "close"}, content), ok("0"))
+
+    assert [one_call(calls).error, one_call(calls).error] == [None, None]
+
+
+def test_an_answer_that_is_none_is_an_error_that_may_pass(serve):
+    """Something else than SQS has answered."""
+    _, calls = serve(("200 OK", {}, "<html>"), ("200 OK", {}, '{"Successful": [{"Id": "7"}]}'))
+
+    for _ in range(2):
+        error = one_call(calls).error
+        assert (error.code, error.retryable, error.answered) == ("ResponseParserError", True, False)
+
+
+def test_no_server_is_an_error_that_may_pass(serve):
+    """A refused connection is no crash."""
+    server, calls = serve()
+    server.close()
+    calls._form = type(calls._form)(
+        **{name: getattr(calls._form, name) for name in calls._form.__slots__} | {"port": 1}
+    )
+
+    assert one_call(calls).error.retryable
+
+
+def test_calls_fly_together_and_an_answer_in_time_limits_the_wait(serve):
+    """Several calls are started before the first is answered, and waiting has an end."""
+    _, calls = serve(*[ok("0")] * 5)
+    numbers = {calls.start(QUEUE, [Entry()]) for _ in range(5)}
+    ended = set()
+    while len(ended) < 5:
+        ended |= {one.number for one in calls.ended(None)}
+
+    assert ended == numbers
+    assert calls.ended(0) == []
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy"])
+def test_behind_a_proxy_boto3_does_it(monkeypatch, caplog, variable):
+    """Lean connections know no proxies, and the log says why they are not used."""
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+
+    calls = open_calls(Clients(region="eu-central-1", endpoint_url="http://sqs.test"), concurrency=1)
+    calls.close()
+
+    assert isinstance(calls, ClientCalls)
+    assert "requests go through a proxy" in caplog.text
+
+
+def test_what_a_plugin_does_to_requests_makes_boto3_do_it(caplog):
+    """Whoever signs or words requests in another way goes on doing so."""
+    session = boto3.Session(region_name="eu-central-1")
+    session.events.register("before-sign.sqs", lambda request, **_: request.headers.add_header("x-own", "1"))
+
+    calls = open_calls(Clients(session=session), concurrency=1)
+    calls.close()
+
+    assert isinstance(calls, ClientCalls)
+    assert "requests have x-own" in caplog.text
+
+
+def test_calls_through_the_client_answer_in_the_same_way():
+    """The plain form has the same answers, by position."""
+    wrong = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents", "Message": "no"}
+    server = Server(ok("0", failed=[wrong]), ("403 Forbidden", {}, json.dumps({"__type": "AccessDenied"})))
+    clients = Clients(region="eu-central-1", endpoint_url=server.url)
+    from lanes.aws.sqs import SqsSender
+
+    calls = ClientCalls(SqsSender(clients.sqs()), concurrency=2)
+    first, second = one_call(calls, *[Entry()] * 3), one_call(calls)
+    calls.close()
+    server.close()
+
+    assert first.answers == [
+        None,
+        Refused(code="InvalidMessageContents", reason="no", retryable=False),
+        UNANSWERED,
+    ]
+    assert (second.error.code, second.error.retryable) == ("AccessDenied", False)

@@ -1,0 +1,90 @@
+"""What is sent of a row is its message, however fast it was made."""
+
+import json
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.errors import MessageError
+from spark_jobs.rows import RowReader
+
+TIME = re.compile(r'"time":"[^"]+"')
+TEXT = st.text(max_size=140)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+ROWS = st.fixed_dictionaries(
+    {"data": VALUES.map(json.dumps) | st.dictionaries(TEXT, VALUES, max_size=3)},
+    optional={
+        "kind": st.sampled_from(["a.kind", "another kind", "é", "x" * 129]),
+        "id": TEXT | st.integers(),
+        "group": st.none() | TEXT | st.integers(),
+        "priority": st.none() | st.integers(-200, 200),
+    },
+)
+
+
+def outcome(make):
+    """Give what came out, or the error in words."""
+    try:
+        return make()
+    except (MessageError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@given(row=ROWS, shards=st.none() | st.integers(1, 9))
+def test_an_item_is_the_message_of_its_row(row, shards):
+    """Body, ids, size and refusals are the same for both ways of making them."""
+    reader = RowReader(kind="of.the.option", priority=-100, shards=shards)
+
+    def long_way():
+        message = reader.message(row)
+        body = message.to_body()
+        return (
+            TIME.sub("", body, count=1),
+            message.id,
+            message.message_group_id,
+            message.message_deduplication_id,
+            message.priority,
+            len(body.encode()),
+        )
+
+    def short_way():
+        item = reader.item(row, 1)
+        return (
+            TIME.sub("", item.body, count=1),
+            item.id,
+            item.message_group_id,
+            item.message_deduplication_id,
+            item.priority,
+            item.size_bytes,
+        )
+
+    expected, actual = outcome(long_way), outcome(short_way)
+    if isinstance(expected, tuple) and isinstance(actual, tuple):
+        # The time of day may be written with or without its fraction.
+        assert abs(expected[-1] - actual[-1]) <= len(".000000")
+        expected, actual = expected[:-1], actual[:-1]
+    assert actual == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Decimal("12.30"), "12.3"),
+        (date(2026, 1, 2), '"2026-01-02"'),
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), '"2026-01-02T03:00:00+00:00"'),
+        ([("a", 1)], '[["a",1]]'),
+    ],
+)
+def test_values_of_spark_are_written_as_json(value, text):
+    """Dates, times and decimals have a form in JSON."""
+    item = RowReader(kind="a.kind", priority=0).item({"data": {"value": value}}, 1)
+
+    assert f'"data":{{"value":{text}}}' in item.body
