@@ -148,12 +148,13 @@ class MemoryQueues:
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
         """Put the body into the dead-letter queue."""
         with self.calls.make("SendMessage"):
-            self.notes[record.message_id] = note
-            self.dead[lane].send(
+            sent = self.dead[lane].send(
                 record.body,
                 group=record.group,
                 deduplication_id=f"{record.message_id}-{record.first_received_at}",
             )
+            if not sent.is_duplicate:
+                self.notes[record.message_id] = note
 
 
 class MemoryLedger:
