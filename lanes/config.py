@@ -6,12 +6,12 @@ Owns the words lane, threshold and stage. Pure data: `lanes.config_file` reads a
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from os import PathLike
 
 VISIBILITY_FACTOR = 6
@@ -82,6 +82,40 @@ class ConsumerSettings:
     reserve: float = 0.05
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """
+    How the relay of an outbox behaves.
+
+    Attributes:
+        enabled: whether the stack has an outbox of its own, in DynamoDB.
+        batch: most entries that one claim takes.
+        tick: longest pause of a relay that polls; it begins far shorter and doubles while nothing is due.
+        lock: for how long a claimed entry belongs to its relay.
+        max_attempts: failed attempts after which an entry is abandoned.
+        retry_base: wait after the first failed attempt.
+        retry_factor: growth of the wait from one attempt to the next.
+        retry_cap: longest wait.
+        retry_jitter: share by which chance shortens or lengthens a wait, 0 to 1.
+        published_retention: for how long a published entry stays to be looked at.
+        abandoned_retention: for how long an abandoned one does.
+        lane_window: most messages that the relay keeps waiting in a lane, by its name; no limit where none is set.
+    """
+
+    enabled: bool = False
+    batch: int = 25
+    tick: timedelta = timedelta(seconds=1)
+    lock: timedelta = timedelta(minutes=5)
+    max_attempts: int = 3
+    retry_base: timedelta = timedelta(minutes=1)
+    retry_factor: float = 2.0
+    retry_cap: timedelta = timedelta(hours=1)
+    retry_jitter: float = 0.25
+    published_retention: timedelta = timedelta(days=7)
+    abandoned_retention: timedelta = timedelta(days=30)
+    lane_window: Mapping[str, int] = field(default_factory=dict)
+
+
 def default_lanes() -> tuple[Lane, ...]:
     """Give the lanes of a configuration that names none: HIGH from 50, MEDIUM from 0, MAIN for the rest."""
     return (
@@ -94,7 +128,7 @@ def default_lanes() -> tuple[Lane, ...]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanesConfig:
     """
-    The lanes, highest first, and the settings of their consumer.
+    The lanes, highest first, and the settings of their consumer and of the outbox.
 
     Built by `load` or `from_dict`, which report every problem at once.
 
@@ -109,6 +143,7 @@ class LanesConfig:
     enabled: bool = True
     lanes: tuple[Lane, ...] = field(default_factory=default_lanes)
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    outbox: OutboxSettings = field(default_factory=OutboxSettings)
     stage: str | None = None
 
     @classmethod

@@ -12,16 +12,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lanes.config import SLOTS_WITH_SLOW_RECHECK, ConsumerSettings, Lane, LanesConfig
+from lanes.config import SLOTS_WITH_SLOW_RECHECK, ConsumerSettings, Lane, LanesConfig, OutboxSettings
 from lanes.config_lanes import LANE_KEYS, LONGEST_VISIBILITY, merged_lanes, read_lanes
+from lanes.config_outbox import OUTBOX_KEYS, read_outbox
 from lanes.config_table import SECOND, ConfigTable, describe, format_duration, nearest
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from os import PathLike
 
-ROOT_KEYS = ("enabled", "consumer", "lanes", "stages", "stage")
-STAGE_KEYS = ("enabled", "consumer", "lanes")
+ROOT_KEYS = ("enabled", "consumer", "lanes", "outbox", "stages", "stage")
+STAGE_KEYS = ("enabled", "consumer", "lanes", "outbox")
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
@@ -73,10 +74,12 @@ def to_dict(config: LanesConfig) -> dict[str, Any]:
         "consumer": _settings(config.consumer, CONSUMER_KEYS),
         "lanes": [_settings(lane, LANE_KEYS) for lane in config.lanes],
     }
+    if config.outbox != OutboxSettings():
+        document["outbox"] = _settings(config.outbox, OUTBOX_KEYS)
     return document if config.stage is None else {**document, "stage": config.stage}
 
 
-def _settings(record: Lane | ConsumerSettings, keys: tuple[str, ...]) -> dict[str, Any]:
+def _settings(record: Lane | ConsumerSettings | OutboxSettings, keys: tuple[str, ...]) -> dict[str, Any]:
     values = {key: getattr(record, key) for key in keys}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 
@@ -113,10 +116,13 @@ def _read(
 ) -> LanesConfig:
     enabled = {"enabled": override.get("enabled", root.raw("enabled", default=True))}
     consumer = _consumer(_merged(root.raw("consumer", {}), override.get("consumer", {})), problems)
+    lanes = read_lanes(merged_lanes(root, override, problems), consumer, problems)
+    outbox = _merged(root.raw("outbox", {}), override.get("outbox", {}))
     return LanesConfig(
         enabled=ConfigTable(enabled, "", known=["enabled"], problems=problems).boolean("enabled", True),
-        lanes=read_lanes(merged_lanes(root, override, problems), consumer, problems),
+        lanes=lanes,
         consumer=consumer,
+        outbox=read_outbox(outbox, [lane.name for lane in lanes], problems),
         stage=stage,
     )
 

@@ -37,15 +37,17 @@ class Deployment:
         config: the lanes as they were deployed, stage included.
         queues: addresses by lane name.
         table: name of the table that keeps attempts.
+        outbox: name of the table of the outbox, None where the stack has none.
     """
 
     config: LanesConfig
     queues: Mapping[str, LaneQueues]
     table: str
+    outbox: str | None = None
 
     def to_json(self) -> str:
         """Write the document, compact because a function's environment holds 4 KB in all."""
-        document = {
+        document: dict[str, Any] = {
             "version": VERSION,
             "config": self.config.to_dict(),
             "queues": {
@@ -54,6 +56,8 @@ class Deployment:
             },
             "table": self.table,
         }
+        if self.outbox is not None:
+            document["outbox"] = self.outbox
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -80,9 +84,12 @@ class Deployment:
         table = document.get("table")
         if not isinstance(table, str) or not table:
             problems.append("table is missing")
+        outbox = document.get("outbox")
+        if outbox is not None and (not isinstance(outbox, str) or not outbox):
+            problems.append("outbox is no table's name")
         if problems:
             raise ConfigurationError(problems, source=SOURCE)
-        return cls(config=config, queues=queues, table=str(table))
+        return cls(config=config, queues=queues, table=str(table), outbox=outbox)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Deployment:

@@ -10,6 +10,9 @@ Everything this library raises.
     │   └── RefusedMessagesError    .refusals ; everything wrong with the messages of one `send_many`
     ├── SendError
     │   └── PartialSendError        .sent .failed
+    ├── OutboxError
+    │   ├── EntryTooLargeError      .size_bytes .limit_bytes ; refused before any call
+    │   └── TransactionTooLargeError  .actions .size_bytes ; refused before any call
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
     │   └── DuplicateHandlerError   .kind
@@ -116,6 +119,31 @@ class PartialSendError(SendError):
         more = len(self.failed) - len(shown)
         rest = f"\n  - and {more} more" if more else ""
         super().__init__(f"{len(self.failed)} of {total} messages were not sent{''.join(shown)}{rest}")
+
+
+class OutboxError(LanesError):
+    """Something about an outbox can't be done."""
+
+
+class EntryTooLargeError(OutboxError):
+    """An entry is larger than an item of DynamoDB may be; nothing was written."""
+
+    def __init__(self, *, size_bytes: int, limit_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+        super().__init__(
+            f"the outbox entry takes {size_bytes:,} bytes and {limit_bytes:,} are allowed, so that DynamoDB's "
+            f"400 KB also hold what the relay notes on it; put the data into S3 and send where it is"
+        )
+
+
+class TransactionTooLargeError(OutboxError):
+    """A transaction has more actions or bytes than DynamoDB takes; nothing was written."""
+
+    def __init__(self, *, actions: int, size_bytes: int, problem: str) -> None:
+        self.actions = actions
+        self.size_bytes = size_bytes
+        super().__init__(f"the transaction has {actions} actions with {size_bytes:,} bytes: {problem}")
 
 
 class HandlerError(LanesError):

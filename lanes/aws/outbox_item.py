@@ -1,0 +1,247 @@
+"""
+An outbox entry as an item of DynamoDB.
+
+Keys and indexes:
+
+- `pk` is `group#GROUP`, or `entry#ID` where there is no group; `sk` is POSITION#ID.
+- `ready` (sparse): all candidates under one key, by `claim_order`, which is the inverted priority, POSITION, ID.
+- `timers` (sparse): by `timer`, what it is kept for, and `due_at`.
+- `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
+  which is LANE#POSITION#ID.
+- Audit entries are under `pk` `audit`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from lanes.errors import EntryTooLargeError
+from lanes.outbox.entry import Entry, EntryState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
+READY, DUE, ABANDONED = "ready", "due", "abandoned"
+AUDIT = "audit"
+
+# AWS: an item has at most 400 KB, names and values and what local indexes copy of it (DynamoDB quotas). What a relay
+# notes later, the text of an error above all, has to fit as well.
+LARGEST_ITEM_BYTES = 400 * 1024
+RESERVED_BYTES = 6 * 1024
+PRIORITY_ORIGIN = 2**31
+
+_serializer = TypeSerializer()
+_deserializer = TypeDeserializer()
+
+
+def put_action(table: str, entry: Entry) -> dict[str, Any]:
+    """
+    Give the action that writes a new entry.
+
+    Raises:
+        EntryTooLargeError: the item would be larger than DynamoDB takes.
+    """
+    item = item_of(entry)
+    size = item_bytes(item)
+    limit = LARGEST_ITEM_BYTES - RESERVED_BYTES
+    if size > limit:
+        raise EntryTooLargeError(size_bytes=size, limit_bytes=limit)
+    return {
+        "Put": {"TableName": table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"},
+    }
+
+
+def item_of(entry: Entry) -> dict[str, Any]:
+    """Give the item of a new entry, a candidate at once."""
+    item = {
+        **key_of(entry),
+        "id": text(entry.id),
+        "kind": text(entry.kind),
+        "source": text(entry.source),
+        "body": text(entry.body),
+        "priority": number(entry.priority),
+        "lane": text(entry.lane),
+        "position": number(entry.position),
+        "state": text(entry.state.value),
+        "attempts": number(0),
+        "changed_at": number(entry.created_at),
+        "claim_order": text(claim_order(entry, entry.priority)),
+        "ready": text(READY),
+    }
+    if entry.group is not None:
+        item["message_group"] = text(entry.group)
+        item["chain_order"] = text(chain_order(entry, entry.lane))
+    return item
+
+
+def entry_of(item: Mapping[str, Any]) -> Entry:
+    """Read an entry from its item."""
+    plain = {name: _deserializer.deserialize(value) for name, value in item.items()}
+    return Entry(
+        id=plain["id"],
+        kind=plain["kind"],
+        source=plain["source"],
+        group=plain.get("message_group"),
+        body=plain["body"],
+        priority=int(plain["priority"]),
+        lane=plain["lane"],
+        position=int(plain["position"]),
+        state=EntryState(plain["state"]),
+        attempts=int(plain["attempts"]),
+        last_error=plain.get("last_error", ""),
+        locked_by=plain.get("locked_by"),
+        locked_until=_optional(plain.get("locked_until")),
+        next_attempt_at=_optional(plain.get("next_attempt_at")),
+        changed_at=float(plain["changed_at"]),
+        published_at=_optional(plain.get("published_at")),
+        sequence_number=plain.get("sequence_number", ""),
+        expires_at=_optional(plain.get("expires_at")),
+        is_parked=plain.get("is_parked", False),
+    )
+
+
+def key_of(entry: Entry) -> dict[str, Any]:
+    """Give the primary key of an entry."""
+    return {"pk": text(partition_of(entry.id, entry.group)), "sk": text(f"{entry.position:020d}#{entry.id}")}
+
+
+def partition_of(entry_id: str, group: str | None) -> str:
+    """Give the partition key: entries of a group are together."""
+    return f"entry#{entry_id}" if group is None else f"group#{group}"
+
+
+def claim_order(entry: Entry, priority: int) -> str:
+    """Give the place in claim order as text that sorts."""
+    return f"{_inverted(priority)}#{entry.position:020d}#{entry.id}"
+
+
+def claim_bounds(lowest: int | None, highest: int | None) -> tuple[str, str]:
+    """Give the claim orders between which a range of priorities lies."""
+    return ("0" if highest is None else _inverted(highest)), (
+        "~" if lowest is None else f"{_inverted(lowest)}#~"
+    )
+
+
+def chain_order(entry: Entry, lane: str) -> str:
+    """Give the place among the unfinished entries of the group in a lane."""
+    return f"{lane}#{entry.position:020d}#{entry.id}"
+
+
+def _inverted(priority: int) -> str:
+    # An order of an older release may hold what today's check refuses; it then goes first or last.
+    bounded = max(1 - PRIORITY_ORIGIN, min(PRIORITY_ORIGIN - 1, priority))
+    return f"{PRIORITY_ORIGIN - bounded:010d}"
+
+
+def sortable(moment: float) -> str:
+    """Give a time as text that sorts."""
+    return f"{moment:017.6f}"
+
+
+def text(value: str) -> dict[str, str]:
+    """Give a text as DynamoDB takes it."""
+    return {"S": value}
+
+
+def number(value: float) -> dict[str, str]:
+    """Give a number as DynamoDB takes it."""
+    return {"N": f"{value:.6f}" if isinstance(value, float) else str(value)}
+
+
+def typed(value: Any) -> dict[str, Any]:
+    """Give any plain value as DynamoDB takes it."""
+    if isinstance(value, float):
+        return number(value)
+    serialised: Any = _serializer.serialize(value)
+    return dict(serialised)
+
+
+def item_bytes(item: Mapping[str, Any]) -> int:
+    """
+    Give the size of an item, rounded up where DynamoDB is vague.
+
+    AWS: names and values in UTF-8; a number takes at most 21 bytes, true and false one; a list or map takes 3 and one
+    for each element (DynamoDB, "Item sizes and formats").
+    """
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    kind, content = next(iter(value.items()))
+    if kind == "S":
+        return len(content.encode())
+    if kind == "B":
+        return len(content)
+    if kind == "N":
+        return min(21, len(content) // 2 + 2)
+    if kind == "M":
+        return 3 + item_bytes(content) + len(content)
+    if kind == "L":
+        return 3 + sum(_value_bytes(one) + 1 for one in content)
+    return _set_bytes(kind, content)
+
+
+def _set_bytes(kind: str, content: Any) -> int:
+    if kind in {"SS", "NS", "BS"}:
+        return sum(_value_bytes({kind[0]: one}) for one in content)
+    return 1
+
+
+class Change:
+    """
+    An update of one item: attributes to set and to remove, and what must hold.
+
+    Args:
+        setting: new values; None removes the attribute.
+        same: attributes that must have these values; None asks that there is none.
+        present: attributes that must be there.
+    """
+
+    def __init__(
+        self,
+        setting: Mapping[str, Any],
+        *,
+        same: Mapping[str, Any] | None = None,
+        present: Iterable[str] = (),
+    ) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        kept = {name: value for name, value in setting.items() if value is not None}
+        removed = [name for name, value in setting.items() if value is None]
+        sets = ", ".join(f"{self._name(name)} = {self._value(value)}" for name, value in kept.items())
+        removes = ", ".join(self._name(name) for name in removed)
+        self._update = " ".join(
+            f"{word} {parts}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts
+        )
+        conditions = [f"attribute_exists({self._name(name)})" for name in present]
+        for name, value in (same or {}).items():
+            conditions.append(
+                f"attribute_not_exists({self._name(name)})"
+                if value is None
+                else f"{self._name(name)} = {self._value(value)}"
+            )
+        self._condition = " AND ".join(conditions)
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the parameters of UpdateItem, key and table left out."""
+        return {
+            "UpdateExpression": self._update,
+            "ConditionExpression": self._condition,
+            "ExpressionAttributeNames": {alias: name for name, alias in self._names.items()},
+            "ExpressionAttributeValues": self._values,
+        }
+
+    def _name(self, name: str) -> str:
+        return self._names.setdefault(name, f"#n{len(self._names)}")
+
+    def _value(self, value: Any) -> str:
+        alias = f":v{len(self._values)}"
+        self._values[alias] = typed(value)
+        return alias
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else float(value)

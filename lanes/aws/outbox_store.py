@@ -1,0 +1,331 @@
+"""
+An outbox in DynamoDB, the relay's side.
+
+Candidates come from a sparse index, which AWS reads eventually; what decides is always a conditional update of the
+base table, and the order of a group is read consistently from a local index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.outbox_item import (
+    ABANDONED,
+    CHAINS_INDEX,
+    DUE,
+    READY,
+    READY_INDEX,
+    TIMERS_INDEX,
+    Change,
+    claim_bounds,
+    entry_of,
+    key_of,
+    sortable,
+    text,
+)
+from lanes.errors import AwsError
+from lanes.outbox.entry import FINISHED, Entry, EntryState, chain_of
+from lanes.outbox.rules import Candidate, choose
+from lanes.outbox.store import Claim, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from lanes.outbox.rules import LaneShare, Mark
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+CONCURRENCY = 8
+WOKEN_AT_ONCE = 25
+# AWS: BatchWriteItem writes 25 items (API reference).
+MOST_WRITTEN = 25
+CONDITION_FAILED = "ConditionalCheckFailedException"
+
+
+class DynamoDBOutboxStore:
+    """
+    The store of one table.
+
+    Args:
+        table: its name.
+        client: shared by threads.
+        concurrency: most calls at once.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient, concurrency: int = CONCURRENCY) -> None:
+        self.table = table
+        self.client = client
+        self._concurrency = concurrency
+
+    def claim(
+        self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
+    ) -> Claim:
+        """Lock the next entries, each by a conditional update."""
+        ripened, taken_over = self._ripen(now, limit)
+        found = self._candidates(shares, limit)
+        candidates = [_candidate(item) for item in found]
+        choice = choose(candidates, self._chains(candidates))
+        by_id = {candidate.id: item for candidate, item in zip(candidates, found, strict=True)}
+        runs = _runs(choice.claimed)
+        locked = self._at_once(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
+        entries = {entry.id: entry for run in locked for entry in run}
+        ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
+        parked = self._park([by_id[one.id] for one in choice.blocked], until=locked_until)
+        # An earlier entry may have been finished while this one was parked: whoever comes second sees the other.
+        self.wake(one.chain for one in choice.blocked)
+        return Claim(
+            entries=ordered,
+            ripened=ripened,
+            parked=parked,
+            taken_over=taken_over,
+            missed=len(found) - len(ordered) - parked,
+        )
+
+    def _ripen(self, now: float, limit: int) -> tuple[int, int]:
+        due = self._query(
+            limit=limit,
+            IndexName=TIMERS_INDEX,
+            KeyConditionExpression="timer = :timer AND due_at <= :now",
+            ExpressionAttributeValues={":timer": text(DUE), ":now": text(sortable(now))},
+        )
+
+        def ripen(item: Any) -> bool:
+            is_locked = item["state"]["S"] == EntryState.PROCESSING
+            setting: dict[str, Any] = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
+            if is_locked:
+                pending = {"state": EntryState.PENDING.value, "changed_at": now}
+                setting |= {**pending, "locked_by": None, "locked_until": None}
+            same = {"due_at": item["due_at"]["S"], "state": item["state"]["S"]}
+            return self.update(item, Change(setting, same=same)) is not None
+
+        done = self._at_once(ripen, due)
+        locked = [item["state"]["S"] == EntryState.PROCESSING for item in due]
+        return sum(done), sum(one and was for one, was in zip(done, locked, strict=True))
+
+    def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
+        found: list[Any] = []
+        for share in shares:
+            rest = limit - len(found)
+            most = rest if share.room is None else min(rest, share.room)
+            if most <= 0:
+                continue
+            first, last = claim_bounds(share.lowest, share.highest)
+            found += self._query(
+                limit=most,
+                IndexName=READY_INDEX,
+                KeyConditionExpression="ready = :ready AND claim_order BETWEEN :first AND :last",
+                ExpressionAttributeValues={":ready": text(READY), ":first": text(first), ":last": text(last)},
+            )
+        return found
+
+    def _chains(self, candidates: Iterable[Candidate]) -> dict[str, list[str]]:
+        wanted = Counter(one.chain for one in candidates if one.chain is not None)
+        orders = self._at_once(lambda one: self._chain(one[0], one[1]), list(wanted.items()))
+        return {chain: [_id_of(item) for item in order] for chain, order in zip(wanted, orders, strict=True)}
+
+    def _chain(self, chain: str, limit: int) -> list[Any]:
+        """Read the earliest unfinished entries of a chain, consistently."""
+        lane, _, group = chain.partition("#")
+        return self._query(
+            limit=limit,
+            IndexName=CHAINS_INDEX,
+            KeyConditionExpression="pk = :pk AND begins_with(chain_order, :lane)",
+            ExpressionAttributeValues={":pk": text(f"group#{group}"), ":lane": text(f"{lane}#")},
+            ConsistentRead=True,
+        )
+
+    def _lock(
+        self, run: Sequence[Candidate], items: dict[str, Any], owner: str, now: float, locked_until: float
+    ) -> list[Entry]:
+        """Lock the entries of one chain in order, up to the first that another relay has."""
+        locked: list[Entry] = []
+        for candidate in run:
+            item = items[candidate.id]
+            change = Change(
+                {
+                    "state": EntryState.PROCESSING.value,
+                    "locked_by": owner,
+                    "locked_until": locked_until,
+                    "changed_at": now,
+                    "timer": DUE,
+                    "due_at": sortable(locked_until),
+                    "ready": None,
+                    "next_attempt_at": None,
+                },
+                same={"claim_order": item["claim_order"]["S"]},
+                present=["ready"],
+            )
+            written = self.update(item, change)
+            if written is None:
+                break
+            locked.append(entry_of(written))
+        return locked
+
+    def _park(self, items: Sequence[Any], *, until: float) -> int:
+        setting = {"ready": None, "is_parked": True, "timer": DUE, "due_at": sortable(until)}
+
+        def park(item: Any) -> bool:
+            same = {"claim_order": item["claim_order"]["S"]}
+            return self.update(item, Change(setting, same=same, present=["ready"])) is not None
+
+        return sum(self._at_once(park, items))
+
+    def wake(self, chains: Iterable[str | None]) -> None:
+        """Make the parked entries at the beginning of each chain candidates again."""
+        setting = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
+        for chain in sorted({one for one in chains if one is not None}):
+            order = self._chain(chain, WOKEN_AT_ONCE)
+            if order and "is_parked" in order[0]:
+                parked = [item for item in order if "is_parked" in item]
+                self._at_once(lambda item: self.update(item, Change(setting, present=["is_parked"])), parked)
+
+    def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
+        """Note outcomes on the entries that this owner still holds, then wake what waited for them."""
+
+        def note(mark: Mark) -> bool:
+            change = Change(_outcome(mark, now), same={"locked_by": owner})
+            return self.update(key_of(mark.entry), change) is not None
+
+        done = self._at_once(note, marks)
+        settled = [mark for mark, was_noted in zip(marks, done, strict=True) if was_noted]
+        self.wake(mark.entry.chain for mark in settled if mark.state in FINISHED)
+        return frozenset(mark.entry.id for mark in settled)
+
+    def remove_expired(self, *, now: float, limit: int) -> int:
+        """
+        Remove finished entries whose retention is over, reading the whole table for them.
+
+        AWS: time to live removes them by itself and for nothing, within days (DynamoDB, "Time to Live").
+        """
+        removed = 0
+        start: dict[str, Any] = {}
+        while removed < limit:
+            with aws_errors("Scan"):
+                page = self.client.scan(
+                    TableName=self.table,
+                    ProjectionExpression="pk, sk",
+                    FilterExpression="expires_at <= :now",
+                    ExpressionAttributeValues={":now": {"N": str(int(now))}},
+                    **start,
+                )
+            keys = [{"pk": item["pk"], "sk": item["sk"]} for item in page["Items"]][: limit - removed]
+            for first in range(0, len(keys), MOST_WRITTEN):
+                self._delete(keys[first : first + MOST_WRITTEN])
+            removed += len(keys)
+            if "LastEvaluatedKey" not in page:
+                break
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        return removed
+
+    def _delete(self, keys: Sequence[Any]) -> None:
+        requests: Any = {self.table: [{"DeleteRequest": {"Key": key}} for key in keys]}
+        while requests:
+            with aws_errors("BatchWriteItem"):
+                requests = self.client.batch_write_item(RequestItems=requests).get("UnprocessedItems")
+
+    def standing(self, *, limit: int | None = None) -> Standing:
+        """Count what is unfinished or abandoned from the indexes; published entries are in none and not counted."""
+        counts: Counter[EntryState] = Counter()
+        positions: list[int] = []
+        is_complete = True
+        for index, key, value in (
+            (READY_INDEX, "ready", READY),
+            (TIMERS_INDEX, "timer", DUE),
+            (TIMERS_INDEX, "timer", ABANDONED),
+        ):
+            items = self._query(
+                limit=limit,
+                IndexName=index,
+                KeyConditionExpression=f"{key} = :value",
+                ExpressionAttributeValues={":value": text(value)},
+            )
+            is_complete = is_complete and (limit is None or len(items) < limit)
+            counts.update(EntryState(item["state"]["S"]) for item in items)
+            if value != ABANDONED:
+                positions += [int(item["sk"]["S"].partition("#")[0]) for item in items]
+        oldest_at = min(positions) / 1_000_000 if positions else None
+        return Standing(counts=dict(counts), oldest_at=oldest_at, is_complete=is_complete)
+
+    def update(self, item: Any, change: Change) -> dict[str, Any] | None:
+        """Change one item; give it as it is now, or None where the condition did not hold."""
+        try:
+            with aws_errors("UpdateItem"):
+                answer = self.client.update_item(
+                    TableName=self.table,
+                    Key={"pk": item["pk"], "sk": item["sk"]},
+                    ReturnValues="ALL_NEW",
+                    **change.parameters(),
+                )
+        except AwsError as error:
+            if error.code == CONDITION_FAILED:
+                return None
+            raise
+        return answer["Attributes"]
+
+    def _query(self, *, limit: int | None, **parameters: Any) -> list[Any]:
+        found: list[Any] = []
+        while limit is None or len(found) < limit:
+            rest: dict[str, Any] = {} if limit is None else {"Limit": limit - len(found)}
+            with aws_errors("Query"):
+                page = self.client.query(TableName=self.table, **parameters, **rest)
+            found += page["Items"]
+            if "LastEvaluatedKey" not in page:
+                break
+            parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return found
+
+    def _at_once(self, call: Callable[[T], R], items: Collection[T]) -> list[R]:
+        if len(items) <= 1 or self._concurrency == 1:
+            return [call(item) for item in items]
+        with ThreadPoolExecutor(min(self._concurrency, len(items))) as executor:
+            return list(executor.map(call, items))
+
+
+def _id_of(item: Any) -> str:
+    return str(item["sk"]["S"].partition("#")[2])
+
+
+def _candidate(item: Any) -> Candidate:
+    kind, _, group = item["pk"]["S"].partition("#")
+    return Candidate(id=_id_of(item), chain=chain_of(item["lane"]["S"], group) if kind == "group" else None)
+
+
+def _runs(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """Put candidates of one chain together, since each may be locked only after the one before."""
+    runs: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        runs.setdefault(f"id {one.id}" if one.chain is None else f"chain {one.chain}", []).append(one)
+    return list(runs.values())
+
+
+def _outcome(mark: Mark, now: float) -> dict[str, Any]:
+    is_published = mark.state is EntryState.PUBLISHED
+    is_abandoned = mark.state is EntryState.ABANDONED
+    setting: dict[str, Any] = {
+        "state": mark.state.value,
+        "attempts": mark.attempts,
+        "last_error": mark.last_error or None,
+        "locked_by": None,
+        "locked_until": None,
+        "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
+        "changed_at": now,
+        "published_at": now if is_published else None,
+        "sequence_number": mark.sequence_number or None,
+        "is_parked": True if mark.is_parked else None,
+        "expires_at": None if mark.expires_at is None else int(mark.expires_at),
+        "timer": DUE if mark.due_at is not None else ABANDONED if is_abandoned else None,
+        "due_at": None if mark.due_at is None else sortable(mark.due_at),
+    }
+    if is_abandoned:
+        setting["due_at"] = sortable(mark.entry.created_at)
+    if mark.state in FINISHED:
+        setting["chain_order"] = None
+    elif mark.due_at is None:
+        setting["ready"] = READY
+    return setting

@@ -1,0 +1,328 @@
+"""
+An outbox in a SQL database, through SQLAlchemy 2.
+
+A claim is one transaction: PostgreSQL locks its candidates with FOR UPDATE SKIP LOCKED, so that relays at work at
+once take different ones; SQLite takes its one write lock first.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState, chain_of
+from lanes.outbox.rules import Candidate, LaneShare, choose
+from lanes.outbox.sql_schema import OutboxTables, audit_row, entry_of
+from lanes.outbox.store import AuditEntry, Claim, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine, Select
+
+    from lanes.outbox.rules import Mark
+
+PROCESSING = EntryState.PROCESSING.value
+WOKEN_AT_ONCE = 100
+PAGE = 500
+CHANGED_AT_ONCE = 500
+
+
+class SqlOutboxStore:
+    """
+    The store of one database.
+
+    Args:
+        engine: of SQLAlchemy; PostgreSQL at its default isolation, or SQLite.
+        tables: where the entries are.
+    """
+
+    def __init__(self, engine: Engine, tables: OutboxTables | None = None) -> None:
+        self.tables = tables or OutboxTables()
+        self._engine = engine
+        self._table = self.tables.entries
+
+    def setup(self) -> None:
+        """Make the tables and indexes that do not exist yet."""
+        with self._engine.begin() as connection:
+            for statement in self.tables.ddl(connection.dialect):
+                connection.exec_driver_sql(statement)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def claim(
+        self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
+    ) -> Claim:
+        """Lock the next entries, in one transaction."""
+        with self._writing() as connection:
+            ripened, taken_over = self._ripen(connection, now, limit)
+            candidates = self._candidates(connection, shares, limit)
+            choice = choose(candidates, self._chains(connection, candidates))
+            entries = self._lock(connection, [one.id for one in choice.claimed], owner, now, locked_until)
+            self._park([one.id for one in choice.blocked], connection, until=locked_until)
+        # An earlier entry may have been finished while this one was parked: whoever comes second sees the other.
+        self._wake({one.chain for one in choice.blocked if one.chain is not None})
+        return Claim(entries=entries, ripened=ripened, parked=len(choice.blocked), taken_over=taken_over)
+
+    def due_statement(self, now: float, limit: int) -> Select[Any]:
+        """Select what is due."""
+        column = self._table.c
+        statement = sa.select(column.id, column.state).where(column.due_at <= now)
+        return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
+
+    def candidates_statement(self, share: LaneShare, limit: int) -> Select[Any]:
+        """Select candidates of one lane in claim order."""
+        column = self._table.c
+        statement = sa.select(column.id, column.chain).where(column.is_ready)
+        if share.lowest is not None:
+            statement = statement.where(column.priority >= share.lowest)
+        if share.highest is not None:
+            statement = statement.where(column.priority <= share.highest)
+        ordered = statement.order_by(column.priority.desc(), column.position, column.id)
+        return ordered.limit(limit).with_for_update(skip_locked=True)
+
+    def chain_statement(self, chain: str, limit: int) -> Select[Any]:
+        """Select the earliest unfinished entries of a chain."""
+        column = self._table.c
+        statement = sa.select(column.id, column.is_parked).where(column.chain == chain)
+        return statement.order_by(column.position, column.id).limit(limit)
+
+    def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
+        due = connection.execute(self.due_statement(now, limit)).all()
+        locked = [row.id for row in due if row.state == PROCESSING]
+        self._set(
+            connection,
+            locked,
+            state=EntryState.PENDING.value,
+            locked_by=None,
+            locked_until=None,
+            changed_at=now,
+        )
+        self._set(connection, [row.id for row in due], is_ready=True, is_parked=False, due_at=None)
+        return len(due), len(locked)
+
+    def _candidates(self, connection: Connection, shares: Sequence[LaneShare], limit: int) -> list[Candidate]:
+        found: list[Candidate] = []
+        for share in shares:
+            rest = limit - len(found)
+            most = rest if share.room is None else min(rest, share.room)
+            if most > 0:
+                rows = connection.execute(self.candidates_statement(share, most))
+                found += [Candidate(id=row.id, chain=row.chain) for row in rows]
+        return found
+
+    def _chains(self, connection: Connection, candidates: Sequence[Candidate]) -> dict[str, list[str]]:
+        wanted: dict[str, int] = {}
+        for candidate in candidates:
+            if candidate.chain is not None:
+                wanted[candidate.chain] = wanted.get(candidate.chain, 0) + 1
+        return {
+            chain: [row.id for row in connection.execute(self.chain_statement(chain, most))]
+            for chain, most in wanted.items()
+        }
+
+    def _lock(
+        self, connection: Connection, ids: Sequence[str], owner: str, now: float, locked_until: float
+    ) -> tuple[Entry, ...]:
+        if not ids:
+            return ()
+        self._set(
+            connection,
+            ids,
+            state=PROCESSING,
+            is_ready=False,
+            due_at=locked_until,
+            locked_by=owner,
+            locked_until=locked_until,
+            next_attempt_at=None,
+            changed_at=now,
+        )
+        rows = connection.execute(sa.select(self._table).where(self._table.c.id.in_(ids))).mappings()
+        found = {row["id"]: entry_of(row) for row in rows}
+        return tuple(found[entry_id] for entry_id in ids)
+
+    def _park(self, ids: Sequence[str], connection: Connection, *, until: float) -> None:
+        self._set(connection, ids, is_ready=False, is_parked=True, due_at=until)
+
+    def _set(self, connection: Connection, ids: Sequence[str], **values: Any) -> None:
+        if ids:
+            connection.execute(sa.update(self._table).where(self._table.c.id.in_(ids)).values(**values))
+
+    def _wake(self, chains: Collection[str]) -> None:
+        """Make the parked entries at the beginning of each chain candidates again."""
+        for chain in sorted(chains):
+            with self._writing() as connection:
+                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
+                ids = [row.id for row in rows if row.is_parked] if rows and rows[0].is_parked else []
+                if ids:
+                    still = sa.update(self._table).where(self._table.c.id.in_(ids), self._table.c.is_parked)
+                    connection.execute(still.values(is_ready=True, is_parked=False, due_at=None))
+
+    def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
+        """Note outcomes on the entries that this owner still holds, then wake what waited for them."""
+        settled: list[Mark] = []
+        with self._writing() as connection:
+            for mark in marks:
+                held = self._table.c.id == mark.entry.id, self._table.c.locked_by == owner
+                statement = sa.update(self._table).where(*held).values(**_outcome(mark, now))
+                if connection.execute(statement).rowcount:
+                    settled.append(mark)
+        self._wake(
+            {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
+        )
+        return frozenset(mark.entry.id for mark in settled)
+
+    def remove_expired(self, *, now: float, limit: int) -> int:
+        """Remove finished entries whose retention is over."""
+        column = self._table.c
+        expired = sa.select(column.id).where(column.expires_at <= now).order_by(column.expires_at)
+        with self._writing() as connection:
+            ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
+            for start in range(0, len(ids), CHANGED_AT_ONCE):
+                chunk = ids[start : start + CHANGED_AT_ONCE]
+                connection.execute(sa.delete(self._table).where(column.id.in_(chunk)))
+        return len(ids)
+
+    def standing(self, *, limit: int | None = None) -> Standing:  # noqa: ARG002 - one statement counts them all
+        """Count the entries."""
+        column = self._table.c
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(column.state, sa.func.count()).group_by(column.state)).all()
+            unfinished = column.state.not_in([state.value for state in FINISHED])
+            oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()
+        return Standing(
+            counts={EntryState(state): count for state, count in rows},
+            oldest_at=None if oldest is None else oldest / 1_000_000,
+        )
+
+    def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
+        """Give the entries in these states, oldest first, page by page."""
+        column = self._table.c
+        wanted = column.state.in_([state.value for state in states])
+        after: tuple[int, str] | None = None
+        while True:
+            statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)
+            if after is not None:
+                statement = statement.where(sa.tuple_(column.position, column.id) > sa.tuple_(*after))
+            with self._engine.connect() as connection:
+                page = [entry_of(row) for row in connection.execute(statement).mappings()]
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1].position, page[-1].id
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """Give one entry."""
+        with self._engine.connect() as connection:
+            statement = sa.select(self._table).where(self._table.c.id == entry_id)
+            row = connection.execute(statement).mappings().first()
+        return None if row is None else entry_of(row)
+
+    def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
+        """Give waiting entries another priority; parked ones become candidates, to find their new place."""
+
+        def values(entry: Entry) -> dict[str, Any]:
+            moved = {
+                "priority": priority,
+                "lane": lane,
+                "chain": chain_of(lane, entry.group),
+                "changed_at": now,
+            }
+            if entry.is_parked:
+                moved |= {"is_ready": True, "is_parked": False, "due_at": None}
+            return moved
+
+        return self._change(entries, values, states=[state.value for state in WAITING])
+
+    def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
+        """Abandon waiting entries."""
+        values = {
+            "state": EntryState.ABANDONED.value,
+            "last_error": reason,
+            "expires_at": expires_at,
+            "changed_at": now,
+            "next_attempt_at": None,
+            "is_ready": False,
+            "is_parked": False,
+            "due_at": None,
+            "chain": None,
+        }
+        return self._change(entries, lambda _: values, states=[state.value for state in WAITING])
+
+    def retry(self, entries: Iterable[Entry], *, now: float) -> int:
+        """Make finished or failed entries pending again."""
+
+        def values(entry: Entry) -> dict[str, Any]:
+            return {
+                "state": EntryState.PENDING.value,
+                "attempts": 0,
+                "expires_at": None,
+                "changed_at": now,
+                "published_at": None,
+                "next_attempt_at": None,
+                "is_ready": True,
+                "is_parked": False,
+                "due_at": None,
+                "chain": entry.chain,
+            }
+
+        states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]
+        return self._change(entries, values, states=states)
+
+    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str]) -> int:
+        column = self._table.c
+        changed, chains = 0, set()
+        with self._writing() as connection:
+            for entry in entries:
+                same = (
+                    column.id == entry.id,
+                    column.state == entry.state.value,
+                    column.priority == entry.priority,
+                    column.state.in_(states),
+                )
+                done = connection.execute(sa.update(self._table).where(*same).values(**values(entry)))
+                if done.rowcount:
+                    changed += 1
+                    chains.add(entry.chain)
+        self._wake({chain for chain in chains if chain is not None})
+        return changed
+
+    def add_audit(self, audit: AuditEntry) -> None:
+        """Keep an audit entry."""
+        with self._writing() as connection:
+            connection.execute(sa.insert(self.tables.audit).values(**audit_row(audit)))
+
+    def audits(self) -> list[AuditEntry]:
+        """Give the audit entries, latest first."""
+        audit = self.tables.audit
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(audit).order_by(audit.c.number.desc())).mappings()
+            return [AuditEntry(**{name: row[name] for name in row if name != "number"}) for row in rows]
+
+
+def _outcome(mark: Mark, now: float) -> dict[str, Any]:
+    finished = mark.state in FINISHED
+    is_published = mark.state is EntryState.PUBLISHED
+    return {
+        "state": mark.state.value,
+        "attempts": mark.attempts,
+        "last_error": mark.last_error,
+        "locked_by": None,
+        "locked_until": None,
+        "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
+        "changed_at": now,
+        "published_at": now if is_published else None,
+        "sequence_number": mark.sequence_number,
+        "expires_at": mark.expires_at,
+        "is_ready": not finished and mark.due_at is None,
+        "is_parked": mark.is_parked,
+        "due_at": mark.due_at,
+        "chain": None if finished else mark.entry.chain,
+    }

@@ -1,0 +1,122 @@
+"""The relay's decisions."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes.config import LanesConfig, OutboxSettings
+from lanes.outbox.entry import EntryState, Positions
+from lanes.outbox.rules import (
+    Candidate,
+    choose,
+    lane_shares,
+    next_pause,
+    not_sent,
+    retry_delay,
+)
+from tests.support.outbox import START, new_outbox
+
+SETTINGS = OutboxSettings()
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 60), (2, 120), (3, 240), (10, 3600), (1000, 3600)])
+def test_waits_double_up_to_the_cap(attempts, seconds):
+    """Base, factor and cap of the settings."""
+    assert retry_delay(SETTINGS, attempts, 0.5) == timedelta(seconds=seconds)
+
+
+@given(attempts=st.integers(1, 200), chance=st.floats(0, 1))
+def test_jitter_stays_within_its_share(attempts, chance):
+    """A quarter less to a quarter more."""
+    plain = retry_delay(SETTINGS, attempts, 0.5)
+
+    assert plain * 0.75 <= retry_delay(SETTINGS, attempts, chance) <= plain * 1.25
+
+
+@given(priority=st.integers(-1000, 1000), enabled=st.booleans())
+def test_every_priority_belongs_to_exactly_one_share(priority, enabled):
+    """The ranges leave no gap and are those of the lanes."""
+    config = LanesConfig(enabled=enabled)
+    found = [
+        share.lane
+        for share in lane_shares(config)
+        if (share.lowest is None or share.lowest <= priority)
+        and (share.highest is None or priority <= share.highest)
+    ]
+
+    assert found == [config.lane_for(priority).name]
+
+
+def test_a_full_lane_has_no_room():
+    """Never less than none."""
+    shares = {share.lane: share.room for share in lane_shares(LanesConfig(), {"HIGH": 5, "MAIN": -3})}
+
+    assert shares == {"HIGH": 5, "MEDIUM": None, "MAIN": 0}
+
+
+def candidates(*names):
+    return [Candidate(id=name, chain=name[0] if name[0].isupper() else None) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "chains", "claimed"),
+    [
+        (("a", "b"), {}, ["a", "b"]),
+        (("A1", "A2"), {"A": ["A1", "A2"]}, ["A1", "A2"]),
+        (("A2", "A1"), {"A": ["A1", "A2"]}, ["A1"]),
+        (("A2", "b"), {"A": ["A1"]}, ["b"]),
+        (("A1", "A3"), {"A": ["A1", "A2"]}, ["A1"]),
+        (("A1", "B1"), {"A": [], "B": ["B1"]}, ["B1"]),
+    ],
+    ids=["no groups", "in order", "out of order", "behind a held one", "with a gap", "gone meanwhile"],
+)
+def test_a_group_is_claimed_from_its_beginning_without_a_gap(names, chains, claimed):
+    """Everything else is blocked."""
+    choice = choose(candidates(*names), chains)
+
+    assert [one.id for one in choice.claimed] == claimed
+    assert {one.id for one in choice.claimed} | {one.id for one in choice.blocked} == set(names)
+
+
+def test_the_last_attempt_abandons():
+    """With three attempts the third failure is the end."""
+    entry = new_outbox().prepare("k", None)
+    states = []
+    for attempts in range(3):
+        from dataclasses import replace
+
+        mark = not_sent(
+            replace(entry, attempts=attempts), SETTINGS, now=START, code="X", reason="why", chance=0.5
+        )
+        states.append((mark.state, mark.attempts))
+
+    assert states == [(EntryState.FAILED, 1), (EntryState.FAILED, 2), (EntryState.ABANDONED, 3)]
+
+
+@pytest.mark.parametrize("code", ["GroupBlocked", "LaneFailed", "Interrupted"])
+def test_what_was_not_tried_keeps_its_attempts(code):
+    """Another message's failure is none of this one's."""
+    mark = not_sent(new_outbox().prepare("k", None), SETTINGS, now=START, code=code, reason="", chance=0.5)
+
+    assert (mark.state, mark.attempts) == (EntryState.PENDING, 0)
+
+
+def test_an_idle_relay_asks_less_and_less_often():
+    """From milliseconds up to the tick."""
+    pauses = [next_pause(None, SETTINGS)]
+    while pauses[-1] < SETTINGS.tick:
+        pauses.append(next_pause(pauses[-1], SETTINGS))
+
+    assert pauses[0] == timedelta(milliseconds=20)
+    assert len(pauses) == 7
+    assert next_pause(SETTINGS.tick, SETTINGS) == SETTINGS.tick
+
+
+def test_positions_differ_within_one_moment():
+    """Entries of one transaction keep the order in which they were added."""
+    positions = Positions(lambda: START)
+    given_out = [positions.next() for _ in range(5)]
+
+    assert given_out == sorted(set(given_out))

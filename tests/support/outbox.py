@@ -1,0 +1,95 @@
+"""Stores of an outbox behind one face, a queue service to publish to, and a clock that stands until it is moved."""
+
+from __future__ import annotations
+
+import boto3
+import sqlalchemy as sa
+
+from lanes.aws.outbox_item import put_action
+from lanes.aws.outbox_operations import DynamoDBOutboxOperations
+from lanes.aws.outbox_store import DynamoDBOutboxStore
+from lanes.aws.outbox_table import create_table
+from lanes.config import LanesConfig
+from lanes.outbox.entry import Positions
+from lanes.outbox.outbox import Outbox
+from lanes.outbox.sql_schema import OutboxTables, row_of
+from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.producer import Producer
+from lanes.send_order import RetryPolicy
+from tests.support.sending import ACCEPT, FakeSqs, make_deployment
+
+START = 1_800_000_000.0
+
+
+class Clock:
+    """Epoch seconds that stand until they are moved."""
+
+    def __init__(self, now=START):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, seconds):
+        """Let time pass."""
+        self.now += seconds
+
+
+class SqlSubject:
+    """An outbox in a SQL database."""
+
+    def __init__(self, url, name="lanes_outbox"):
+        self.engine = sa.create_engine(url)
+        self.tables = OutboxTables(name)
+        self.store = SqlOutboxStore(self.engine, self.tables)
+        self.operations = self.store
+        self.store.setup()
+
+    def write(self, *entries):
+        """Commit entries in one transaction."""
+        with self.engine.begin() as connection:
+            connection.execute(self.tables.entries.insert(), [row_of(entry) for entry in entries])
+
+    def close(self):
+        """Drop the tables and the connections."""
+        with self.engine.begin() as connection:
+            for table in (self.tables.entries, self.tables.audit):
+                table.drop(connection)
+        self.engine.dispose()
+
+
+class DynamoDBSubject:
+    """An outbox in DynamoDB, as moto plays it or wherever the client leads."""
+
+    def __init__(self, client=None, name="outbox"):
+        self.client = client or boto3.client("dynamodb")
+        self.name = name
+        create_table(self.client, name)
+        self.store = DynamoDBOutboxStore(table=name, client=self.client, concurrency=1)
+        self.operations = DynamoDBOutboxOperations(self.store)
+
+    def write(self, *entries):
+        """Commit entries in one transaction."""
+        actions = [put_action(self.name, entry) for entry in entries]
+        for start in range(0, len(actions), 100):
+            self.client.transact_write_items(TransactItems=actions[start : start + 100])
+
+    def close(self):
+        """Nothing is left to free."""
+
+
+def new_outbox(config=None, clock=None, **more):
+    """Make an outbox whose entries are as old as the clock says."""
+    return Outbox(config=config or LanesConfig(), positions=Positions(clock or Clock()), **more)
+
+
+def publisher(config=None, plan=lambda _: ACCEPT, retries=None):
+    """Give a producer and the queues that it fills; it never waits and tries once."""
+    sqs = FakeSqs(plan)
+    producer = Producer(
+        deployment=make_deployment(config),
+        sqs=sqs,
+        retries=retries or RetryPolicy(max_attempts=1),
+        pause=lambda _: None,
+    )
+    return producer, sqs

