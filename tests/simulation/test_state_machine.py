@@ -1,0 +1,170 @@
+"""
+Any interleaving of sends, receives, invocations, failures, crashes, lost deletions and time, at any batch size.
+
+`HYPOTHESIS_PROFILE=nightly` looks at many more and longer ones.
+"""
+
+import os
+from collections import Counter
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from tests.support.story import FAILURES, Story
+
+MAX_ATTEMPTS = 3
+LANES = ("HIGH", "MEDIUM", "MAIN")
+
+settings.register_profile(
+    "suite",
+    max_examples=150,
+    stateful_step_count=50,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile(
+    "nightly", settings.get_profile("suite"), max_examples=5_000, stateful_step_count=150, derandomize=False
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
+
+healthy = st.just(("ok",)) | st.just(("check",))
+troubled = st.lists(
+    st.sampled_from(["fail", "retry", "exit", "check", "crash"]), min_size=1, max_size=MAX_ATTEMPTS - 1
+).map(lambda does: (*does, "ok"))
+hopeless = st.sampled_from([("fail",), ("retry",), ("exit",), ("crash",), ("dead",), ("crash", "fail")])
+
+
+class Lanes(RuleBasedStateMachine):
+    """What may happen to lanes, and what must hold whatever happened."""
+
+    held = Bundle("held")
+
+    @initialize(
+        batch_size=st.integers(1, 10),
+        slots=st.sampled_from([1, 1, 2, 3]),
+        idempotency=st.booleans(),
+        takes=st.sampled_from([0.01, 0.3, 7.0]),
+        seed=st.integers(0, 1000),
+    )
+    def begin(self, batch_size, slots, idempotency, takes, seed):
+        lanes = [
+            {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
+            {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
+            {"name": "MAIN", "batch_size": batch_size},
+        ]
+        consumer = {
+            "reserved_concurrency": slots,
+            "idempotency": idempotency,
+            "max_attempts": MAX_ATTEMPTS,
+            "backoff_max": 60,
+        }
+        self.story = Story({"lanes": lanes, "consumer": consumer}, environments=slots + 1, seed=seed)
+        self.story.takes = takes
+        self.idempotency = idempotency
+        self.fates = {}
+
+    @rule(
+        lane=st.sampled_from(LANES),
+        group=st.sampled_from("ab"),
+        fates=st.lists(healthy | healthy | troubled | hopeless, min_size=1, max_size=6),
+    )
+    def send(self, lane, group, fates):
+        for does in fates:
+            name = f"m{len(self.fates)}"
+            self.fates[name] = does
+            self.story.send(lane, name, *does, group=group)
+
+    @rule(target=held, lane=st.sampled_from(LANES))
+    def receive(self, lane):
+        """The mapping takes a batch out; until it is placed, it waits for a slot."""
+        return lane, self.story.world.receive(lane)
+
+    @rule(batch=consumes(held), environment=st.integers(0, 3))
+    def place(self, batch, environment):
+        """It gets a slot, soon or late, also when its visibility has ended."""
+        self._invoke(batch, environment, deletes=True)
+
+    @rule(batch=consumes(held), environment=st.integers(0, 3))
+    def lose_the_deletion(self, batch, environment):
+        self._invoke(batch, environment, deletes=False)
+
+    @rule(batch=consumes(held))
+    def let_go(self, batch):
+        """Throttled until its visibility ended: nothing was tried."""
+        assert batch
+
+    @rule(lane=st.sampled_from(LANES), environment=st.integers(0, 3))
+    def receive_and_place(self, lane, environment):
+        self._invoke((lane, self.story.world.receive(lane)), environment, deletes=True)
+
+    @rule(environment=st.integers(0, 3))
+    def start_cold(self, environment):
+        """Lambda replaces an environment, with all that it knew."""
+        story = self.story
+        story.environments[environment % len(story.environments)] = story._new_environment()
+
+    @rule(seconds=st.sampled_from([0.05, 0.3, 1.5, 6, 16, 40, 181]))
+    def wait(self, seconds):
+        self.story.world.clock.advance(seconds)
+
+    @rule()
+    def wait_for_the_next_return(self):
+        world = self.story.world
+        moments = [queue.next_event_at() for queue in world.queues.live.values()]
+        world.clock.now = max(world.clock.now, min((at for at in moments if at is not None), default=0.0))
+
+    @invariant()
+    def order_within_groups_holds(self):
+        assert not hasattr(self, "story") or self.story.violations == []
+
+    @invariant()
+    def attempts_count_failures_alone(self):
+        if hasattr(self, "story"):
+            self._check_attempts()
+
+    def teardown(self):
+        if not hasattr(self, "story"):
+            return
+        self.story.drain()
+        self._check_end()
+
+    def _invoke(self, batch, environment, *, deletes):
+        lane, messages = batch
+        story = self.story
+        if messages:
+            story.invoke(lane, messages, environment=environment % len(story.environments), deletes=deletes)
+
+    def _check_attempts(self):
+        failed = Counter()
+        for start in self.story.starts:
+            uncounted = int(not self.idempotency and "crash" in self.fates[start.id])
+            assert failed[start.id] + 1 - uncounted <= start.attempt <= failed[start.id] + 1
+            failed[start.id] += start.does in FAILURES or start.does == "crash"
+
+    def _check_end(self):
+        story = self.story
+        assert story.violations == []
+        assert story.unresolved() == []
+        dead = story.dead()
+        for name, does in self.fates.items():
+            hopeless_one = does[-1] in FAILURES or does[-1] == "crash"
+            assert (name in dead) is hopeless_one, (name, does)
+            assert (name in story.done) is not hopeless_one
+            if does[0] in ("fail", "retry", "exit") and hopeless_one:
+                assert story.failures_of(name) == MAX_ATTEMPTS
+            elif "crash" in does and hopeless_one:
+                assert story.failures_of(name) - MAX_ATTEMPTS in ((0,) if self.idempotency else (0, 1))
+        if self.idempotency:
+            assert max(Counter(story.done).values(), default=1) == 1
+        letters = {
+            message.body
+            for queue in story.world.queues.dead.values()
+            for message in queue._store.visible_messages()
+        }
+        assert len(letters) == len(dead)
+
+
+TestLanes = Lanes.TestCase
+TestLanes.settings = settings.get_profile(PROFILE)
