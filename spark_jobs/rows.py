@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from json.encoder import encode_basestring as quote
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes.errors import MessageError
 from lanes.message import KIND, LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message
 
 from .outgoing_rows import OutgoingRow
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 # Changing it gives every row a new id, and so sends again what was sent before.
 NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
-ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 
 
 class RowRefusedError(MessageError):
@@ -63,7 +64,9 @@ class RowReader:
             ValueError: the row has no kind, or its data is no JSON document.
         """
         kind, data, identity, group, priority = self._fields(row)
-        return Message(kind=kind, data=data, id=identity, group=group, priority=priority, source=self.source)
+        return Message(
+            kind=kind, data=_plain(data), id=identity, group=group, priority=priority, source=self.source
+        )
 
     def item(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
         """
@@ -139,33 +142,45 @@ def _text(value: object) -> str | None:
 
 def _data(value: object) -> Any:
     if not isinstance(value, str):
-        return _as_json(value)
+        return value
     try:
         return json.loads(value, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its data is no JSON document: {error}") from error
 
 
+def _plain(data: Any) -> Any:
+    try:
+        return json.loads(ENCODE(data))
+    except (TypeError, ValueError, RecursionError):
+        # The message itself says what is wrong with it.
+        return data
+
+
 def _as_json(value: object) -> Any:
-    """Give what JSON has for a value of Spark: its own kinds, texts in ISO 8601 for dates and times."""
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in value]
+    """Give what JSON has for a value of Spark that it does not know: texts in ISO 8601 for dates and times."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
-    return value.isoformat() if isinstance(value, date) else value
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 def _derived_id(kind: str, group: str | None, data: object) -> str:
     try:
-        row = json.dumps([kind, group, data], sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except ValueError as error:
+        row = ENCODE_SORTED([kind, group, data])
+    except (TypeError, ValueError) as error:
         raise ValueError(f"its data is not JSON: {error}") from error
     return str(uuid.uuid5(NAMESPACE, row))
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_as_json).encode
+ENCODE_SORTED = json.JSONEncoder(
+    allow_nan=False, sort_keys=True, separators=(",", ":"), default=_as_json
+).encode

@@ -159,10 +159,11 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
 def _write(plan: WritePlan, iterator: Iterator[Any]) -> RowsSent:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls this inside a task only
-    return RowsSent(counts=plan.write(_chunks(iterator), context))
+    return RowsSent(counts=plan.write(rows_of_batches(iterator), context))
 
 
-def _chunks(batches: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
+def rows_of_batches(batches: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
+    """Give the rows of Arrow batches, or of single rows, some at a time."""
     for batch in batches:
         if not hasattr(batch, "to_pylist"):
             yield [batch.asDict(recursive=True)]

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import selectors
-import socket
 import ssl
 import time
 from collections import deque
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -25,7 +23,8 @@ from botocore.parsers import create_parser
 from urllib3.util.wait import wait_for_read
 
 from lanes.aws.batch_calls import UNANSWERED, BatchCalls, CallEnded, ClientCalls, Entry
-from lanes.aws.clients import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, Clients
+from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
+from lanes.aws.connection import Answer, Connection
 from lanes.aws.errors import aws_errors, is_throttle
 from lanes.aws.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
 from lanes.aws.sqs import SqsSender
@@ -43,6 +42,8 @@ _logger = logging.getLogger(__name__)
 
 OPERATION = "SendMessageBatch"
 OK = 200
+# A connection that was used within this time is taken as open without a look.
+FRESH_SECONDS = 1.0
 NO_SHAPE: Any = None
 
 
@@ -63,14 +64,6 @@ def open_calls(clients: Clients, *, concurrency: int) -> BatchCalls:
     except FormNotKnownError as reason:
         _logger.warning("sending through boto3's client, which takes more time a message: %s", reason)
         return ClientCalls(SqsSender(client), concurrency=concurrency)
-
-
-@dataclass(slots=True)
-class _Connection:
-    socket: socket.socket
-    number: int = 0
-    entries: int = 0
-    until: float = 0.0
 
 
 class LeanCalls:
@@ -100,7 +93,8 @@ class LeanCalls:
         self._clock = clock
         self._tls = _tls_context(ca_bundle) if form.scheme == "https" else None
         self._selector = selectors.DefaultSelector()
-        self._idle: deque[_Connection] = deque()
+        self._idle: deque[Connection] = deque()
+        self._busy: dict[int, Connection] = {}
         self._failed: list[CallEnded] = []
         self._count = 0
 
@@ -111,15 +105,18 @@ class LeanCalls:
         with aws_errors(OPERATION):
             credentials = self._credentials()
         request = self._form.request(body, credentials=credentials, now=datetime.now(UTC))
+        connection: Connection | None = None
         try:
             connection = self._connection()
             connection.socket.sendall(request)
         except OSError as error:
+            if connection is not None:
+                self._close(connection)
             self._failed.append(CallEnded(number=self._count, error=_not_answered(error)))
             return self._count
         connection.number, connection.entries = self._count, len(entries)
-        connection.until = self._clock() + READ_TIMEOUT_SECONDS
-        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+        connection.used_at = self._clock()
+        self._busy[self._count] = connection
         return self._count
 
     def ended(self, timeout: float | None) -> list[CallEnded]:
@@ -127,68 +124,76 @@ class LeanCalls:
         if self._failed:
             failed, self._failed = self._failed, []
             return failed
-        busy = [key.data for key in self._selector.get_map().values()]
-        patience = min((connection.until for connection in busy), default=0.0) - self._clock()
-        wait = max(0.0, patience if timeout is None else min(timeout, patience)) if busy else timeout
-        ready = [key.data for key, _ in self._selector.select(wait)]
-        ended = [self._read(connection) for connection in ready]
-        if not ready:
-            now = self._clock()
-            late = [connection for connection in busy if connection.until <= now]
-            ended = [self._drop(connection, TimeoutError("no answer in time")) for connection in late]
+        oldest = next(iter(self._busy.values()), None)
+        if oldest is not None:
+            patience = max(0.0, oldest.used_at + READ_TIMEOUT_SECONDS - self._clock())
+            timeout = patience if timeout is None else min(timeout, patience)
+        ready = [key.data for key, _ in self._selector.select(timeout)]
+        for connection in [connection for connection in ready if not connection.number]:
+            # The server closes what was idle for long.
+            self._idle.remove(connection)
+            self._close(connection)
+        ended = [self._read(connection) for connection in ready if connection.number]
+        if not ended and oldest is not None and oldest.used_at + READ_TIMEOUT_SECONDS <= self._clock():
+            return [self._drop(oldest, TimeoutError("no answer in time"))]
         return ended
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in [*self._idle, *(key.data for key in self._selector.get_map().values())]:
-            connection.socket.close()
+        for connection in [*self._idle, *self._busy.values()]:
+            self._close(connection)
         self._idle.clear()
+        self._busy.clear()
         self._selector.close()
 
-    def _connection(self) -> _Connection:
+    def _connection(self) -> Connection:
         while self._idle:
             connection = self._idle.pop()
-            if not wait_for_read(connection.socket, timeout=0):
+            fresh = self._clock() - connection.used_at < FRESH_SECONDS
+            if fresh or not wait_for_read(connection.socket, timeout=0):
                 return connection
             # The server has closed it, or says something that nobody asked for.
-            connection.socket.close()
-        address = (self._form.host, self._form.port)
-        plain = socket.create_connection(address, timeout=CONNECT_TIMEOUT_SECONDS)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        opened = plain if self._tls is None else self._tls.wrap_socket(plain, server_hostname=self._form.host)
-        opened.settimeout(READ_TIMEOUT_SECONDS)
-        return _Connection(opened)
+            self._close(connection)
+        connection = Connection.open(self._form, tls=self._tls)
+        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+        return connection
 
-    def _read(self, connection: _Connection) -> CallEnded:
+    def _read(self, connection: Connection) -> CallEnded:
         try:
-            response = HTTPResponse(connection.socket, method="POST")
-            response.begin()
-            body = response.read()
+            answer = connection.read()
         except (OSError, HTTPException) as error:
             return self._drop(connection, error)
-        self._selector.unregister(connection.socket)
-        if response.will_close:
-            connection.socket.close()
+        number, entries = self._release(connection)
+        if answer.closes:
+            self._close(connection)
         else:
             self._idle.append(connection)
         try:
-            if response.status != OK:
-                raise self._refusal(response, body)
-            return CallEnded(number=connection.number, answers=_answers(body, connection.entries))
+            if answer.status != OK:
+                raise self._refusal(answer)
+            return CallEnded(number=number, answers=_answers(answer.body, entries))
         except AwsError as error:
-            return CallEnded(number=connection.number, error=error)
+            return CallEnded(number=number, error=error)
 
-    def _drop(self, connection: _Connection, error: Exception) -> CallEnded:
+    def _drop(self, connection: Connection, error: Exception) -> CallEnded:
+        number, _ = self._release(connection)
+        self._close(connection)
+        return CallEnded(number=number, error=_not_answered(error))
+
+    def _release(self, connection: Connection) -> tuple[int, int]:
+        number, connection.number = connection.number, 0
+        del self._busy[number]
+        return number, connection.entries
+
+    def _close(self, connection: Connection) -> None:
         self._selector.unregister(connection.socket)
         connection.socket.close()
-        return CallEnded(number=connection.number, error=_not_answered(error))
 
-    def _refusal(self, response: HTTPResponse, body: bytes) -> AwsError:
+    def _refusal(self, answer: Answer) -> AwsError:
         model = self._client.meta.service_model
         parser = create_parser(model.resolved_protocol)
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        details = {"status_code": response.status, "headers": headers, "body": body, "context": {}}
+        headers = {name.lower(): value for name, value in answer.headers}
+        details = {"status_code": answer.status, "headers": headers, "body": answer.body, "context": {}}
         try:
             with aws_errors(OPERATION):
                 parsed: Any = parser.parse(details, model.operation_model(OPERATION).output_shape or NO_SHAPE)

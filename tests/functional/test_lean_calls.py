@@ -39,6 +39,7 @@ class Server:
 
     def __init__(self, *answers):
         self.requests = []
+        self.connections = 0
         self._answers = list(answers)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
@@ -48,6 +49,7 @@ class Server:
         while True:
             try:
                 connection, _ = self._listening.accept()
+                self.connections += 1
             except OSError:
                 return
             threading.Thread(target=self._serve, args=[connection], daemon=True).start()
@@ -220,12 +222,13 @@ def test_errors_are_read_as_botocore_reads_them(serve, status, code, retryable, 
 
 def test_a_lost_answer_is_an_error_that_may_pass_and_the_next_call_gets_a_connection(serve):
     """The message may be in the queue, and says so."""
-    _, calls = serve(ok("0"), None, ok("0"))
+    server, calls = serve(ok("0"), None, ok("0"))
 
     first, lost, third = one_call(calls), one_call(calls), one_call(calls)
 
     assert (first.answers, third.answers) == ([None], [None])
     assert (lost.error.retryable, lost.error.answered) == (True, False)
+    assert server.connections == 2
 
 
 def test_a_connection_that_the_server_closes_is_not_used_again(serve):

@@ -1,0 +1,113 @@
+"""
+What a message of a bulk job costs: messages a second of one core's time, beside boto3 and the tutorials' loop.
+
+    python -m benchmarks.enqueue --json
+
+All three send the same rows to an endpoint that answers at once, in a process of its own, over plain HTTP. What counts
+is the CPU time of the sending process, so that neither the endpoint nor what else the machine does is in the figures.
+The three take turns, and medians are compared. Each reads its rows from the same Arrow batches.
+The peak memory is that of a process that does nothing but send one partition, as a Python worker of Spark does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from benchmarks import senders
+from benchmarks.rows import record_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+# About half a second of CPU each.
+TURNS: dict[str, tuple[Callable[[Iterable[pa.RecordBatch], str], int], int]] = {
+    "lanes_writer": (senders.lanes_writer, 20_000),
+    "boto3_batch": (senders.boto3_batch, 4_000),
+    "tutorial_loop": (senders.tutorial_loop, 500),
+}
+WORKER_ROWS = (20_000, 200_000)
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIDBENCHMARK", "AWS_SECRET_ACCESS_KEY": "x" * 40}
+
+
+def measure(repeats: int) -> dict[str, object]:
+    """Take all turns and give the figures."""
+    rates: dict[str, list[float]] = {name: [] for name in TURNS}
+    with endpoint() as url:
+        for send, _ in TURNS.values():
+            send(record_batches(100), url)
+        for _ in range(repeats):
+            for name, (send, rows) in TURNS.items():
+                table = list(record_batches(rows))
+                started = time.process_time()
+                sent = send(table, url)
+                rates[name].append(sent / (time.process_time() - started))
+        peaks = [worker_peak_mb(rows, url) for rows in WORKER_ROWS]
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    ours = medians["lanes_writer"]
+    return {
+        "messages_per_second_per_core": round(ours),
+        "ratio_to_boto3_batch": round(ours / medians["boto3_batch"], 2),
+        "ratio_to_tutorial_loop": round(ours / medians["tutorial_loop"], 1),
+        "worker_peak_mb": max(peaks),
+        "worker_peak_mb_by_rows": dict(zip(WORKER_ROWS, peaks, strict=True)),
+        "medians": {name: round(rate) for name, rate in medians.items()},
+        "repeats": repeats,
+    }
+
+
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """Run the endpoint in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.endpoint"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101 - asked for above
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+def worker_peak_mb(rows: int, url: str) -> float:
+    """Give the peak memory of a process that sends one partition of so many rows."""
+    command = [sys.executable, "-m", "benchmarks.enqueue", "--worker", str(rows), "--endpoint", url]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = argparse.ArgumentParser(prog="benchmarks.enqueue")
+    arguments.add_argument("--json", action="store_true", help="one JSON object on the last line")
+    arguments.add_argument("--repeats", type=int, default=7, help="turns of each sender (default 7)")
+    arguments.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    arguments.add_argument("--endpoint", help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    os.environ.update(CREDENTIALS)
+    if options.worker is not None:
+        senders.lanes_writer(record_batches(options.worker), options.endpoint)
+        # Linux counts in KiB, macOS in bytes.
+        unit = 2**20 if sys.platform == "darwin" else 2**10
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+        sys.stdout.write(f"{peak:.1f}\n")
+        return
+    figures = measure(options.repeats)
+    if options.json:
+        sys.stdout.write(json.dumps(figures) + "\n")
+        return
+    for name, figure in figures.items():
+        sys.stdout.write(f"{name}: {figure}\n")
+
+
+if __name__ == "__main__":
+    main()

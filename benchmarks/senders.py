@@ -1,0 +1,101 @@
+"""Three ways to enqueue the same rows: this product's writer, boto3 with full batches, and the tutorials' loop."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+
+from benchmarks.rows import cloud_event
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from spark_jobs.options import WriterOptions
+from spark_jobs.plan import WritePlan
+from spark_jobs.source import rows_of_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    import pyarrow as pa
+
+REGION = "eu-central-1"
+QUEUE_URL = f"https://sqs.{REGION}.amazonaws.com/123456789012/PriorityLanes-MAIN.fifo"
+LANES = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
+
+
+@dataclass(frozen=True)
+class OneTask:
+    """What Spark tells a task of itself."""
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's own name
+        """Give the number of the partition."""
+        return 0
+
+    def attemptNumber(self) -> int:  # noqa: N802 - Spark's own name
+        """Give how often it was tried before."""
+        return 0
+
+    def taskAttemptId(self) -> int:  # noqa: N802 - Spark's own name
+        """Give the number of this attempt."""
+        return 0
+
+    def getLocalProperty(self, _key: str) -> str | None:  # noqa: N802 - Spark's own name
+        """Know no settings."""
+        return None
+
+
+def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
+    """Send through the writer of `format("lanes")`, with its defaults, and give the number of messages."""
+    config = LanesConfig.from_dict(LANES)
+    queues = {lane.name: LaneQueues(url=QUEUE_URL, dead_letter_url=QUEUE_URL) for lane in config.lanes}
+    deployment = Deployment(config=config, queues=queues, table="ledger")
+    options = {
+        "deployment": deployment.to_json(),
+        "region": REGION,
+        "endpointUrl": endpoint_url,
+        "kind": "customer.loyalty_tier",
+    }
+    plan = WritePlan(options=WriterOptions.from_options(options), deployment=deployment)
+    return plan.write(rows_of_batches(iter(batches)), OneTask()).lanes.total()
+
+
+def boto3_batch(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
+    """Send full batches of ten through boto3's client, one call after the other."""
+    client = boto3.client("sqs", region_name=REGION, endpoint_url=endpoint_url)
+    table = list(_rows(batches))
+    for start in range(0, len(table), 10):
+        entries = [
+            {
+                "Id": str(place),
+                "MessageBody": cloud_event(row),
+                "MessageGroupId": row["group"],
+                "MessageDeduplicationId": row["id"],
+            }
+            for place, row in enumerate(table[start : start + 10])
+        ]
+        answer = client.send_message_batch(QueueUrl=QUEUE_URL, Entries=entries)  # type: ignore[arg-type]
+        if len(answer["Successful"]) != len(entries):
+            raise RuntimeError(json.dumps(answer, default=str))
+    return len(table)
+
+
+def tutorial_loop(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
+    """Send each row by a call of its own, as `foreach` with `send_message` does."""
+    client = boto3.client("sqs", region_name=REGION, endpoint_url=endpoint_url)
+    sent = 0
+    for sent, row in enumerate(_rows(batches), start=1):  # noqa: B007 - the last number is the count
+        client.send_message(
+            QueueUrl=QUEUE_URL,
+            MessageBody=cloud_event(row),
+            MessageGroupId=row["group"],
+            MessageDeduplicationId=row["id"],
+        )
+    return sent
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        yield from batch.to_pylist()
