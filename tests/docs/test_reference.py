@@ -12,9 +12,10 @@ import pytest
 
 import cdk
 from lanes.aws import lane_queue, ledger
-from lanes.config import ConsumerSettings, LanesConfig
+from lanes.config import ConsumerSettings, LanesConfig, OutboxSettings
 from lanes.config_file import CONSUMER_KEYS, ROOT_KEYS
 from lanes.config_lanes import LANE_KEYS
+from lanes.config_outbox import OUTBOX_KEYS
 from lanes.config_table import format_duration
 from lanes.consumer.dead_letters import DeadLetterNote
 from lanes.consumer.ledger import Cause, Entry, Park
@@ -56,7 +57,7 @@ def written(value):
     """Give a default the way the page writes it."""
     if isinstance(value, timedelta):
         return f'"{format_duration(value)}"'
-    return "none" if value is None else str(value).lower()
+    return "none" if value is None or value == {} else str(value).lower()
 
 
 def test_the_consumers_settings_are_all_there_with_their_defaults():
@@ -64,6 +65,13 @@ def test_the_consumers_settings_are_all_there_with_their_defaults():
     usual = ConsumerSettings()
 
     assert settings_in("## `[consumer]`") == {key: written(getattr(usual, key)) for key in CONSUMER_KEYS}
+
+
+def test_the_outboxs_settings_are_all_there_with_their_defaults():
+    """Neither a key nor a default may be missing or wrong."""
+    usual = OutboxSettings()
+
+    assert settings_in("## `[outbox]`") == {key: written(getattr(usual, key)) for key in OUTBOX_KEYS}
 
 
 def test_the_lanes_settings_are_all_there_with_their_defaults():
@@ -79,21 +87,17 @@ def test_the_top_levels_keys_are_all_there():
     assert set(settings_in("## Top level")) == set(ROOT_KEYS) - {"stage"}
 
 
-@pytest.mark.parametrize(
-    ("heading", "place"),
-    [("## `[consumer]`", "consumer"), ("## `[[lanes]]`", "lane")],
-    ids=["consumer", "lane"],
-)
-def test_ranges_end_where_the_page_says(heading, place):
+@pytest.mark.parametrize("heading", ["## `[consumer]`", "## `[[lanes]]`", "## `[outbox]`"])
+def test_ranges_end_where_the_page_says(heading):
     """One beyond a bound that is written as a number or duration is refused."""
+    place = codes(heading)[0].strip("[]")
     for row in rows(SETTINGS, heading):
         key, bounds = codes(row[0])[0], row[2].split(",")[0].split(" to ")
         for bound, step in zip(bounds, (-1, 1), strict=False):
             wrong = beyond(bound.removesuffix(" or more"), step)
             if wrong is None:
                 continue
-            settings = {key: wrong}
-            raw = {"consumer": settings} if place == "consumer" else {"lanes": [{"name": "MAIN", **settings}]}
+            raw = {"lanes": [{"name": "MAIN", key: wrong}]} if place == "lanes" else {place: {key: wrong}}
             with pytest.raises(ConfigurationError, match=key):
                 LanesConfig.from_dict(raw)
 
