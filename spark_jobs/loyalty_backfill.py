@@ -14,13 +14,13 @@ import argparse
 import json
 import random
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .arguments import add_writer_arguments, writer_options
 from .customers import MOST_CUSTOMERS, customer_id, customer_table
 from .session import open_session
-from .source import LanesDataSource
+from .writing import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ class Faults:
         return cls(poison=sorted(ids[:poison]), flaky=sorted(ids[poison:]))
 
 
-def backfill_messages(table: DataFrame, *, run: str, faults: Faults, grouped: bool = True) -> DataFrame:
+def backfill_messages(table: DataFrame, *, run: str, faults: Faults, groups: int | None = None) -> DataFrame:
     """
     Make the columns that `format("lanes")` writes.
 
@@ -71,8 +71,9 @@ def backfill_messages(table: DataFrame, *, run: str, faults: Faults, grouped: bo
         table: with customer_id, orders and spent_cents.
         run: part of every id: a run that is repeated under its name sends the same messages again.
         faults: customers whose message is made to fail.
-        grouped: each customer is a group, so that their updates never overtake each other. If not, the
-            writer's option `shards` groups the customers.
+        groups: over how many groups the customers are spread, by the CRC-32 of their id, so that any other
+            sender finds the same group. Without it each customer is one. Either way the messages about a
+            customer never overtake each other.
     """
     from pyspark.sql import functions as f
 
@@ -82,30 +83,16 @@ def backfill_messages(table: DataFrame, *, run: str, faults: Faults, grouped: bo
     fault = f.when(f.col("customer_id").isin(*faults.poison), "always").when(
         f.col("customer_id").isin(*faults.flaky), "once"
     )
-    columns = [
+    group = f.col("customer_id")
+    if groups is not None:
+        group = f.concat(f.lit("customers-"), f.pmod(f.crc32("customer_id"), f.lit(groups)))
+    return table.select(
         f.struct("customer_id", tier.alias("tier"), "orders", "spent_cents", fault.alias("fault")).alias(
             "data"
         ),
+        group.alias("group"),
         f.concat(f.lit(f"{run}:"), "customer_id").alias("id"),
-    ]
-    return table.select(*columns, *([f.col("customer_id").alias("group")] if grouped else []))
-
-
-def enqueue(messages: DataFrame, options: argparse.Namespace) -> None:
-    """Send the messages to the lanes that the arguments name."""
-    writer = messages.write.format("lanes").mode("append").option("kind", KIND).option("priority", "BULK")
-    given = {
-        "stack": options.stack,
-        "deployment": options.deployment,
-        "region": options.region,
-        "endpointUrl": options.endpoint_url,
-        "maxSendRate": options.max_send_rate,
-        "shards": options.shards,
-    }
-    for name, value in given.items():
-        if value is not None:
-            writer = writer.option(name, value)
-    writer.save()
+    )
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
@@ -119,16 +106,13 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
     if options.stack is None and options.deployment is None:
         return summary
     faults = Faults.draw(customers=customers, poison=options.poison, flaky=options.flaky, seed=options.seed)
-    spark.dataSource.register(LanesDataSource)
-    started = time.monotonic()
-    messages = backfill_messages(table, run=options.run, faults=faults, grouped=options.shards is None)
-    enqueue(messages, options)
-    seconds = time.monotonic() - started
+    messages = backfill_messages(table, run=options.run, faults=faults, groups=options.groups)
+    given = {"kind": KIND, "priority": "BULK"} | writer_options(options)
+    if options.shards is not None:
+        # A customer has one row, so no order is lost, and few groups fill batches too.
+        given.setdefault("ordering", "none")
+    summary |= {"kind": KIND, **write_table(messages, given)}
     return summary | {
-        "kind": KIND,
-        "sent": customers,
-        "seconds": round(seconds, 2),
-        "messages_per_second": round(customers / seconds, 1),
         "poison_ids": [f"{options.run}:{customer}" for customer in faults.poison],
         "flaky_ids": [f"{options.run}:{customer}" for customer in faults.flaky],
     }
@@ -146,22 +130,12 @@ def parser() -> argparse.ArgumentParser:
         "--customers", type=_count, metavar="N", help="make the table first, with so many customers"
     )
     arguments.add_argument("--seed", type=int, default=1, help="of the table and of the faults (default 1)")
-    arguments.add_argument("--stack", help="send to the lanes of this stack")
-    arguments.add_argument("--deployment", metavar="JSON", help="send to these lanes, a deployment document")
-    arguments.add_argument("--region", help="AWS region of the lanes")
-    arguments.add_argument("--endpoint-url", metavar="URL", help="address of AWS, for a local one")
     arguments.add_argument(
         "--run", default="loyalty-tiers", help='first part of every id (default "loyalty-tiers")'
     )
     arguments.add_argument("--poison", type=int, default=0, metavar="N", help="messages that always fail")
     arguments.add_argument("--flaky", type=int, default=0, metavar="N", help="messages that fail once")
-    arguments.add_argument(
-        "--shards", metavar="N", help="spread the customers over N groups (default: each is a group)"
-    )
-    arguments.add_argument("--max-send-rate", metavar="R", help="messages a second at most")
-    arguments.add_argument(
-        "--master", default="local[2]", help="of a run without spark-submit (default local[2])"
-    )
+    add_writer_arguments(arguments)
     return arguments
 
 

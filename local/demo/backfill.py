@@ -72,7 +72,7 @@ class BackfillJob:
             "--table": str(self._table),
             "--seed": str(plan.seed),
             "--run": BACKFILL_RUN,
-            "--shards": str(plan.shards),
+            "--groups": str(plan.shards),
             "--poison": str(plan.poison),
             "--flaky": str(plan.flaky),
             "--stack": self._stage.stack,

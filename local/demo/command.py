@@ -22,7 +22,7 @@ from local.platform import ROOT
 from local.server import ServerError
 
 DEFAULT_OUTPUT = ROOT / "build" / "demo"
-_MOST_SHARDS = 1_000
+_MOST_SHARDS = 120_000
 _BROKEN = 1
 _INTERRUPTED = 130
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_shards,
         default=4,
         metavar="N",
-        help="groups of the backfill, each handled in order (default: 4)",
+        help="groups over which the customers are spread, each handled in order (default: 4)",
     )
     parser.add_argument(
         "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="folder of the report"

@@ -30,8 +30,7 @@ class Sent:
         id: of the event.
         traffic: name of the lane it belongs to by its priority.
         lane: name of the lane it was sent to; the same with priority on.
-        position: its place in the order of its sender; None where several tasks sent at once, and the
-            queue's sequence numbers tell the order of a group.
+        position: its place in the order of its sender; None where several tasks sent at once.
         fault: how it is made to fail.
         is_live: sent while the backfill drained.
     """
@@ -147,12 +146,10 @@ class Evidence:
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Ids of each lane's groups, in the order in which they were sent."""
+        """Ids of each lane's groups, in the order of the queue's sequence numbers."""
         members: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
         for one, delivery in self.first_delivery.items():
-            sent = self.sent.get(one)
-            position = sent.position if sent and sent.position is not None else delivery.sequence
-            members[delivery.lane, delivery.group].append((position, one))
+            members[delivery.lane, delivery.group].append((delivery.sequence, one))
         return {key: [one for _, one in sorted(found)] for key, found in members.items()}
 
     @property

@@ -1,6 +1,7 @@
 """The oracle: which messages were lost, overtaken, repeated or given up wrongly, found in the evidence alone."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from local.demo.evidence import Ending, Evidence
 from local.demo.plan import Fault
@@ -12,8 +13,22 @@ def losses(evidence: Evidence) -> list[str]:
 
 
 def order_violations(evidence: Evidence) -> list[tuple[str, str]]:
-    """Find messages that started before an earlier one of their lane and group had ended: (earlier, later)."""
-    return [pair for members in evidence.groups.values() for pair in _overtakings(evidence, members)]
+    """
+    Find pairs (earlier, later) of a lane and group that were not handled in order.
+
+    Either the later one started before the earlier one had ended, or the queue itself has them in another
+    order than their sender.
+    """
+    overtaken = [pair for members in evidence.groups.values() for pair in _overtakings(evidence, members)]
+    return overtaken + [pair for members in evidence.groups.values() for pair in _swapped(evidence, members)]
+
+
+def _swapped(evidence: Evidence, members: Sequence[str]) -> Iterator[tuple[str, str]]:
+    positions = ((evidence.sent[one].position, one) for one in members if one in evidence.sent)
+    known = [(position, one) for position, one in positions if position is not None]
+    for (before, first), (after, second) in pairwise(known):
+        if after < before:
+            yield second, first
 
 
 def _overtakings(evidence: Evidence, members: Sequence[str]) -> Iterator[tuple[str, str]]:

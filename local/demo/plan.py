@@ -1,6 +1,7 @@
 """The plan of a demo: every message it sends and when, decided by the seed alone."""
 
 import random
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,8 +22,8 @@ PRIORITIES: Mapping[str, Priority] = {
     ORDER_KIND: Priority.NORMAL,
 }
 
-# At the default size 15 episodes: 45 payments, enough for a p99 that means something.
-_CUSTOMERS_AN_EPISODE = 333
+# At the default size 8 episodes: 48 payments, enough for a p99 that means something.
+_CUSTOMERS_AN_EPISODE = 600
 _FEWEST_EPISODES = 3
 # Share of the backfill that is done when the first and the last episode are due: there is always a backlog.
 _FIRST_EPISODE, _LAST_EPISODE = 0.04, 0.78
@@ -108,7 +109,9 @@ class DemoPlan:
             episodes=tuple(
                 Episode(
                     due_after=round(customers * (_FIRST_EPISODE + step * (number + 0.8 * chance.random()))),
-                    messages=_live_messages(number, seed=seed, faults=faults),
+                    messages=_live_messages(
+                        number, plan=(customers, seed, shards), faults=faults, chance=chance
+                    ),
                 )
                 for number in range(count)
             ),
@@ -138,50 +141,73 @@ class DemoPlan:
             flaky: ids of those that fail once.
         """
         faults = dict.fromkeys(poison, Fault.ALWAYS) | dict.fromkeys(flaky, Fault.ONCE)
-        ids = (f"{BACKFILL_RUN}:c-{number:07d}" for number in range(1, self.customers + 1))
+        ids = (f"{BACKFILL_RUN}:{customer_id(number)}" for number in range(1, self.customers + 1))
         return [PlannedMessage(id=one, kind=BACKFILL_KIND, fault=faults.get(one)) for one in ids]
 
 
-# Of each episode: payments of one account that must stay in order, one of another; the same with orders.
+# Of each episode: payments and orders of customers, in the groups of their customers, where without priority
+# the backfill is in front of them; then some in groups of their own, where the failing ones are.
 _PLACES = (
+    (PAYMENT_KIND, None),
+    (PAYMENT_KIND, None),
+    (PAYMENT_KIND, None),
+    (PAYMENT_KIND, None),
     (PAYMENT_KIND, "account"),
     (PAYMENT_KIND, "account"),
-    (PAYMENT_KIND, "walk-in"),
+    (ORDER_KIND, None),
+    (ORDER_KIND, None),
+    (ORDER_KIND, None),
+    (ORDER_KIND, None),
     (ORDER_KIND, "basket"),
     (ORDER_KIND, "basket"),
-    (ORDER_KIND, "basket"),
-    (ORDER_KIND, "single"),
 )
-# Which of these places fails in some episode: the head of a group, with others behind it, and a single one.
+# Which of these places fails in some episode: heads of groups, with another message behind, and last ones.
 _FAULTY_PLACES = (
-    (0, Fault.ALWAYS),
-    (0, Fault.ONCE),
-    (2, Fault.ONCE),
-    (3, Fault.ALWAYS),
-    (3, Fault.ONCE),
-    (6, Fault.ONCE),
+    (4, Fault.ALWAYS),
+    (4, Fault.ONCE),
+    (5, Fault.ONCE),
+    (10, Fault.ALWAYS),
+    (10, Fault.ONCE),
+    (11, Fault.ONCE),
 )
+
+
+def customer_id(number: int) -> str:
+    """Give the id of a customer as the job makes it."""
+    return f"c-{number:07d}"
+
+
+def group_of(customer: str, *, shards: int) -> str:
+    """Give the group of a customer as the job chooses it."""
+    return f"customers-{zlib.crc32(customer.encode()) % shards}"
 
 
 def _draw_faults(episodes: int, chance: random.Random) -> dict[tuple[int, int], Fault]:
-    """Choose episode and place of each fault; one place is never chosen twice in an episode."""
-    chosen: dict[tuple[int, int], Fault] = {}
-    for place, fault in _FAULTY_PLACES:
-        free = [number for number in range(episodes) if (number, place) not in chosen]
-        chosen[chance.choice(free), place] = fault
-    return chosen
+    """Choose the episode of each fault; no two of them meet in one group."""
+    numbers = [chance.sample(range(episodes), 3), chance.sample(range(episodes), 3)]
+    return {
+        (numbers[index // 3][index % 3], place): fault for index, (place, fault) in enumerate(_FAULTY_PLACES)
+    }
 
 
 def _live_messages(
-    episode: int, *, seed: int, faults: Mapping[tuple[int, int], Fault]
+    episode: int,
+    *,
+    plan: tuple[int, int, int],
+    faults: Mapping[tuple[int, int], Fault],
+    chance: random.Random,
 ) -> tuple[PlannedMessage, ...]:
-    return tuple(
-        PlannedMessage(
-            id=f"live-{seed}:{episode:04d}-{place}",
-            kind=kind,
-            group=f"{group}-{episode:04d}",
-            fault=faults.get((episode, place)),
-            data={"episode": episode, "amount_cents": 1_000 + 100 * place},
+    customers, seed, shards = plan
+    messages = []
+    for place, (kind, own_group) in enumerate(_PLACES):
+        customer = customer_id(chance.randint(1, customers))
+        messages.append(
+            PlannedMessage(
+                id=f"live-{seed}:{episode:04d}-{place:02d}",
+                kind=kind,
+                group=f"{own_group}-{episode:04d}" if own_group else group_of(customer, shards=shards),
+                fault=faults.get((episode, place)),
+                data={"customer_id": customer, "amount_cents": 1_000 + 100 * place},
+            )
         )
-        for place, (kind, group) in enumerate(_PLACES)
-    )
+    return tuple(messages)
