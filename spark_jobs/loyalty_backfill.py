@@ -133,6 +133,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--run", default="loyalty-tiers", help='first part of every id (default "loyalty-tiers")'
     )
+    arguments.add_argument(
+        "--groups", type=_count, metavar="N", help="spread the customers over N groups (default: each is one)"
+    )
     arguments.add_argument("--poison", type=int, default=0, metavar="N", help="messages that always fail")
     arguments.add_argument("--flaky", type=int, default=0, metavar="N", help="messages that fail once")
     add_writer_arguments(arguments)
