@@ -1,7 +1,7 @@
 """
 The CDK app: one stack of priority lanes, as `lanes.toml` and the stage describe it.
 
-`cdk deploy`, `cdk deploy -c stage=demo`, `cdk deploy -c removal=destroy`.
+`cdk deploy`, `cdk deploy -c stage=demo`, `cdk deploy -c removal=destroy`. The outbox is a setting of `lanes.toml`.
 """
 
 import sys

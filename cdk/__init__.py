@@ -2,9 +2,9 @@
 The infrastructure of the lanes as CDK constructs, for this app and for others.
 
 Owns the constructs ``LaneQueues`` (the queues), ``Ledger`` (the table), ``PriorityConsumer`` (function and
-event source mappings), ``LanesParameter`` (where producers find the lanes), ``Observability`` (alarms and
-dashboard), and ``PriorityLanesStack``, which is all of them in one stack. Another app takes what it needs and
-brings its own function code.
+event source mappings), ``Outbox`` (its table and relay), ``LanesParameter`` (where producers find the lanes),
+``Observability`` (alarms and dashboard), and ``PriorityLanesStack``, which is all of them in one stack. Another
+app takes what it needs and brings its own function code.
 """
 
 from .function_code import consumer_code
@@ -12,6 +12,7 @@ from .lane_queues import LaneQueue, LaneQueues
 from .lanes_parameter import LanesParameter
 from .ledger import Ledger
 from .observability import Observability, Severity
+from .outbox import Outbox
 from .priority_consumer import PriorityConsumer
 from .stack import PriorityLanesStack
 from .stage_settings import StageSettings
@@ -22,6 +23,7 @@ __all__ = [
     "LanesParameter",
     "Ledger",
     "Observability",
+    "Outbox",
     "PriorityConsumer",
     "PriorityLanesStack",
     "Severity",

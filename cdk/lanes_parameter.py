@@ -14,15 +14,17 @@ from lanes import deployment
 
 from .lane_queues import LaneQueues
 from .ledger import Ledger
+from .outbox_table import OutboxTable
 
 
-def deployment_document(*, queues: LaneQueues, ledger: Ledger) -> str:
+def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTable | None = None) -> str:
     """
     Write the deployment document, with CloudFormation's references in place of the URLs.
 
     Args:
         queues: The lanes' queues.
         ledger: The consumer's table.
+        outbox: The table of the outbox, if there is one.
 
     Returns:
         JSON, to be used in a template only.
@@ -37,6 +39,7 @@ def deployment_document(*, queues: LaneQueues, ledger: Ledger) -> str:
             for lane_queue in queues.lanes
         },
         table=ledger.table.table_name,
+        outbox=None if outbox is None else outbox.table.table_name,
     ).to_json()
 
 
@@ -56,6 +59,7 @@ class LanesParameter(Construct):
         construct_id: Its id there.
         queues: The lanes' queues.
         ledger: The consumer's table.
+        outbox: The table of the outbox, none by default.
         parameter_name: The parameter's name, ``/lanes/<stack name>`` by default.
 
     Attributes:
@@ -70,6 +74,7 @@ class LanesParameter(Construct):
         *,
         queues: LaneQueues,
         ledger: Ledger,
+        outbox: OutboxTable | None = None,
         parameter_name: str | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -79,7 +84,7 @@ class LanesParameter(Construct):
             "Parameter",
             parameter_name=parameter_name or f"/lanes/{stack.stack_name}",
             description=f"Settings, queues and table of the lanes of {stack.stack_name}",
-            string_value=deployment_document(queues=queues, ledger=ledger),
+            string_value=deployment_document(queues=queues, ledger=ledger, outbox=outbox),
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:

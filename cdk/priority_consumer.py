@@ -23,6 +23,7 @@ from .function_code import ARCHITECTURE, RUNTIME
 from .lane_queues import LaneQueue, LaneQueues
 from .lanes_parameter import deployment_document
 from .ledger import Ledger
+from .outbox_table import OutboxTable
 
 METRICS_NAMESPACE = "PriorityLanes"
 
@@ -52,6 +53,7 @@ class PriorityConsumer(Construct):
         construct_id: Its id there.
         queues: The lanes to consume.
         ledger: Where the consumer remembers attempts, yields and handled messages.
+        outbox: The outbox that handlers may write to, none by default; granting it is the app's.
         code: The function's code, usually from :func:`consumer_code`. It runs on Python 3.14, arm64.
         handler: Module and function in it, ``handler.lambda_handler`` by default.
         environment: Further environment variables, none by default. Names that this construct sets are
@@ -80,6 +82,7 @@ class PriorityConsumer(Construct):
         queues: LaneQueues,
         ledger: Ledger,
         code: lambda_.Code,
+        outbox: OutboxTable | None = None,
         handler: str = "handler.lambda_handler",
         environment: Mapping[str, str] | None = None,
         service: str | None = None,
@@ -96,13 +99,13 @@ class PriorityConsumer(Construct):
             handler=handler,
             environment=_merged(
                 {
-                    deployment.VARIABLE: deployment_document(queues=queues, ledger=ledger),
+                    deployment.VARIABLE: deployment_document(queues=queues, ledger=ledger, outbox=outbox),
                     "POWERTOOLS_SERVICE_NAME": self._service,
                     "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
                     "LOG_LEVEL": log_level,
                 },
                 environment or {},
-                references=2 * len(queues.lanes) + 1,
+                references=2 * len(queues.lanes) + (1 if outbox is None else 2),
             ),
         )
         self._acknowledge_findings()

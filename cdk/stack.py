@@ -16,6 +16,7 @@ from .lane_queues import LaneQueues
 from .lanes_parameter import LanesParameter
 from .ledger import Ledger
 from .observability import Observability
+from .outbox import Outbox
 from .priority_consumer import PriorityConsumer
 
 
@@ -25,7 +26,8 @@ class PriorityLanesStack(Stack):
 
     Outputs: ``LanesParameter``, ``<lane>QueueUrl`` and ``<lane>DeadLetterQueueUrl`` for each lane,
         ``TableName``
-    and ``ConsumerFunctionName``.
+    and ``ConsumerFunctionName``. With ``enabled = true`` in ``[outbox]`` of the configuration it has an outbox as
+    well, and the outputs ``OutboxTableName`` and ``OutboxRelayFunctionName``.
 
     Example:
         >>> PriorityLanesStack(
@@ -40,6 +42,8 @@ class PriorityLanesStack(Stack):
         construct_id: The stack's id and name.
         config: The lanes.
         function_folder: The folder with the function's ``handler.py``.
+        relay_folder: The folder with the handler of the outbox's relay, ``outbox_relay`` beside the function's by
+            default.
         removal_policy: What becomes of queues, table and logs when they leave the stack. They stay by
             default.
 
@@ -47,6 +51,7 @@ class PriorityLanesStack(Stack):
         queues: The lanes' queues.
         ledger: The consumer's table.
         consumer: The function and its mappings.
+        outbox: The outbox, or None.
         parameter: Where producers find the lanes.
         observability: Alarms and dashboard.
 
@@ -59,6 +64,7 @@ class PriorityLanesStack(Stack):
         *,
         config: LanesConfig,
         function_folder: Path,
+        relay_folder: Path | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
     ) -> None:
         super().__init__(
@@ -66,15 +72,29 @@ class PriorityLanesStack(Stack):
         )
         self.queues = LaneQueues(self, "Lanes", config=config, removal_policy=removal_policy)
         self.ledger = Ledger(self, "Ledger", removal_policy=removal_policy)
+        self.outbox: Outbox | None = None
+        if config.outbox.enabled:
+            self.outbox = Outbox(
+                self,
+                "Outbox",
+                queues=self.queues,
+                ledger=self.ledger,
+                code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
+                removal_policy=removal_policy,
+            )
+        table = None if self.outbox is None else self.outbox.table
         self.consumer = PriorityConsumer(
             self,
             "Consumer",
             queues=self.queues,
             ledger=self.ledger,
             code=consumer_code(function_folder),
+            outbox=table,
             removal_policy=removal_policy,
         )
-        self.parameter = LanesParameter(self, "Deployment", queues=self.queues, ledger=self.ledger)
+        self.parameter = LanesParameter(
+            self, "Deployment", queues=self.queues, ledger=self.ledger, outbox=table
+        )
         self.observability = Observability(self, "Observability", queues=self.queues, consumer=self.consumer)
         self._add_outputs()
 
@@ -85,5 +105,8 @@ class PriorityLanesStack(Stack):
             outputs[f"{queue.lane.name}DeadLetterQueueUrl"] = queue.dead_letter_queue.queue_url
         outputs["TableName"] = self.ledger.table.table_name
         outputs["ConsumerFunctionName"] = self.consumer.function.function_name
+        if self.outbox is not None:
+            outputs["OutboxTableName"] = self.outbox.table.table.table_name
+            outputs["OutboxRelayFunctionName"] = self.outbox.function.function_name
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from local.account import PLATFORM_KEY, REGION, connection_variables
 from local.function import FunctionSettings
 from local.model.mapping import MappingSettings
+from local.model.stream_mapping import StreamMappingSettings
 
 _READ_TIMEOUT = 60
 _CONNECTIONS = 64
@@ -46,11 +47,12 @@ class DeployedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """Everything the mappings need, as one reading: by mapping uuid, function ARN and queue ARN."""
+    """Everything the mappings need, as one reading: by mapping uuid, function ARN, queue ARN, stream mapping uuid."""
 
     mappings: Mapping[str, MappingSettings] = field(default_factory=dict)
     functions: Mapping[str, FunctionSettings] = field(default_factory=dict)
     queues: Mapping[str, DeployedQueue] = field(default_factory=dict)
+    streams: Mapping[str, StreamMappingSettings] = field(default_factory=dict)
 
 
 class DeploymentReader:
@@ -78,7 +80,7 @@ class DeploymentReader:
 
     def read(self) -> Deployed:
         """
-        Read mappings on queues with their functions and queues.
+        Read mappings on queues and streams of tables, with their functions and queues.
 
         A mapping whose function or queue is being replaced at this moment is left out: the next reading
         finds it whole.
@@ -88,13 +90,20 @@ class DeploymentReader:
         mappings = [
             MappingSettings.from_api(entry) for entry in entries if ":sqs:" in entry["EventSourceArn"]
         ]
-        functions = {arn: self._function(arn) for arn in {one.function_arn for one in mappings}}
+        streams = [
+            StreamMappingSettings.from_api(entry)
+            for entry in entries
+            if ":dynamodb:" in entry["EventSourceArn"]
+        ]
+        arns = {one.function_arn for one in mappings} | {one.function_arn for one in streams}
+        functions = {arn: self._function(arn) for arn in arns}
         queues = {arn: self._queue(arn) for arn in {one.queue_arn for one in mappings}}
         whole = {one.uuid: one for one in mappings if functions[one.function_arn] and queues[one.queue_arn]}
         return Deployed(
             mappings=whole,
             functions={arn: settings for arn, settings in functions.items() if settings},
             queues={arn: queue for arn, queue in queues.items() if queue},
+            streams={one.uuid: one for one in streams if functions[one.function_arn]},
         )
 
     def outputs(self) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import USER_KEY, connection_variables, function_key
+from local.account import MAPPING_KEY, USER_KEY, connection_variables, function_key
 from local.deploy import CdkApp, bootstrap, deploy
 from local.deployed import Deployed, DeploymentReader, make_client
 from local.event_source_mapping import EventSourceMappingEmulator
@@ -22,6 +22,7 @@ from local.function_log import FunctionLog
 from local.model.mapping import MappingSettings, ThrottleBackoff, start_order
 from local.polled_queue import ReceiveSink, SqsQueue
 from local.server import AwsServer
+from local.stream_mapping import StreamMappingEmulator
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "local"
@@ -75,7 +76,8 @@ class Platform:
         self._reader: DeploymentReader | None = None
         self._functions: dict[str, DeployedFunction] = {}
         self._mappings: dict[str, EventSourceMappingEmulator] = {}
-        self._retired: list[EventSourceMappingEmulator] = []
+        self._streams: dict[str, StreamMappingEmulator] = {}
+        self._retired: list[EventSourceMappingEmulator | StreamMappingEmulator] = []
         self._outputs: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -100,6 +102,11 @@ class Platform:
     def mappings(self) -> Mapping[str, EventSourceMappingEmulator]:
         """Running mappings, by the name of their queue."""
         return {mapping.settings.queue_name: mapping for mapping in list(self._mappings.values())}
+
+    @property
+    def streams(self) -> Mapping[str, StreamMappingEmulator]:
+        """Running mappings of streams, by the name of their table."""
+        return {mapping.settings.table_name: mapping for mapping in list(self._streams.values())}
 
     def variables(self, access_key: str = USER_KEY) -> dict[str, str]:
         """Environment variables that lead an AWS SDK in any process to this machine."""
@@ -157,6 +164,7 @@ class Platform:
                 return
             self._follow_functions(deployed)
             self._follow_mappings(deployed)
+            self._follow_streams(deployed)
 
     def _follow(self) -> None:
         while not self._stopped.wait(_FOLLOW_EVERY.total_seconds()):
@@ -204,6 +212,29 @@ class Platform:
         self._mappings[settings.uuid] = mapping
         mapping.start()
 
+    def _follow_streams(self, deployed: Deployed) -> None:
+        for uuid in self._streams.keys() - deployed.streams.keys():
+            retired = self._streams.pop(uuid)
+            retired.stop()
+            self._retired.append(retired)
+        for uuid, settings in deployed.streams.items():
+            if uuid in self._streams:
+                self._streams[uuid].update(settings)
+                continue
+            self._streams[uuid] = StreamMappingEmulator(
+                settings,
+                streams=make_client("dynamodbstreams", self.endpoint_url, access_key=MAPPING_KEY),
+                function=self._functions[settings.function_arn],
+                write_note=self._write_note,
+            )
+            self._streams[uuid].start()
+
+    def _write_note(self, destination: str, note: str) -> None:
+        """Put the note of a given-up batch into the queue that its mapping names."""
+        sqs = make_client("sqs", self.endpoint_url)
+        url = sqs.get_queue_url(QueueName=destination.rpartition(":")[2])["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody=note)
+
     def _make_function(self, settings: FunctionSettings) -> DeployedFunction:
         return DeployedFunction(
             settings,
@@ -221,7 +252,7 @@ class Platform:
         """End mappings, environments and server; nothing that this object started goes on."""
         self._stopped.set()
         with self._lock:
-            mappings = [*self._mappings.values(), *self._retired]
+            mappings = [*self._mappings.values(), *self._streams.values(), *self._retired]
             functions = list(self._functions.values())
         for mapping in mappings:
             mapping.stop()

@@ -1,0 +1,1 @@
+"""The relay of the outbox."""

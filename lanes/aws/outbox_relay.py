@@ -1,0 +1,154 @@
+"""The relay as a function: woken by the table's stream for new entries, by a schedule for everything else."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.clients import Clients, producer_config
+from lanes.aws.lane_queue import LaneQueueCalls
+from lanes.aws.outbox_store import DynamoDBOutboxStore
+from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
+from lanes.aws.sqs import SqsSender
+from lanes.deployment import Deployment
+from lanes.errors import ConfigurationError
+from lanes.outbox.relay import Relay
+from lanes.producer import Producer
+from lanes.send_order import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.config import OutboxSettings
+
+# Time for the marks of the last batch, and for a send that is in the middle of its tries.
+LEFT_FOR_THE_LAST_ROUND = timedelta(seconds=15)
+LONGEST_SEND = timedelta(seconds=10)
+# Enough to see that it is many; counting costs a read unit for some fifty entries.
+COUNTED = 10_000
+
+
+class LaneDepths:
+    """
+    How full the lanes are.
+
+    Args:
+        queues: of the deployment.
+    """
+
+    def __init__(self, queues: LaneQueueCalls) -> None:
+        self._queues = queues
+
+    def waiting(self, lane: str) -> int:
+        """Give how many messages are in a lane's queue, received ones included."""
+        depth = self._queues.depth(lane)
+        return depth.backlog + depth.in_flight
+
+
+def send_policy(settings: OutboxSettings, *, longest: timedelta = timedelta(minutes=3)) -> RetryPolicy:
+    """Give the tries of a relay's producer: they end well before the lock does, so that no two relays send at once."""
+    return RetryPolicy(give_up_after=min(longest, settings.lock / 2))
+
+
+def relay_producer(
+    deployment: Deployment, clients: Clients, *, longest: timedelta = timedelta(minutes=3)
+) -> Producer:
+    """Make the producer of a relay."""
+    return Producer(
+        deployment=deployment,
+        sqs=SqsSender(clients.sqs()),
+        retries=send_policy(deployment.config.outbox, longest=longest),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySurroundings:
+    """What a relay function works with."""
+
+    relay: Relay
+    telemetry: PowertoolsRelayTelemetry
+    has_windows: bool
+
+
+def relay_from_env(environ: Mapping[str, str] | None = None) -> RelaySurroundings:
+    """
+    Build the relay of a stack's outbox.
+
+    Raises:
+        ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong, or the stack has no outbox.
+    """
+    environ = os.environ if environ is None else environ
+    deployment = Deployment.from_env(environ)
+    if deployment.outbox is None:
+        raise ConfigurationError(["the stack has no outbox"], source="outbox relay")
+    clients = Clients(config=producer_config())
+    telemetry = PowertoolsRelayTelemetry(environ=environ)
+    relay = Relay(
+        store=DynamoDBOutboxStore(table=deployment.outbox, client=clients.dynamodb()),
+        producer=relay_producer(deployment, clients, longest=LONGEST_SEND),
+        config=deployment.config,
+        depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
+        name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
+        telemetry=telemetry,
+    )
+    return RelaySurroundings(
+        relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)
+    )
+
+
+class RelayFunction:
+    """
+    What Lambda calls; nothing is read or built before the first event.
+
+    Args:
+        build: makes the relay.
+        clock: epoch seconds.
+        pause: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], RelaySurroundings] = relay_from_env,
+        *,
+        clock: Callable[[], float] = time.time,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._build = build
+        self._clock = clock
+        self._pause = pause
+        self._built: RelaySurroundings | None = None
+
+    def handle(self, event: Mapping[str, Any], context: Any) -> None:
+        """
+        Publish what is due, until nothing is or the time runs out; the next event goes on.
+
+        Args:
+            event: of the stream, or of the schedule, which also reports how the outbox stands.
+            context: of Lambda.
+        """
+        if self._built is None:
+            self._built = self._build()
+        relay = self._built.relay
+        left = context.get_remaining_time_in_millis() / 1000 - LEFT_FOR_THE_LAST_ROUND.total_seconds()
+        deadline = self._clock() + max(0.0, left)
+        is_scheduled = "Records" not in event
+        try:
+            if is_scheduled and self._built.has_windows:
+                self._keep_lanes_filled(relay, deadline)
+            else:
+                relay.run_until(deadline)
+            if is_scheduled:
+                relay.report_standing(limit=COUNTED)
+        finally:
+            self._built.telemetry.flush()
+
+    def _keep_lanes_filled(self, relay: Relay, deadline: float) -> None:
+        """Look again and again while lanes are at their window: their consumers empty them without any event."""
+        while True:
+            relay.run_until(deadline)
+            if self._clock() >= deadline or not relay.store.standing(limit=1).counts:
+                return
+            self._pause(relay.config.outbox.tick.total_seconds())
