@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from lanes.cli import config_verbs
+from lanes.cli import (
+    audit_verbs,
+    check_verbs,
+    config_verbs,
+    dead_letter_verbs,
+    pause_verbs,
+    send_verbs,
+    status_verbs,
+)
 from lanes.cli.place import Output, Place
 from lanes.errors import LanesError
 
@@ -18,6 +26,13 @@ app = typer.Typer(
     help="See and move what waits in priority lanes. Options that say where come before the verb: "
     "lanes --stage prod --output json config show",
 )
+app.command()(status_verbs.status)
+app.command()(check_verbs.check)
+app.command()(send_verbs.send)
+app.add_typer(dead_letter_verbs.app, name="dead-letters")
+app.command()(pause_verbs.pause)
+app.command()(pause_verbs.resume)
+app.command()(audit_verbs.audit)
 app.add_typer(config_verbs.app, name="config")
 
 
@@ -45,7 +60,7 @@ def options(
 def main() -> None:
     """Run the command; an error that explains itself is printed without a traceback."""
     try:
-        app()
+        app(prog_name="lanes")
     except LanesError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

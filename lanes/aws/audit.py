@@ -1,0 +1,101 @@
+"""The audit trail as items of the ledger's table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.ledger import INDEX, sortable
+from lanes.errors import AwsError
+from lanes.operate.audit import AuditEntry
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+SHELF = "audit"
+"""
+Partition of the index in which entries are found by time.
+
+The index is the one of parked records, whose partitions are lanes: no lane's name begins with a small letter.
+"""
+KEPT_SECONDS = 400 * 24 * 3600
+
+
+class DynamoDBAuditTrail:
+    """
+    Writes and finds entries; every method raises `AwsError`.
+
+    Args:
+        table: the ledger's table.
+        client: of DynamoDB.
+        sts: client of STS, which knows who calls.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient, sts: Any) -> None:
+        self._table = table
+        self._client = client
+        self._sts = sts
+
+    def who(self) -> str:
+        """Return the ARN of the caller, which for a role holds the name of its session."""
+        with aws_errors("GetCallerIdentity"):
+            return str(self._sts.get_caller_identity()["Arn"])
+
+    def write(self, entry: AuditEntry) -> None:
+        """Write an entry, in place of an earlier one of the same id."""
+        with aws_errors("PutItem"):
+            self._client.put_item(TableName=self._table, Item=item_of(entry))
+
+    def entries(self, *, since: float, limit: int) -> list[AuditEntry]:
+        """Return entries, the latest first."""
+        found: list[AuditEntry] = []
+        start: dict[str, Any] = {}
+        while len(found) < limit:
+            with aws_errors("Query"):
+                page = self._client.query(
+                    TableName=self._table,
+                    IndexName=INDEX,
+                    KeyConditionExpression="parked_lane = :shelf AND parked_until >= :since",
+                    ExpressionAttributeValues={":shelf": {"S": SHELF}, ":since": {"S": sortable(since)}},
+                    ScanIndexForward=False,
+                    Limit=limit - len(found),
+                    **start,
+                )
+            found += [_entry(item) for item in page["Items"]]
+            if "LastEvaluatedKey" not in page:
+                break
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        return found
+
+
+def item_of(entry: AuditEntry) -> Any:
+    """Return the item of an entry."""
+    return {
+        "pk": {"S": f"audit#{entry.id}"},
+        "parked_lane": {"S": SHELF},
+        "parked_until": {"S": sortable(entry.at)},
+        "who": {"S": entry.who},
+        "action": {"S": entry.action},
+        "target": {"S": entry.target},
+        "details": {"S": json.dumps(entry.details, default=str)},
+        "outcome": {"S": entry.outcome[:1000]},
+        "expires_at": {"N": str(int(entry.at) + KEPT_SECONDS)},
+    }
+
+
+def _entry(item: Any) -> AuditEntry:
+    try:
+        return AuditEntry(
+            id=item["pk"]["S"].partition("#")[2],
+            at=float(item["parked_until"]["S"]),
+            who=item["who"]["S"],
+            action=item["action"]["S"],
+            target=item["target"]["S"],
+            details=json.loads(item["details"]["S"]),
+            outcome=item["outcome"]["S"],
+        )
+    except (KeyError, ValueError) as error:
+        raise AwsError(
+            operation="Query", code="UnreadableItem", message=str(error), retryable=False
+        ) from error

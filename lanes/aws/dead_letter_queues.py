@@ -1,0 +1,188 @@
+"""The dead-letter queues of a deployment as operators use them: counts, looks, copies back to the lane, deletes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE
+from lanes.consumer.yielding import LaneDepth
+from lanes.message import LARGEST_BODY_BYTES
+from lanes.operate.dead_letters import DeadLetteredMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.deployment import Deployment
+
+WAIT_SECONDS = 1
+"""AWS: a receive that waits asks all servers of the queue, one that does not only some (SQS developer guide)."""
+
+
+class DeadLetterQueueCalls:
+    """Speaks to SQS for one deployment; every method raises `AwsError`."""
+
+    def __init__(self, *, deployment: Deployment, client: SQSClient) -> None:
+        self._queues = deployment.queues
+        self._client = client
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+        with aws_errors("GetQueueAttributes"):
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self._queues[lane].dead_letter_url,
+                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+            )
+        counts = answer.get("Attributes", {})
+        return LaneDepth(
+            backlog=int(counts["ApproximateNumberOfMessages"]),
+            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+        )
+
+    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
+        """Receive up to ten, hidden for a time."""
+        with aws_errors("ReceiveMessage"):
+            answer = self._client.receive_message(
+                QueueUrl=self._queues[lane].dead_letter_url,
+                MaxNumberOfMessages=min(limit, LARGEST_BATCH),
+                VisibilityTimeout=max(1, round(hold.total_seconds())),
+                WaitTimeSeconds=WAIT_SECONDS,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        return [_letter(lane, message) for message in answer.get("Messages", [])]
+
+    def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Make dead letters visible; refusals are left alone, since they are visible again or gone."""
+        for lane, chunk in _chunks(letters):
+            with aws_errors("ChangeMessageVisibilityBatch"):
+                self._client.change_message_visibility_batch(
+                    QueueUrl=self._queues[lane].dead_letter_url,
+                    Entries=[
+                        {"Id": str(place), "ReceiptHandle": letter.receipt_handle, "VisibilityTimeout": 0}
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+
+    def copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        """Send copies to the lane; return why some could not be sent, by the dead letter's id."""
+        refused: dict[str, str] = {}
+        for lane, chunk in _chunks(letters, largest=LARGEST_BODY_BYTES):
+            with aws_errors("SendMessageBatch"):
+                answer = self._client.send_message_batch(
+                    QueueUrl=self._queues[lane].url,
+                    Entries=[
+                        {
+                            "Id": str(place),
+                            "MessageBody": letter.body,
+                            "MessageGroupId": letter.group,
+                            "MessageDeduplicationId": copy_id(letter),
+                            "MessageAttributes": _sent_attributes(letter),
+                        }
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+            sent = {entry["Id"] for entry in answer.get("Successful", [])}
+            why = {
+                entry["Id"]: f"{entry['Code']}: {entry.get('Message', '')}"
+                for entry in answer.get("Failed", [])
+            }
+            refused |= {
+                letter.message_id: why.get(str(place), "the answer of SQS leaves it out")
+                for place, letter in enumerate(chunk)
+                if str(place) not in sent
+            }
+        return refused
+
+    def delete(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        """Delete dead letters; return why some could not be, by their ids."""
+        refused: dict[str, str] = {}
+        for lane, chunk in _chunks(letters):
+            with aws_errors("DeleteMessageBatch"):
+                answer = self._client.delete_message_batch(
+                    QueueUrl=self._queues[lane].dead_letter_url,
+                    Entries=[
+                        {"Id": str(place), "ReceiptHandle": letter.receipt_handle}
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+            refused |= {
+                chunk[int(entry["Id"])].message_id: f"{entry['Code']}: {entry.get('Message', '')}"
+                for entry in answer.get("Failed", [])
+            }
+        return refused
+
+
+def copy_id(letter: DeadLetteredMessage) -> str:
+    """Return the deduplication id of a dead letter's copy: the same in every run, another for its next dead letter."""
+    return f"redrive-{letter.message_id}"
+
+
+def _letter(lane: str, message: Any) -> DeadLetteredMessage:
+    attributes = dict(message.get("MessageAttributes", {}))
+    note = _note(attributes.pop(NOTE_ATTRIBUTE, {}).get("StringValue", ""))
+    system = message["Attributes"]
+    return DeadLetteredMessage(
+        lane=lane,
+        message_id=message["MessageId"],
+        receipt_handle=message["ReceiptHandle"],
+        body=message["Body"],
+        group=system["MessageGroupId"],
+        sent_at=int(system["SentTimestamp"]) / 1000,
+        receive_count=int(system["ApproximateReceiveCount"]),
+        attributes=attributes,
+        note=note,
+    )
+
+
+def _note(text: str) -> dict[str, Any]:
+    try:
+        note = json.loads(text)
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _sent_attributes(letter: DeadLetteredMessage) -> Any:
+    """Return the original's attributes: as they are, or from the note where they had to make room for it."""
+    kept: Mapping[str, Any] = letter.attributes
+    if not kept:
+        noted: Mapping[str, Any] = letter.note.get("attributes") or {}
+        kept = {name: {"DataType": "String", "StringValue": value} for name, value in noted.items() if value}
+    wanted = ("DataType", "StringValue", "BinaryValue")
+    return {
+        name: {key: value[key] for key in wanted if key in value}
+        for name, value in list(kept.items())[:MOST_ATTRIBUTES]
+    }
+
+
+def _chunks(
+    letters: Sequence[DeadLetteredMessage], *, largest: int | None = None
+) -> Iterator[tuple[str, list[DeadLetteredMessage]]]:
+    """Split into batches of one lane, up to ten and, where it matters, up to so many bytes."""
+    chunk: list[DeadLetteredMessage] = []
+    size = 0
+    for letter in letters:
+        more = _size(letter) if largest else 0
+        full = len(chunk) == LARGEST_BATCH or (largest is not None and size + more > largest)
+        if chunk and (full or chunk[0].lane != letter.lane):
+            yield chunk[0].lane, chunk
+            chunk, size = [], 0
+        chunk.append(letter)
+        size += more
+    if chunk:
+        yield chunk[0].lane, chunk
+
+
+def _size(letter: DeadLetteredMessage) -> int:
+    """Return the size as SQS counts it: body, and names, types and values of attributes."""
+    return len(letter.body.encode()) + sum(
+        len(name)
+        + len(value["DataType"])
+        + len(value.get("BinaryValue") or value.get("StringValue", "").encode())
+        for name, value in _sent_attributes(letter).items()
+    )

@@ -1,0 +1,114 @@
+"""Figures of lanes from CloudWatch: those of SQS for each queue, and those that the consumer reports itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.consumer.telemetry import Metric
+from lanes.operate.figures import LaneFigures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lanes.deployment import Deployment
+
+PERIOD = timedelta(minutes=1)
+AVERAGED = timedelta(minutes=5)
+LATE = timedelta(minutes=1)
+"""Metrics of the minute that runs are not complete."""
+AGE, SENT = "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"
+# AWS: one GetMetricData call takes up to 500 queries (CloudWatch API reference).
+MOST_QUERIES = 500
+NAMESPACE = "PriorityLanes"
+
+
+class CloudWatchFigures:
+    """
+    Reads the figures of one deployment; raises `AwsError`.
+
+    The consumer's metrics exist only for minutes in which there was something to count. Their absence is none at all
+    where CloudWatch shows that queue otherwise, and unknown where it does not.
+
+    Args:
+        deployment: the lanes.
+        client: of CloudWatch.
+        service: dimension `service` of the consumer's metrics.
+        now: the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        client: Any,
+        service: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._deployment = deployment
+        self._client = client
+        self._service = service
+        self._now = now
+
+    def read(self) -> dict[str, LaneFigures]:
+        """Return what is known, by lane."""
+        end = self._now().replace(second=0, microsecond=0) - LATE
+        queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
+        found: dict[str, list[float]] = {}
+        for start in range(0, len(queries), MOST_QUERIES):
+            with aws_errors("GetMetricData"):
+                pages = self._client.get_paginator("get_metric_data").paginate(
+                    MetricDataQueries=queries[start : start + MOST_QUERIES],
+                    StartTime=end - AVERAGED,
+                    EndTime=end,
+                    ScanBy="TimestampDescending",
+                )
+                for page in pages:
+                    for result in page["MetricDataResults"]:
+                        found.setdefault(result["Id"], []).extend(result["Values"])
+        return {lane: _figures(found, place) for place, lane in enumerate(self._lanes)}
+
+    @property
+    def _lanes(self) -> list[str]:
+        return [lane.name for lane in self._deployment.config.lanes]
+
+    def _queries(self, place: int) -> Iterator[dict[str, Any]]:
+        lane = self._lanes[place]
+        queue = {"QueueName": self._deployment.queues[lane].url.rpartition("/")[2]}
+        own = {"lane": lane, "service": self._service}
+        yield _query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
+        yield _query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
+        yield _query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
+        yield _query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
+
+
+def _query(
+    name: str, namespace: str, metric: str, dimensions: dict[str, str], statistic: str
+) -> dict[str, Any]:
+    return {
+        "Id": name,
+        "MetricStat": {
+            "Metric": {
+                "Namespace": namespace,
+                "MetricName": str(metric),
+                "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions.items()],
+            },
+            "Period": int(PERIOD.total_seconds()),
+            "Stat": statistic,
+        },
+    }
+
+
+def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
+    ages, sent, handled, yielded = (
+        found.get(f"{name}{place}", []) for name in ("age", "sent", "handled", "yielded")
+    )
+    known = bool(ages or sent or handled or yielded)
+    minutes = AVERAGED / PERIOD
+    return LaneFigures(
+        oldest_age=timedelta(seconds=ages[0]) if ages else None,
+        pace=sum(handled) / minutes if known else None,
+        arrivals=sum(sent) / minutes if known else None,
+        yields=sum(yielded) / minutes if known else None,
+    )

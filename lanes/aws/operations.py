@@ -1,0 +1,170 @@
+"""What an operator's front end needs of one deployment, built from the clients of a place."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.audit import DynamoDBAuditTrail
+from lanes.aws.dead_letter_queues import DeadLetterQueueCalls
+from lanes.aws.deployed_state import DeployedStateCalls
+from lanes.aws.errors import aws_errors
+from lanes.aws.figures import CloudWatchFigures
+from lanes.aws.lane_queue import LaneQueueCalls
+from lanes.aws.ledger import INDEX, sortable
+from lanes.aws.mappings import MappingCalls
+from lanes.aws.sqs import SqsSender
+from lanes.errors import AwsError
+from lanes.producer import Producer
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.aws.clients import Clients
+    from lanes.consumer.yielding import LaneDepth
+    from lanes.deployment import Deployment
+    from lanes.operate.figures import LaneFigures
+
+SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
+
+
+class Operations:
+    """
+    Everything that verbs call, each part made when it is first used.
+
+    Args:
+        deployment: the lanes.
+        clients: makes clients.
+        stack_name: name of the stack; the consumer's metrics carry it unless its function says otherwise.
+    """
+
+    def __init__(self, *, deployment: Deployment, clients: Clients, stack_name: str) -> None:
+        self.deployment = deployment
+        self.stack_name = stack_name
+        self._clients = clients
+
+    @cached_property
+    def dead_letters(self) -> DeadLetterQueueCalls:
+        """The dead-letter queues."""
+        return DeadLetterQueueCalls(deployment=self.deployment, client=self._sqs)
+
+    @cached_property
+    def depths(self) -> Depths:
+        """Counts of all queues."""
+        return Depths(deployment=self.deployment, sqs=self._sqs, dynamodb=self._dynamodb)
+
+    @cached_property
+    def mappings(self) -> MappingCalls:
+        """The event source mappings."""
+        return MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
+
+    @cached_property
+    def figures(self) -> ServiceFigures:
+        """Figures over time."""
+        return ServiceFigures(self)
+
+    @cached_property
+    def audit(self) -> DynamoDBAuditTrail:
+        """The audit trail."""
+        return DynamoDBAuditTrail(table=self.deployment.table, client=self._dynamodb, sts=self._client("sts"))
+
+    @cached_property
+    def state(self) -> DeployedStateCalls:
+        """What is deployed, for checks."""
+        return DeployedStateCalls(
+            sqs=self._sqs,
+            dynamodb=self._dynamodb,
+            functions=self._client("lambda"),
+            iam=self._client("iam"),
+            mappings=self.mappings,
+        )
+
+    def producer(self, *, source: str) -> Producer:
+        """Return a producer for these lanes."""
+        return Producer(deployment=self.deployment, sqs=SqsSender(self._sqs), source=source)
+
+    def cloudwatch(self) -> Any:
+        """Return a client of CloudWatch."""
+        return self._client("cloudwatch")
+
+    @cached_property
+    def _sqs(self) -> SQSClient:
+        with aws_errors("Client"):
+            return self._clients.sqs()
+
+    @cached_property
+    def _dynamodb(self) -> DynamoDBClient:
+        with aws_errors("Client"):
+            return self._clients.dynamodb()
+
+    def _client(self, service: str) -> Any:
+        with aws_errors("Client"):
+            return self._clients.operations(service)
+
+
+class Depths:
+    """Counts of lanes, dead-letter queues and parked messages; every method raises `AwsError`."""
+
+    def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
+        self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
+        self._dead = DeadLetterQueueCalls(deployment=deployment, client=sqs)
+        self._table = deployment.table
+        self._dynamodb = dynamodb
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+        return self._lanes.depth(lane)
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+        return self._dead.dead_letters(lane)
+
+    def parked(self, lane: str) -> int:
+        """Return how many messages of a lane are parked at this moment."""
+        count = 0
+        start: dict[str, Any] = {}
+        while True:
+            with aws_errors("Query"):
+                page = self._dynamodb.query(
+                    TableName=self._table,
+                    IndexName=INDEX,
+                    KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
+                    ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
+                    Select="COUNT",
+                    **start,
+                )
+            count += page["Count"]
+            if "LastEvaluatedKey" not in page:
+                return count
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+class ServiceFigures:
+    """Figures from CloudWatch, under the service name that the deployed function reports."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._figures: CloudWatchFigures | None = None
+
+    def read(self) -> dict[str, LaneFigures]:
+        """Return what is known, by lane."""
+        if self._figures is None:
+            self._figures = CloudWatchFigures(
+                deployment=self._operations.deployment,
+                client=self._operations.cloudwatch(),
+                service=self._service(),
+            )
+        return self._figures.read()
+
+    def _service(self) -> str:
+        """Return the name that the function was given; that of the stack where the function can't be read."""
+        operations = self._operations
+        try:
+            mappings = operations.mappings.of_lane(operations.deployment.config.last_lane.name)
+            function = operations.state.function(mappings[0].function_arn) if mappings else None
+        except AwsError:
+            function = None
+        variables = function.variables if function is not None else {}
+        return variables.get(SERVICE_VARIABLE, operations.stack_name)

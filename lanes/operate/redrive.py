@@ -1,0 +1,232 @@
+"""
+Working through a dead-letter queue: redriving dead letters to their lane, or deleting them.
+
+A redrive copies first and deletes afterwards, so a run killed at any point loses nothing. The copy's deduplication id
+is made from the dead letter's id, so what a killed run had copied and not deleted is copied again without effect, as
+long as that happens within five minutes. The queue itself is the state of the run: it goes on where another one ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.operate.dead_letters import LARGEST_RECEIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
+
+HOLD = timedelta(seconds=30)
+QUIET_RECEIVES = 2
+"""A queue is worked through after so many receives in a row that gave nothing while nobody else held anything."""
+
+PATIENCE_BEYOND_HOLD = 5.0
+TRIES = 3
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class RunProgress:
+    """
+    How far a run is.
+
+    Attributes:
+        expected: dead letters in the queue when it began, about.
+        done: copied and deleted, or deleted.
+        kept: looked at and not meant; they stay.
+        failed: why some stay although they were meant, by the dead letter's id.
+        left: about how many were in the queue at the end.
+
+    """
+
+    expected: int = 0
+    done: int = 0
+    kept: int = 0
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
+    left: int = 0
+
+
+class DeadLetterRun:
+    """
+    Works through one dead-letter queue, each group in its order.
+
+    Where one dead letter of a group can't be copied, the later ones of the group stay too.
+
+    Args:
+        queues: the dead-letter queues.
+        lane: whose.
+        wanted: which dead letters are meant.
+        copies: copy them to the lane before they are deleted.
+        limit: at most so many; no limit without.
+        rate: at most so many in a second; no limit without.
+        hold: how long SQS hides a received dead letter from others, and from the next run if this one is killed.
+        report: gets the progress after each step.
+        clock: monotonic seconds.
+        pause: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        queues: DeadLetterQueues,
+        lane: str,
+        wanted: DeadLetterFilter,
+        copies: bool,
+        limit: int | None = None,
+        rate: float | None = None,
+        hold: timedelta = HOLD,
+        report: Callable[[RunProgress], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.progress = RunProgress()
+        self._queues = queues
+        self._lane = lane
+        self._wanted = wanted
+        self._copies = copies
+        self._limit = limit
+        self._rate = rate
+        self._hold = hold
+        self._report = report
+        self._clock = clock
+        self._pause = pause
+        self._free_at = clock()
+        self._staying: dict[str, DeadLetteredMessage] = {}
+        self._stopped: dict[str, str] = {}
+        self._cut: list[str] = []
+
+    def run(self) -> RunProgress:
+        """
+        Work until nothing is left that could be received; what stays is given back in any case.
+
+        Raises:
+            AwsError: a call failed. `progress` tells what was done; a further run goes on from there.
+        """
+        depth = self._queues.dead_letters(self._lane)
+        self.progress.expected = depth.backlog + depth.in_flight
+        self._report(self.progress)
+        try:
+            self._work()
+        finally:
+            self._queues.give_back(list(self._staying.values()))
+        depth = self._queues.dead_letters(self._lane)
+        self.progress.left = depth.backlog + depth.in_flight
+        return self.progress
+
+    def _work(self) -> None:
+        quiet = 0
+        quiet_since = self._clock()
+        while not self._reached_limit():
+            size = self._receive_size()
+            letters = self._queues.receive(self._lane, limit=size, hold=self._hold)
+            fresh = [letter for letter in letters if letter.message_id not in self._staying]
+            self._staying.update({one.message_id: one for one in letters if one not in fresh})
+            if fresh:
+                self._settle(fresh)
+                self._report(self.progress)
+                if len(letters) == size and self._of_group(letters[-1].group):
+                    self._cut.append(letters[-1].group)
+                quiet, quiet_since = 0, self._clock()
+                continue
+            if self._cut:
+                self._loosen(self._cut.pop())
+                continue
+            # Counted after the receive: what became visible in between is found by the next one.
+            quiet = 0 if letters or self._held_by_others() else quiet + 1
+            if quiet >= QUIET_RECEIVES:
+                return
+            if self._clock() - quiet_since > self._hold.total_seconds() + PATIENCE_BEYOND_HOLD:
+                return
+
+    def _loosen(self, group: str) -> None:
+        """
+        Give back what stays of a group that a receive may have cut, so that the next one brings more of it.
+
+        No message of a group is delivered while another of it is hidden, and a receive ends at ten, wherever that is.
+        """
+        self._queues.give_back(self._of_group(group))
+
+    def _of_group(self, group: str) -> list[DeadLetteredMessage]:
+        return [letter for letter in self._staying.values() if letter.group == group]
+
+    def _reached_limit(self) -> bool:
+        return self._limit is not None and self.progress.done >= self._limit
+
+    def _receive_size(self) -> int:
+        """Return how many to receive: no more than can be settled in half of the time for which they are hidden."""
+        size = LARGEST_RECEIVE
+        if self._limit is not None:
+            size = min(size, self._limit - self.progress.done)
+        if self._rate is not None:
+            size = min(size, int(self._rate * self._hold.total_seconds() / 2))
+        return max(1, size)
+
+    def _held_by_others(self) -> bool:
+        """Whether somebody else hides dead letters, such as a run that was killed a moment ago."""
+        return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
+
+    def _settle(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        meant = [letter for letter in letters if self._wanted.matches(letter)]
+        self._stay([letter for letter in letters if letter not in meant])
+        self.progress.kept += len(letters) - len(meant)
+        ready = self._copied(meant) if self._copies else self._paced(meant)
+        if not ready:
+            return
+        refused = self._queues.delete(ready)
+        # One that could not be deleted is received again, and its second copy has no effect.
+        self.progress.done += len(ready) - len(refused)
+
+    def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        copied: list[DeadLetteredMessage] = []
+        for wave in waves(letters):
+            for letter in [letter for letter in wave if letter.group in self._stopped]:
+                why = self._stopped[letter.group]
+                self._fail(letter, f"an earlier one of its group could not be sent: {why}")
+            going = self._paced([letter for letter in wave if letter.group not in self._stopped])
+            refused = self._copy(going)
+            for letter in going:
+                if letter.message_id in refused:
+                    self._stopped[letter.group] = refused[letter.message_id]
+                    self._fail(letter, refused[letter.message_id])
+                else:
+                    copied.append(letter)
+        return copied
+
+    def _copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        remaining = list(letters)
+        for _ in range(TRIES):
+            if not remaining:
+                break
+            refused = dict(self._queues.copy(remaining))
+            remaining = [letter for letter in remaining if letter.message_id in refused]
+        return refused
+
+    def _fail(self, letter: DeadLetteredMessage, why: str) -> None:
+        self.progress.failed[letter.message_id] = why
+        self._stay([letter])
+
+    def _stay(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        self._staying.update({letter.message_id: letter for letter in letters})
+
+    def _paced(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        """Wait until so many may go."""
+        if self._rate is not None and letters:
+            now = self._clock()
+            if self._free_at > now:
+                self._pause(self._free_at - now)
+            self._free_at = max(self._free_at, now) + len(letters) / self._rate
+        return list(letters)
+
+
+def waves(letters: Sequence[DeadLetteredMessage]) -> Iterator[list[DeadLetteredMessage]]:
+    """Split into waves with at most one of each group, in the order of each group."""
+    groups: dict[str, list[DeadLetteredMessage]] = defaultdict(list)
+    for letter in letters:
+        groups[letter.group].append(letter)
+    for place in range(max(map(len, groups.values()), default=0)):
+        yield [group[place] for group in groups.values() if len(group) > place]

@@ -1,0 +1,126 @@
+"""The state of every lane as one reading: counts from the queues, figures from CloudWatch, states of mappings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lanes.errors import AwsError
+from lanes.operate.figures import UNKNOWN, Drain, Figures, LaneFigures, drain_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
+
+    from lanes.config import LanesConfig
+    from lanes.consumer.yielding import LaneDepth
+    from lanes.operate.mappings import Mappings
+
+T = TypeVar("T")
+
+
+class Depths(Protocol):
+    """Counts of queues, without receiving anything; every method raises `AwsError`."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+
+    def parked(self, lane: str) -> int:
+        """Return how many messages of a lane are invisible on purpose, after a yield or in a backoff."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStatus:
+    """
+    One lane at this moment; None is unknown.
+
+    Attributes:
+        waiting: visible messages.
+        in_flight: messages received and not deleted: being handled, held for a slot, or parked.
+        parked: those of them that are invisible on purpose.
+        figures: of the last minutes.
+        drain: where the depth is heading.
+        time_to_drain: at the present pace and arrivals, where the depth falls.
+        mapping: AWS's word for the mapping's state.
+        dead_letters: messages in the dead-letter queue, those that someone looks at included.
+
+    """
+
+    lane: str
+    waiting: int
+    in_flight: int
+    parked: int | None
+    figures: LaneFigures
+    drain: Drain
+    time_to_drain: timedelta | None
+    mapping: str | None
+    dead_letters: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """All lanes, highest first, and why some of it is unknown."""
+
+    lanes: Sequence[LaneStatus]
+    notes: Sequence[str]
+
+
+class StatusReader:
+    """
+    Reads the state of all lanes.
+
+    Counts are needed; where figures, parked messages or mappings can't be read they are unknown and a note says why.
+
+    Args:
+        config: the lanes.
+        depths: counts the queues.
+        mappings: tells the mappings' states.
+        figures: gives age, pace and yields.
+    """
+
+    def __init__(self, *, config: LanesConfig, depths: Depths, mappings: Mappings, figures: Figures) -> None:
+        self._config = config
+        self._depths = depths
+        self._mappings = mappings
+        self._figures = figures
+
+    def read(self) -> Status:
+        """
+        Read all lanes once.
+
+        Raises:
+            AwsError: a queue can't be counted.
+        """
+        notes: list[str] = []
+        nothing: Mapping[str, LaneFigures] = {}
+        known = _or_unknown(self._figures.read, notes, "age, pace and yields") or nothing
+        lanes = [self._lane(lane.name, known.get(lane.name, UNKNOWN), notes) for lane in self._config.lanes]
+        return Status(lanes=lanes, notes=list(dict.fromkeys(notes)))
+
+    def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
+        depth = self._depths.depth(lane)
+        dead = self._depths.dead_letters(lane)
+        drain, time_to_drain = drain_of(depth.backlog + depth.in_flight, figures)
+        mappings = _or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings")
+        return LaneStatus(
+            lane=lane,
+            waiting=depth.backlog,
+            in_flight=depth.in_flight,
+            parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
+            figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
+            drain=drain,
+            time_to_drain=time_to_drain,
+            mapping=None if mappings is None else ", ".join(one.state for one in mappings) or "none",
+            dead_letters=dead.backlog + dead.in_flight,
+        )
+
+
+def _or_unknown(read: Callable[[], T], notes: list[str], what: str) -> T | None:
+    try:
+        return read()
+    except AwsError as error:
+        notes.append(f"{what} unknown: {error}")
+        return None

@@ -1,0 +1,123 @@
+"""Dead-letter queues in memory, after the documented model of FIFO queues."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+from lanes.consumer.yielding import LaneDepth
+from lanes.message import Message
+from lanes.operate.dead_letters import DeadLetteredMessage
+from local.model.fifo_errors import FifoQueueError
+from local.model.fifo_queue import FifoQueue
+from local.model.fifo_settings import FifoSettings
+
+SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class MemoryDeadLetters:
+    """
+    One lane and its dead-letter queue.
+
+    `before_call` may raise, as a process that is killed would; `refuse` names messages that the lane does not take.
+    """
+
+    def __init__(self, clock, *, wait=1.0):
+        self.clock = clock
+        self.lane = FifoQueue(clock, settings=SETTINGS)
+        self.dead = FifoQueue(clock, settings=SETTINGS)
+        self.before_call = lambda _name: None
+        self.refuse = set()
+        self.calls = []
+        self._wait = wait
+
+    def put(self, number, *, group="g", kind="order.placed", reason="attempts exhausted", at=0.0):
+        """Dead-letter a message; return the id of the dead letter."""
+        body = Message(kind=kind, data=number, id=f"{kind}-{number}").to_body()
+        note = {"reason": reason, "error": "boom", "dead_lettered_at": at, "message_id": f"original-{number}"}
+        sent = self.dead.send(body, group=group, deduplication_id=f"dead-{number}", attributes=note)
+        return sent.message_id
+
+    def dead_letters(self, _lane):
+        self._called("dead_letters")
+        return depth_of(self.dead)
+
+    def receive(self, lane, *, limit, hold):
+        self._called("receive")
+        received = self.dead.receive(limit, visibility_timeout=hold)
+        if not received:
+            self.clock.advance(self._wait)
+        return [letter_of(lane, message) for message in received]
+
+    def give_back(self, letters):
+        self._called("give_back")
+        for letter in letters:
+            try:
+                self.dead.change_visibility(letter.receipt_handle, timedelta(0))
+            except FifoQueueError:
+                continue
+
+    def copy(self, letters):
+        groups = [letter.group for letter in letters]
+        assert len(groups) == len(set(groups)), "two of a group are on their way at once"
+        refused = {}
+        for letter in letters:
+            self._called("copy")
+            if letter.event_id in self.refuse:
+                refused[letter.message_id] = "refused"
+                continue
+            self.lane.send(letter.body, group=letter.group, deduplication_id=f"redrive-{letter.message_id}")
+        return refused
+
+    def delete(self, letters):
+        refused = {}
+        for letter in letters:
+            self._called("delete")
+            try:
+                self.dead.delete(letter.receipt_handle)
+            except FifoQueueError as error:
+                refused[letter.message_id] = type(error).__name__
+        return refused
+
+    def in_lane(self):
+        """Give group and number of what arrived in the lane, in the order of each group; takes it out."""
+        return taken_from(self.lane)
+
+    def _called(self, name):
+        self.calls.append(name)
+        self.before_call(name)
+
+
+def letter_of(lane, message):
+    """Turn a received message of the model into a dead letter."""
+    return DeadLetteredMessage(
+        lane=lane,
+        message_id=message.message_id,
+        receipt_handle=message.receipt_handle,
+        body=message.body,
+        group=message.group,
+        sent_at=message.sent_at,
+        receive_count=message.receive_count,
+        attributes={},
+        note=message.attributes or {},
+    )
+
+
+def depth_of(queue):
+    """Count a queue of the model."""
+    counts = queue.counts()
+    return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
+
+
+def taken_from(queue):
+    """Take every message out of a queue: group and number, in the order in which it gives them."""
+    taken = []
+    while received := queue.receive(10):
+        for message in received:
+            taken.append((message.group, json.loads(message.body)["data"]))
+            queue.delete(message.receipt_handle)
+    return taken

@@ -1,0 +1,120 @@
+"""Queues, table and parameter of a deployment, made without the CDK, and dead letters as the consumer leaves them."""
+
+from __future__ import annotations
+
+import json
+
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from lanes.message import Message
+
+STACK = "PriorityLanes"
+FIFO = {
+    "FifoQueue": "true",
+    "DeduplicationScope": "messageGroup",
+    "FifoThroughputLimit": "perMessageGroupId",
+    "SqsManagedSseEnabled": "true",
+}
+
+
+def make_deployment(client, *, stack=STACK, config=None):
+    """Make what a stack would have but its function; `client` gives clients by service."""
+    config = config or LanesConfig()
+    queues = {lane.name: _queues(client("sqs"), lane) for lane in config.lanes}
+    deployment = Deployment(config=config, queues=queues, table=f"{stack}-ledger")
+    _make_table(client("dynamodb"), deployment.table)
+    client("ssm").put_parameter(Name=f"/lanes/{stack}", Value=deployment.to_json(), Type="String")
+    return deployment
+
+
+def _queues(sqs, lane):
+    week = {"MessageRetentionPeriod": "1209600"}
+    dead = sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes=FIFO | week)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    own = {
+        "VisibilityTimeout": str(int(lane.visibility_timeout.total_seconds())),
+        "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 1000}),
+    }
+    url = sqs.create_queue(QueueName=f"{lane.name}.fifo", Attributes=FIFO | week | own)["QueueUrl"]
+    return LaneQueues(url=url, dead_letter_url=dead)
+
+
+def _make_table(dynamodb, name):
+    dynamodb.create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[
+            {"AttributeName": key, "AttributeType": "S"} for key in ("pk", "parked_lane", "parked_until")
+        ],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "parked",
+                "KeySchema": [
+                    {"AttributeName": "parked_lane", "KeyType": "HASH"},
+                    {"AttributeName": "parked_until", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    )
+    dynamodb.update_time_to_live(
+        TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
+    )
+
+
+def put_dead_letters(sqs, deployment, lane, count, *, groups, kind="order.placed", **note):
+    """Put numbered messages into a lane's dead-letter queue, spread over groups in turn; return their ids."""
+    ids = [f"{kind}-{number}" for number in range(count)]
+    for start in range(0, count, 10):
+        sqs.send_message_batch(
+            QueueUrl=deployment.queues[lane].dead_letter_url,
+            Entries=[
+                _entry(place, ids[place], kind, f"group-{place % groups}", {"lane": lane, **note})
+                for place in range(start, min(start + 10, count))
+            ],
+        )
+    return ids
+
+
+def _entry(number, message_id, kind, group, note):
+    described = {
+        "reason": "attempts exhausted",
+        "error": "RuntimeError: no",
+        "attempts": 5,
+        "yields": 0,
+        "receives": 5,
+        "message_id": f"original-{number}",
+        "dead_lettered_at": 1_800_000_000.0 + number,
+        **note,
+    }
+    return {
+        "Id": str(number),
+        "MessageBody": Message(kind=kind, data={"number": number}, id=message_id).to_body(),
+        "MessageGroupId": group,
+        "MessageDeduplicationId": f"dead-{message_id}",
+        "MessageAttributes": {
+            "lanes.dead_letter": {"DataType": "String", "StringValue": json.dumps(described)},
+            "tenant": {"DataType": "String", "StringValue": "acme"},
+        },
+    }
+
+
+def drain(sqs, url):
+    """Take every message out of a queue, in the order in which it gives them."""
+    taken = []
+    while found := sqs.receive_message(
+        QueueUrl=url,
+        MaxNumberOfMessages=10,
+        MessageSystemAttributeNames=["All"],
+        MessageAttributeNames=["All"],
+    ).get("Messages"):
+        taken += found
+        sqs.delete_message_batch(
+            QueueUrl=url,
+            Entries=[
+                {"Id": str(place), "ReceiptHandle": message["ReceiptHandle"]}
+                for place, message in enumerate(found)
+            ],
+        )
+    return taken

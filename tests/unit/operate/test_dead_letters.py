@@ -1,0 +1,104 @@
+"""Choosing and listing dead letters."""
+
+import dataclasses
+
+import pytest
+
+from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, look
+from tests.support.dead_letters import MemoryDeadLetters, depth_of, taken_from
+from tests.support.memory import FakeClock
+
+LETTER = DeadLetteredMessage(
+    lane="MAIN",
+    message_id="dead-1",
+    receipt_handle="r",
+    body='{"type": "order.placed", "id": "order-7"}',
+    group="customer-1",
+    sent_at=1000.0,
+    receive_count=1,
+    attributes={},
+    note={
+        "reason": "attempts exhausted",
+        "error": "TimeoutError: late",
+        "dead_lettered_at": 2000.0,
+        "message_id": "m-1",
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"),
+    [
+        ({}, True),
+        ({"kind": "order.*"}, True),
+        ({"kind": "payment.*"}, False),
+        ({"group": "customer-1"}, True),
+        ({"group": "customer-*"}, False),
+        ({"reason": "EXHAUSTED"}, True),
+        ({"reason": "timeouterror"}, True),
+        ({"reason": "no handler"}, False),
+        ({"since": 2000.0}, True),
+        ({"since": 2001.0}, False),
+        ({"until": 2000.0}, False),
+        ({"ids": ("other", "order-7")}, True),
+        ({"ids": ("m-1",)}, True),
+        ({"ids": ("dead-1",)}, True),
+        ({"ids": ("dead-2",)}, False),
+        ({"kind": "order.*", "group": "customer-2"}, False),
+    ],
+)
+def test_a_filter_means_what_all_of_its_parts_mean(wanted, meant):
+    """Groups are exact, since a group may contain any sign."""
+    assert DeadLetterFilter(**wanted).matches(LETTER) is meant
+
+
+def test_a_dead_letter_that_sqs_moved_by_itself_has_no_note():
+    """Its reason says so, and its time is that of sending, which is all that is known."""
+    letter = dataclasses.replace(LETTER, note={}, body="<xml/>")
+
+    assert letter.reason == "moved by SQS after too many receives"
+    assert (letter.kind, letter.event_id, letter.dead_at) == ("", "", 1000.0)
+
+
+def test_a_look_leaves_order_and_number_as_they_are():
+    """All is given back at the end."""
+    queues = MemoryDeadLetters(FakeClock())
+    for number in range(12):
+        queues.put(number, group=f"g{number % 4}")
+
+    listing = look(queues, "MAIN", DeadLetterFilter(), limit=100)
+
+    assert (len(listing.letters), listing.beyond) == (12, 0)
+    assert depth_of(queues.dead).in_flight == 0
+    assert [number for group, number in taken_from(queues.dead) if group == "g1"] == [1, 5, 9]
+
+
+def test_a_look_says_how_many_it_could_not_see():
+    """No more than ten of a group are handed out at once."""
+    queues = MemoryDeadLetters(FakeClock())
+    for number in range(25):
+        queues.put(number)
+
+    listing = look(queues, "MAIN", DeadLetterFilter(), limit=100)
+
+    assert [letter.event_id for letter in listing.letters] == [
+        f"order.placed-{number}" for number in range(10)
+    ]
+    assert listing.beyond == 15
+
+
+def test_a_look_that_fails_gives_back_what_it_has():
+    """An error on the way does not leave messages hidden."""
+    queues = MemoryDeadLetters(FakeClock())
+    for number in range(20):
+        queues.put(number, group=f"g{number}")
+
+    def fail(name):
+        if name == "dead_letters":
+            raise RuntimeError("no counts")
+
+    queues.before_call = fail
+    with pytest.raises(RuntimeError):
+        look(queues, "MAIN", DeadLetterFilter(), limit=100)
+
+    assert depth_of(queues.dead).in_flight == 0

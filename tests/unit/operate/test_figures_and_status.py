@@ -1,0 +1,107 @@
+"""What is known of lanes, and what is said where it is not."""
+
+from datetime import timedelta
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.consumer.yielding import LaneDepth
+from lanes.errors import AwsError
+from lanes.operate.figures import UNKNOWN, Drain, LaneFigures, drain_of
+from lanes.operate.mappings import LaneMapping
+from lanes.operate.status import StatusReader
+
+MAPPING = LaneMapping(
+    uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
+)
+
+
+@pytest.mark.parametrize(
+    ("depth", "pace", "arrivals", "expected"),
+    [
+        (0, None, None, (Drain.EMPTY, timedelta(0))),
+        (60, 30.0, 10.0, (Drain.FALLING, timedelta(minutes=3))),
+        (60, 30.0, 30.0, (Drain.GROWING, None)),
+        (60, 0.0, 0.0, (Drain.GROWING, None)),
+        (60, None, 1.0, (Drain.UNKNOWN, None)),
+    ],
+)
+def test_time_to_drain_counts_what_arrives_too(depth, pace, arrivals, expected):
+    """A lane into which as much is sent as is handled never ends by itself."""
+    assert drain_of(depth, LaneFigures(pace=pace, arrivals=arrivals)) == expected
+
+
+class Known:
+    """Everything that a status reads; what is in `denied` may not be read."""
+
+    def __init__(self, *, depth=None, figures=None, denied=()):
+        self._depth = depth or LaneDepth(backlog=5, in_flight=2)
+        self._figures = figures or {}
+        self._denied = denied
+
+    def _allowed(self, name):
+        if name in self._denied:
+            raise AwsError(operation=name, code="AccessDenied", retryable=False)
+
+    def depth(self, _lane):
+        self._allowed("depth")
+        return self._depth
+
+    def dead_letters(self, _lane):
+        return LaneDepth(backlog=3, in_flight=1)
+
+    def parked(self, _lane):
+        self._allowed("parked")
+        return 1
+
+    def of_lane(self, _lane):
+        self._allowed("mappings")
+        return [MAPPING]
+
+    def read(self):
+        self._allowed("figures")
+        return self._figures
+
+
+def status_of(known):
+    return StatusReader(config=LanesConfig(), depths=known, mappings=known, figures=known).read()
+
+
+def test_a_status_puts_together_what_is_known():
+    """Highest lane first; dead letters that someone looks at count too."""
+    figures = LaneFigures(oldest_age=timedelta(seconds=9), pace=14.0, arrivals=7.0, yields=1.0)
+
+    status = status_of(Known(figures={"MAIN": figures}))
+
+    assert [lane.lane for lane in status.lanes] == ["HIGH", "MEDIUM", "MAIN"]
+    main = status.lanes[2]
+    assert (main.waiting, main.in_flight, main.parked, main.dead_letters) == (5, 2, 1, 4)
+    assert (main.figures, main.mapping, main.time_to_drain) == (figures, "Enabled", timedelta(minutes=1))
+    assert status.lanes[0].figures == UNKNOWN
+    assert status.notes == []
+
+
+def test_what_may_not_be_read_is_unknown_and_said_once():
+    """The counts are shown all the same."""
+    status = status_of(Known(denied=("figures", "mappings", "parked")))
+
+    assert status.lanes[0].waiting == 5
+    assert (status.lanes[0].parked, status.lanes[0].mapping) == (None, None)
+    assert len(status.notes) == 3
+    assert all("AccessDenied" in note for note in status.notes)
+
+
+def test_counts_that_may_not_be_read_are_an_error():
+    """There is nothing to show without them."""
+    with pytest.raises(AwsError, match="AccessDenied"):
+        status_of(Known(denied=("depth",)))
+
+
+def test_an_empty_lane_has_no_oldest_message():
+    """CloudWatch may still remember one."""
+    known = Known(
+        depth=LaneDepth(backlog=0, in_flight=0),
+        figures={"HIGH": LaneFigures(oldest_age=timedelta(minutes=4))},
+    )
+
+    assert status_of(known).lanes[0].figures.oldest_age is None

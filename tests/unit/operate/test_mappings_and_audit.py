@@ -1,0 +1,119 @@
+"""Pausing and resuming, and the trail that changes leave."""
+
+import dataclasses
+
+import pytest
+
+from lanes.errors import AwsError, ConfigurationError, LanesError
+from lanes.operate.audit import audited
+from lanes.operate.mappings import LaneMapping, switch
+from tests.support.memory import FakeClock
+
+ENABLED = LaneMapping(
+    uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
+)
+
+
+class SlowMappings:
+    """A mapping that passes through states, one each time it is looked at."""
+
+    def __init__(self, *states, found=1):
+        self._states = list(states)
+        self._found = found
+        self.asked = []
+
+    def of_lane(self, _lane):
+        return [ENABLED] * self._found
+
+    def enable(self, _uuid, *, enabled):
+        self.asked.append(enabled)
+        return self.read("u")
+
+    def read(self, _uuid):
+        state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
+        return dataclasses.replace(ENABLED, state=state)
+
+
+def switched(mappings, *, enabled):
+    clock, told = FakeClock(), []
+    after = switch(mappings, "HIGH", enabled=enabled, report=told.append, clock=clock, pause=clock.advance)
+    return after.state, told
+
+
+def test_pausing_waits_until_it_holds():
+    """Each state is told once."""
+    mappings = SlowMappings("Disabling", "Disabling", "Disabled")
+
+    assert switched(mappings, enabled=False) == ("Disabled", ["Disabling"])
+    assert mappings.asked == [False]
+
+
+def test_a_lane_that_runs_is_not_resumed_again():
+    """Nothing is asked of AWS."""
+    mappings = SlowMappings("Enabled")
+
+    assert switched(mappings, enabled=True) == ("Enabled", [])
+    assert mappings.asked == []
+
+
+def test_a_change_that_does_not_end_is_told():
+    """After five minutes the command ends; AWS may still go on."""
+    with pytest.raises(LanesError, match="still Disabling"):
+        switched(SlowMappings("Disabling"), enabled=False)
+
+
+@pytest.mark.parametrize("found", [0, 2])
+def test_a_lane_needs_exactly_one_mapping(found):
+    """Neither none nor two can be paused."""
+    with pytest.raises(ConfigurationError, match="exactly one"):
+        switched(SlowMappings("Enabled", found=found), enabled=False)
+
+
+class Trail:
+    """Keeps what was written."""
+
+    def __init__(self):
+        self.written = []
+
+    def who(self):
+        return "arn:someone"
+
+    def write(self, entry):
+        self.written.append((entry.outcome, dict(entry.details)))
+
+
+def test_an_entry_is_written_before_and_after_a_change():
+    """The second says what was done."""
+    trail = Trail()
+
+    with audited(trail, "pause", "HIGH", details={"before": "Enabled"}) as noted:
+        assert trail.written == [("started", {"before": "Enabled"})]
+        noted["done"] = 3
+
+    assert trail.written[1:] == [("done", {"before": "Enabled", "done": 3})]
+
+
+def test_a_change_that_fails_or_is_interrupted_says_so():
+    """The error goes on."""
+    trail = Trail()
+    for error in (AwsError(operation="SendMessage", code="Throttled", retryable=True), KeyboardInterrupt()):
+        with pytest.raises(type(error)), audited(trail, "send", "lanes", details={}):
+            raise error
+
+    assert [outcome for outcome, _ in trail.written] == [
+        "started",
+        "failed: SendMessage: Throttled",
+        "started",
+        "interrupted",
+    ]
+
+
+def test_nothing_is_changed_where_no_entry_can_be_written():
+    """The body does not run."""
+
+    class Full(Trail):
+        def write(self, _entry):
+            raise AwsError(operation="PutItem", code="AccessDenied", retryable=False)
+
+    with pytest.raises(AwsError), audited(Full(), "pause", "HIGH", details={}):
+        pytest.fail("the change was made")
