@@ -2,9 +2,10 @@
 The messages of one FIFO queue by where they are: held back, visible, in flight, and by group.
 
 Knows order, group exclusivity and the look-ahead; knows nothing of handles, deduplication or the clock.
-Each change costs constant time, however many messages there are.
+Each change costs at most the logarithm of the number of groups, however many messages there are.
 """
 
+import heapq
 from collections import deque
 
 from local.model.fifo_message import MessageGroup, MessageState, QueueCounts, StoredMessage
@@ -17,7 +18,11 @@ class FifoStore:
     Messages in arrival order, and the groups that may be received from next.
 
     A message within the look-ahead is *admitted*. A group is *ready* when nothing of it is in flight and its
-    first message is admitted. Ready groups are served in turn, so no group waits for another to run dry.
+    first message is admitted. The ready group with the oldest message is served first.
+
+    # AWS: a receive looks for available groups from the head of the backlog, so that a large backlog of one
+    # group hides groups that were sent later (developer guide, "Avoid a large backlog with the same message
+    # group ID"). No page promises a turn to every group.
     """
 
     __slots__ = (
@@ -41,7 +46,7 @@ class FifoStore:
     def clear(self) -> None:
         """Forget everything, as a purge does."""
         self._groups: dict[str, MessageGroup] = {}
-        self._ready: deque[MessageGroup] = deque()
+        self._ready: list[tuple[int, MessageGroup]] = []
         self._held_back: deque[StoredMessage] = deque()
         self._beyond: deque[StoredMessage] = deque()
         self._arrivals: deque[StoredMessage] = deque()
@@ -73,9 +78,15 @@ class FifoStore:
     @property
     def has_ready_group(self) -> bool:
         """Whether a receive would find a message."""
-        while self._ready and not self._is_ready(self._ready[0]):
-            self._ready.popleft().is_queued = False
-        return bool(self._ready)
+        ready = self._ready
+        while ready:
+            position, group = ready[0]
+            if self._is_ready(group) and _head(group) == position:
+                return True
+            heapq.heappop(ready)
+            group.is_queued = False
+            self._settle(group)
+        return False
 
     def visible_messages(self) -> list[StoredMessage]:
         """Return what is visible in arrival order, blocked groups included; the one operation that scans."""
@@ -108,10 +119,10 @@ class FifoStore:
         self._show(message, _group_of(message))
 
     def next_group(self) -> MessageGroup | None:
-        """Take the group whose turn it is from the ready ones."""
+        """Take the group with the oldest message from the ready ones."""
         if not self.has_ready_group:
             return None
-        group = self._ready.popleft()
+        _, group = heapq.heappop(self._ready)
         group.is_queued = False
         return group
 
@@ -183,7 +194,7 @@ class FifoStore:
         if self._is_ready(group):
             if not group.is_queued:
                 group.is_queued = True
-                self._ready.append(group)
+                heapq.heappush(self._ready, (_head(group), group))
         elif group.first is None and not group.in_flight and self._groups.get(group.name) is group:
             del self._groups[group.name]
 
@@ -192,6 +203,11 @@ class FifoStore:
         if self._gone > len(self._arrivals) // 2 + _COMPACTION_SLACK:
             self._arrivals = deque(m for m in self._arrivals if m.state is not MessageState.GONE)
             self._gone = 0
+
+
+def _head(group: MessageGroup) -> int:
+    """Rank of the group's first message; no two messages share one, so groups are never compared."""
+    return group.first.position if group.first is not None else 0
 
 
 def _group_of(message: StoredMessage) -> MessageGroup:

@@ -50,18 +50,20 @@ def test_a_group_stays_blocked_until_its_last_message_in_flight_is_deleted(queue
     assert bodies(queue.receive()) == ["A3"]
 
 
-def test_ready_groups_are_served_in_turn(queue):
-    """A long group does not keep the others waiting until it is empty."""
-    for number in range(6):
+def test_the_group_with_the_oldest_message_is_served_first(queue):
+    """A group that was sent later waits behind an older backlog, unless that is in flight."""
+    for number in range(3):
         queue.send(f"A{number}", group="A")
     queue.send("B0", group="B")
-    served = []
-    for _ in range(3):
-        (delivery,) = queue.receive(1)
-        queue.delete(delivery.handle)
-        served.append(delivery.group)
+    (first,) = queue.receive(1)
 
-    assert served == ["A", "B", "A"]
+    while_blocked = [delivery.group for delivery in queue.receive(1)]
+    queue.delete(first.handle)
+    afterwards = [delivery.group for delivery in queue.receive(1)]
+
+    assert first.group == "A"
+    assert while_blocked == ["B"]
+    assert afterwards == ["A"]
 
 
 def test_several_messages_return_in_order_when_their_visibility_ends(queue):
