@@ -7,7 +7,7 @@ from typing import Any
 
 from local.demo import oracle
 from local.demo.evidence import Evidence
-from local.demo.waits import Wait, inversions, judged_seconds, percentile, waits
+from local.demo.waits import Wait, inversions, judged_seconds, left_out, percentile, waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +86,25 @@ class RunRules:
     idempotency: bool
 
 
-def run_figures(evidence: Evidence, rules: RunRules) -> RunFigures:
-    """Judge one run."""
+def run_figures(evidence: Evidence, rules: RunRules, *, compared_with: Evidence | None = None) -> RunFigures:
+    """
+    Judge one run.
+
+    Args:
+        evidence: of the run.
+        rules: what its configuration says.
+        compared_with: the run with priority, for the run without: the same messages are judged.
+    """
     found = waits(evidence)
+    first = evidence if compared_with is None else compared_with
+    unjudged = left_out(waits(first), first)
     longest = oracle.longest_record_seconds(evidence)
     bound = rules.recheck_seconds + longest
     calls = sum(evidence.function_calls.values())
     handled = len(evidence.finished)
     backlogs = [send.waiting for send in evidence.live_sends]
     return RunFigures(
-        lanes=_lane_figures(evidence, found),
+        lanes=_lane_figures(evidence, found, unjudged=unjudged),
         losses=len(oracle.losses(evidence)),
         left_in_queues=evidence.left_in_queues,
         order_violations=len(oracle.order_violations(evidence)),
@@ -115,8 +124,10 @@ def run_figures(evidence: Evidence, rules: RunRules) -> RunFigures:
     )
 
 
-def _lane_figures(evidence: Evidence, found: list[Wait]) -> dict[str, LaneFigures]:
-    seconds = judged_seconds(found, evidence)
+def _lane_figures(
+    evidence: Evidence, found: list[Wait], *, unjudged: frozenset[str]
+) -> dict[str, LaneFigures]:
+    seconds = judged_seconds(found, without=unjudged)
     traffic = {one: sent.traffic for one, sent in evidence.sent.items()}
     sent = Counter(traffic.values())
     handled = Counter(traffic[one] for one in evidence.finished if one in traffic)
@@ -130,11 +141,7 @@ def _lane_figures(evidence: Evidence, found: list[Wait]) -> dict[str, LaneFigure
             p50_wait_seconds=percentile(seconds.get(lane, []), 50),
             p99_wait_seconds=percentile(seconds.get(lane, []), 99),
             waits_judged=len(seconds.get(lane, [])),
-            behind_failure=sum(
-                1
-                for wait in found
-                if wait.traffic == lane and wait.behind_failure and evidence.sent[wait.id].is_live
-            ),
+            behind_failure=sum(1 for one in unjudged if traffic.get(one) == lane),
             receives=receives[lane],
             yields=evidence.yields.get(lane, 0),
         )

@@ -27,8 +27,9 @@ _CUSTOMERS_AN_EPISODE = 600
 _FEWEST_EPISODES = 3
 # Share of the backfill that is done when the first and the last episode are due: there is always a backlog.
 _FIRST_EPISODE, _LAST_EPISODE = 0.04, 0.78
-_CUSTOMERS_A_POISON, _MOST_POISON = 1_000, 10
-_CUSTOMERS_A_FLAKY, _MOST_FLAKY = 500, 20
+# Few enough not to decide the drain: each holds its group back for seconds.
+_CUSTOMERS_A_POISON, _MOST_POISON = 2_500, 10
+_CUSTOMERS_A_FLAKY, _MOST_FLAKY = 1_000, 20
 
 
 class Fault(StrEnum):

@@ -141,7 +141,7 @@ class Show:
     ) -> Outcome:
         rules = stage.rules
         figures = run_figures(evidence, rules)
-        figures_without = run_figures(without, rules) if without is not None else None
+        figures_without = run_figures(without, rules, compared_with=evidence) if without is not None else None
         promises = judge(
             figures,
             figures_without,

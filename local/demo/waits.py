@@ -7,7 +7,7 @@ Owns the word inversion: a record that started although a message of a higher la
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from local.demo.evidence import Evidence
@@ -70,16 +70,20 @@ def waits(evidence: Evidence) -> list[Wait]:
     return found
 
 
-def judged_seconds(found: Sequence[Wait], evidence: Evidence) -> Mapping[str, list[float]]:
+def left_out(found: Sequence[Wait], evidence: Evidence) -> frozenset[str]:
     """
-    Give the waits that percentiles are made of, by traffic, shortest first.
+    Name the live messages whose waits say nothing of priority: those behind a failing one of their own group.
 
-    Live messages behind a failing one of their own group are left out; the backfill's are not, since all of
-    it has arrived at the start.
+    Asked of the run with priority, and left out of both.
     """
+    return frozenset(wait.id for wait in found if wait.behind_failure and evidence.sent[wait.id].is_live)
+
+
+def judged_seconds(found: Sequence[Wait], *, without: Collection[str] = ()) -> Mapping[str, list[float]]:
+    """Give the waits that percentiles are made of, by traffic, shortest first."""
     seconds: dict[str, list[float]] = defaultdict(list)
     for wait in found:
-        if not (wait.behind_failure and evidence.sent[wait.id].is_live):
+        if wait.id not in without:
             seconds[wait.traffic].append(wait.seconds)
     return {traffic: sorted(values) for traffic, values in seconds.items()}
 
