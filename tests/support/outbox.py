@@ -40,6 +40,9 @@ class SqlSubject:
 
     def __init__(self, url, name="lanes_outbox"):
         self.engine = sa.create_engine(url)
+        if url.startswith("sqlite"):
+            # Tests needn't survive a power cut.
+            sa.event.listen(self.engine, "connect", _without_sync)
         self.tables = OutboxTables(name)
         self.store = SqlOutboxStore(self.engine, self.tables)
         self.operations = self.store
@@ -56,6 +59,10 @@ class SqlSubject:
             for table in (self.tables.entries, self.tables.audit):
                 table.drop(connection)
         self.engine.dispose()
+
+
+def _without_sync(connection, _record):
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 class DynamoDBSubject:

@@ -1,0 +1,73 @@
+"""The outbox's protocol, searched exhaustively: two relays, crashes, ended locks, refusals, lost answers, operators."""
+
+import pytest
+
+from tests.model.outbox_protocol import (
+    HIGH,
+    LOW,
+    Entry,
+    Mistakes,
+    Protocol,
+    RelayState,
+    State,
+    Violation,
+    explore,
+)
+
+LIMIT = 2_000_000
+
+
+def start(*entries, relays=2, **budgets):
+    """Give the state in which nothing has happened yet."""
+    return State(entries=entries, relays=(RelayState(),) * relays, **budgets)
+
+
+GROUP = (Entry("g", LOW), Entry("g", LOW))
+SCENES = {
+    "a group, two relays, crash and refusal": start(*GROUP, expiries=1, moves=0),
+    "a group, locks that end twice": start(*GROUP, crashes=0, failures=0, expiries=2, moves=0),
+    "a group across lanes, moved by an operator": start(
+        Entry("g", LOW), Entry("g", HIGH), relays=1, crashes=1, failures=1, expiries=1, moves=1
+    ),
+    "three of a group, one relay": start(
+        *GROUP, Entry("g", LOW), relays=1, crashes=1, failures=2, expiries=2, moves=0
+    ),
+    "a group beside a single urgent entry": start(
+        *GROUP, Entry(None, HIGH), crashes=1, failures=0, expiries=1, moves=0
+    ),
+    "an operator beside two relays": start(*GROUP, crashes=0, failures=0, expiries=0, moves=1),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_nothing_is_lost_out_of_order_or_stuck(scene):
+    """Every interleaving of the scene was visited."""
+    states, without_end = explore(scene, Protocol(), limit=LIMIT)
+
+    assert states > 100
+    assert without_end[:1] == []
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found"),
+    [
+        ("mark_before_publish", "is lost"),
+        ("claim_by_read_then_write", "two relays hold entry"),
+        ("mark_after_lock_lost", "(was published and is FAILED again|which another one holds)"),
+        ("ignore_group_order", "was sent before entry"),
+    ],
+)
+def test_a_known_mistake_is_found(mistake, found):
+    """The search would not be worth much if it missed what others got wrong."""
+    scene = start(*GROUP, crashes=1, failures=1, expiries=1, moves=0)
+
+    with pytest.raises(Violation, match=found):
+        explore(scene, Protocol(Mistakes(**{mistake: True})), limit=LIMIT)
+
+
+def test_parking_without_a_timer_gets_stuck():
+    """A relay that dies between a mark and the wake after it leaves nobody to wake the next of the group."""
+    scene = start(*GROUP, crashes=1, failures=0, expiries=1, moves=0)
+
+    _, without_end = explore(scene, Protocol(Mistakes(park_without_timer=True), batch=1), limit=LIMIT)
+    assert without_end
