@@ -185,12 +185,20 @@ def test_as_many_batches_are_woken_as_there_are_slots_free():
 def test_two_wakers_wake_a_batch_once():
     """Whoever comes second finds it noted as no longer parked, and touches nothing."""
     story, (one, two) = yielded_behind_high({"consumer": {"reserved_concurrency": 2}}, environments=2)
-    story.in_handler = lambda message: (
-        story.invoke("HIGH", two, environment=1) if message.id == "high09" else None
-    )
-
     story.invoke("HIGH", one, environment=0)
+    interrupted = []
 
+    def interrupt(operation):
+        if operation == "TransactWriteItems" and not interrupted:
+            interrupted.append(operation)
+            story.send("MEDIUM", "between")
+            story.step("MEDIUM", environment=1)
+        return False
+
+    story.break_once(interrupt, aws_error())
+    story.invoke("HIGH", two, environment=0)
+
+    assert "between" in story.done
     assert story.world.recorder.counts["WokenMessages"] == 3
     story.drain()
     story.check_kept()

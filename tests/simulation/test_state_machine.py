@@ -64,6 +64,8 @@ class Lanes(RuleBasedStateMachine):
         self.story.takes = takes
         self.idempotency = idempotency
         self.fates = {}
+        self.arrivals = 0
+        self.story.in_handler = self._in_mid_work
 
     @rule(
         lane=st.sampled_from(LANES),
@@ -72,9 +74,12 @@ class Lanes(RuleBasedStateMachine):
     )
     def send(self, lane, group, fates):
         for does in fates:
-            name = f"m{len(self.fates)}"
-            self.fates[name] = does
-            self.story.send(lane, name, *does, group=group)
+            self._send(lane, group, does)
+
+    @rule(count=st.integers(1, 4))
+    def expect_urgent_work(self, count):
+        """While the next handlers of lower lanes run, something arrives above them."""
+        self.arrivals = count
 
     @rule(target=held, lane=st.sampled_from(LANES))
     def receive(self, lane):
@@ -129,6 +134,17 @@ class Lanes(RuleBasedStateMachine):
             return
         self.story.drain()
         self._check_end()
+
+    def _send(self, lane, group, does):
+        name = f"m{len(self.fates)}"
+        self.fates[name] = does
+        self.story.send(lane, name, *does, group=group)
+
+    def _in_mid_work(self, _message):
+        if self.arrivals and self.story.starts[-1].lane != "HIGH":
+            self.arrivals -= 1
+            self._send("HIGH", f"urgent{self.arrivals}", ("ok",))
+            self.story.world.clock.advance(0.3)
 
     def _invoke(self, batch, environment, *, deletes):
         lane, messages = batch
