@@ -22,8 +22,8 @@ PRIORITIES: Mapping[str, Priority] = {
     ORDER_KIND: Priority.NORMAL,
 }
 
-# At the default size 8 episodes: 48 payments, enough for a p99 that means something.
-_CUSTOMERS_AN_EPISODE = 600
+# At the default size 6 episodes: 48 payments, enough for a p99 that means something.
+_CUSTOMERS_AN_EPISODE = 800
 _FEWEST_EPISODES = 3
 # Share of the backfill that is done when the first and the last episode are due: there is always a backlog.
 _FIRST_EPISODE, _LAST_EPISODE = 0.04, 0.78
@@ -149,27 +149,17 @@ class DemoPlan:
 # Of each episode: payments and orders of customers, in the groups of their customers, where without priority
 # the backfill is in front of them; then some in groups of their own, where the failing ones are.
 _PLACES = (
-    (PAYMENT_KIND, None),
-    (PAYMENT_KIND, None),
-    (PAYMENT_KIND, None),
-    (PAYMENT_KIND, None),
-    (PAYMENT_KIND, "account"),
-    (PAYMENT_KIND, "account"),
-    (ORDER_KIND, None),
-    (ORDER_KIND, None),
-    (ORDER_KIND, None),
-    (ORDER_KIND, None),
-    (ORDER_KIND, "basket"),
-    (ORDER_KIND, "basket"),
+    *((PAYMENT_KIND, None),) * 6,
+    *((PAYMENT_KIND, "account"),) * 2,
+    *((ORDER_KIND, None),) * 4,
+    *((ORDER_KIND, "basket"),) * 2,
 )
 # Which of these places fails in some episode: heads of groups, with another message behind, and last ones.
 _FAULTY_PLACES = (
-    (4, Fault.ALWAYS),
-    (4, Fault.ONCE),
-    (5, Fault.ONCE),
-    (10, Fault.ALWAYS),
-    (10, Fault.ONCE),
-    (11, Fault.ONCE),
+    (6, Fault.ALWAYS),
+    (6, Fault.ONCE),
+    (12, Fault.ALWAYS),
+    (13, Fault.ONCE),
 )
 
 
@@ -184,10 +174,10 @@ def group_of(customer: str, *, shards: int) -> str:
 
 
 def _draw_faults(episodes: int, chance: random.Random) -> dict[tuple[int, int], Fault]:
-    """Choose the episode of each fault; no two of them meet in one group."""
-    numbers = [chance.sample(range(episodes), 3), chance.sample(range(episodes), 3)]
+    """Choose the episode of each fault: another one for each, as far as there are so many."""
+    numbers = chance.sample(range(episodes), min(episodes, len(_FAULTY_PLACES)))
     return {
-        (numbers[index // 3][index % 3], place): fault for index, (place, fault) in enumerate(_FAULTY_PLACES)
+        (numbers[index % len(numbers)], place): fault for index, (place, fault) in enumerate(_FAULTY_PLACES)
     }
 
 
