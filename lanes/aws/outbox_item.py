@@ -21,7 +21,7 @@ from lanes.errors import EntryTooLargeError
 from lanes.outbox.entry import Entry, EntryState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
 READY, DUE, ABANDONED = "ready", "due", "abandoned"
@@ -188,59 +188,6 @@ def _set_bytes(kind: str, content: Any) -> int:
     if kind in {"SS", "NS", "BS"}:
         return sum(_value_bytes({kind[0]: one}) for one in content)
     return 1
-
-
-class Change:
-    """
-    An update of one item: attributes to set and to remove, and what must hold.
-
-    Args:
-        setting: new values; None removes the attribute.
-        same: attributes that must have these values; None asks that there is none.
-        present: attributes that must be there.
-    """
-
-    def __init__(
-        self,
-        setting: Mapping[str, Any],
-        *,
-        same: Mapping[str, Any] | None = None,
-        present: Iterable[str] = (),
-    ) -> None:
-        self._names: dict[str, str] = {}
-        self._values: dict[str, Any] = {}
-        kept = {name: value for name, value in setting.items() if value is not None}
-        removed = [name for name, value in setting.items() if value is None]
-        sets = ", ".join(f"{self._name(name)} = {self._value(value)}" for name, value in kept.items())
-        removes = ", ".join(self._name(name) for name in removed)
-        self._update = " ".join(
-            f"{word} {parts}" for word, parts in (("SET", sets), ("REMOVE", removes)) if parts
-        )
-        conditions = [f"attribute_exists({self._name(name)})" for name in present]
-        for name, value in (same or {}).items():
-            conditions.append(
-                f"attribute_not_exists({self._name(name)})"
-                if value is None
-                else f"{self._name(name)} = {self._value(value)}"
-            )
-        self._condition = " AND ".join(conditions)
-
-    def parameters(self) -> dict[str, Any]:
-        """Give the parameters of UpdateItem, key and table left out."""
-        return {
-            "UpdateExpression": self._update,
-            "ConditionExpression": self._condition,
-            "ExpressionAttributeNames": {alias: name for name, alias in self._names.items()},
-            "ExpressionAttributeValues": self._values,
-        }
-
-    def _name(self, name: str) -> str:
-        return self._names.setdefault(name, f"#n{len(self._names)}")
-
-    def _value(self, value: Any) -> str:
-        alias = f":v{len(self._values)}"
-        self._values[alias] = typed(value)
-        return alias
 
 
 def _optional(value: Any) -> float | None:

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.outbox_changes import Change
 from lanes.aws.outbox_item import (
     ABANDONED,
     AUDIT,
@@ -13,7 +14,6 @@ from lanes.aws.outbox_item import (
     READY,
     READY_INDEX,
     TIMERS_INDEX,
-    Change,
     chain_order,
     claim_order,
     entry_of,

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.outbox_changes import Change, candidate_of, id_of, outcome_of, runs_of
 from lanes.aws.outbox_item import (
     ABANDONED,
     CHAINS_INDEX,
@@ -19,7 +20,6 @@ from lanes.aws.outbox_item import (
     READY,
     READY_INDEX,
     TIMERS_INDEX,
-    Change,
     claim_bounds,
     entry_of,
     key_of,
@@ -27,8 +27,8 @@ from lanes.aws.outbox_item import (
     text,
 )
 from lanes.errors import AwsError
-from lanes.outbox.entry import FINISHED, Entry, EntryState, chain_of
-from lanes.outbox.rules import Candidate, choose
+from lanes.outbox.entry import FINISHED, Entry, EntryState
+from lanes.outbox.rules import choose
 from lanes.outbox.store import Claim, Standing
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from lanes.outbox.rules import LaneShare, Mark
+    from lanes.outbox.rules import Candidate, LaneShare, Mark
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,10 +69,10 @@ class DynamoDBOutboxStore:
         """Lock the next entries, each by a conditional update."""
         ripened, taken_over = self._ripen(now, limit)
         found = self._candidates(shares, limit)
-        candidates = [_candidate(item) for item in found]
+        candidates = [candidate_of(item) for item in found]
         choice = choose(candidates, self._chains(candidates))
         by_id = {candidate.id: item for candidate, item in zip(candidates, found, strict=True)}
-        runs = _runs(choice.claimed)
+        runs = runs_of(choice.claimed)
         locked = self._at_once(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
         entries = {entry.id: entry for run in locked for entry in run}
         ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
@@ -127,7 +127,7 @@ class DynamoDBOutboxStore:
     def _chains(self, candidates: Iterable[Candidate]) -> dict[str, list[str]]:
         wanted = Counter(one.chain for one in candidates if one.chain is not None)
         orders = self._at_once(lambda one: self._chain(one[0], one[1]), list(wanted.items()))
-        return {chain: [_id_of(item) for item in order] for chain, order in zip(wanted, orders, strict=True)}
+        return {chain: [id_of(item) for item in order] for chain, order in zip(wanted, orders, strict=True)}
 
     def _chain(self, chain: str, limit: int) -> list[Any]:
         """Read the earliest unfinished entries of a chain, consistently."""
@@ -189,7 +189,7 @@ class DynamoDBOutboxStore:
         """Note outcomes on the entries that this owner still holds, then wake what waited for them."""
 
         def note(mark: Mark) -> bool:
-            change = Change(_outcome(mark, now), same={"locked_by": owner})
+            change = Change(outcome_of(mark, now), same={"locked_by": owner})
             return self.update(key_of(mark.entry), change) is not None
 
         done = self._at_once(note, marks)
@@ -285,47 +285,3 @@ class DynamoDBOutboxStore:
             return [call(item) for item in items]
         with ThreadPoolExecutor(min(self._concurrency, len(items))) as executor:
             return list(executor.map(call, items))
-
-
-def _id_of(item: Any) -> str:
-    return str(item["sk"]["S"].partition("#")[2])
-
-
-def _candidate(item: Any) -> Candidate:
-    kind, _, group = item["pk"]["S"].partition("#")
-    return Candidate(id=_id_of(item), chain=chain_of(item["lane"]["S"], group) if kind == "group" else None)
-
-
-def _runs(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Put candidates of one chain together, since each may be locked only after the one before."""
-    runs: dict[str, list[Candidate]] = {}
-    for one in candidates:
-        runs.setdefault(f"id {one.id}" if one.chain is None else f"chain {one.chain}", []).append(one)
-    return list(runs.values())
-
-
-def _outcome(mark: Mark, now: float) -> dict[str, Any]:
-    is_published = mark.state is EntryState.PUBLISHED
-    is_abandoned = mark.state is EntryState.ABANDONED
-    setting: dict[str, Any] = {
-        "state": mark.state.value,
-        "attempts": mark.attempts,
-        "last_error": mark.last_error or None,
-        "locked_by": None,
-        "locked_until": None,
-        "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
-        "changed_at": now,
-        "published_at": now if is_published else None,
-        "sequence_number": mark.sequence_number or None,
-        "is_parked": True if mark.is_parked else None,
-        "expires_at": None if mark.expires_at is None else int(mark.expires_at),
-        "timer": DUE if mark.due_at is not None else ABANDONED if is_abandoned else None,
-        "due_at": None if mark.due_at is None else sortable(mark.due_at),
-    }
-    if is_abandoned:
-        setting["due_at"] = sortable(mark.entry.created_at)
-    if mark.state in FINISHED:
-        setting["chain_order"] = None
-    elif mark.due_at is None:
-        setting["ready"] = READY
-    return setting

@@ -1,102 +1,30 @@
 """
 What operators do with an outbox: find, give another priority, cancel, retry, reconcile.
 
-Owns the words filter and audit entry. Each change of many is previewed first, works in batches, and leaves one audit
+Each change of many is previewed first, works in batches, and leaves one audit
 entry.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lanes.errors import ConfigurationError
-from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState
+from lanes.outbox.entry import WAITING, Entry, EntryState
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lanes.config import LanesConfig
+    from lanes.outbox.filter import EntryFilter
     from lanes.outbox.store import OperatorStore
 
 CHANGED_AT_ONCE = 100
 SAMPLE = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryFilter:
-    """
-    Which entries are meant: those that meet all conditions given.
-
-    Attributes:
-        kind: regular expression that the kind matches from its beginning to its end.
-        group: the same for the group; entries without a group never match.
-        source: the same for the source.
-        exact: take the three as plain texts.
-        lowest: lowest priority.
-        highest: highest priority.
-        states: states; all of them by default.
-
-    Raises:
-        ConfigurationError: a regular expression can't be read.
-
-    Example:
-        >>> EntryFilter(kind="order[.].*", highest=-50).words()
-        'kind ~ order[.].*, priority <= -50'
-    """
-
-    kind: str | None = None
-    group: str | None = None
-    source: str | None = None
-    exact: bool = False
-    lowest: int | None = None
-    highest: int | None = None
-    states: frozenset[EntryState] = frozenset(EntryState)
-    _patterns: dict[str, re.Pattern[str]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        patterns, problems = {}, []
-        for name in ("kind", "group", "source"):
-            text = getattr(self, name)
-            if text is None:
-                continue
-            try:
-                patterns[name] = re.compile(re.escape(text) if self.exact else text)
-            except re.error as error:
-                problems.append(f"{name} is no regular expression: {error}; --exact takes it as it stands")
-        if problems:
-            raise ConfigurationError(problems, source="filter")
-        object.__setattr__(self, "_patterns", patterns)
-
-    def matches(self, entry: Entry) -> bool:
-        """Tell whether an entry is meant."""
-        if entry.state not in self.states:
-            return False
-        if self.lowest is not None and entry.priority < self.lowest:
-            return False
-        if self.highest is not None and entry.priority > self.highest:
-            return False
-        return all(
-            (value := getattr(entry, name)) is not None and pattern.fullmatch(value)
-            for name, pattern in self._patterns.items()
-        )
-
-    def words(self) -> str:
-        """Say what is meant."""
-        sign = "=" if self.exact else "~"
-        texts = [f"{name} {sign} {getattr(self, name)}" for name in self._patterns]
-        if self.lowest is not None:
-            texts.append(f"priority >= {self.lowest}")
-        if self.highest is not None:
-            texts.append(f"priority <= {self.highest}")
-        if self.states != frozenset(EntryState):
-            texts.append(f"state in {', '.join(sorted(self.states))}")
-        return ", ".join(texts) or "everything"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +133,7 @@ class Operator:
             How many were changed.
         """
         lane = self._config.lane_for(priority).name
-        others = (entry for entry in self.find(_waiting(wanted)) if entry.priority != priority)
+        others = (entry for entry in self.find(wanted.only(WAITING)) if entry.priority != priority)
 
         def change(entries: Iterable[Entry]) -> int:
             return self._store.prioritize(entries, priority=priority, lane=lane, now=self._clock())
@@ -223,7 +151,7 @@ class Operator:
             now = self._clock()
             return self._store.cancel(entries, reason=reason, now=now, expires_at=now + keep)
 
-        found = self.find(_waiting(wanted))
+        found = self.find(wanted.only(WAITING))
         return self._change("cancel", found, change, wanted, after="cancelled", progress=progress)
 
     def retry(self, wanted: EntryFilter, *, progress: Callable[[int], None] = lambda _: None) -> int:
@@ -234,7 +162,7 @@ class Operator:
         """
         default = frozenset({EntryState.ABANDONED, EntryState.FAILED})
         meant = wanted if EntryState.PUBLISHED in wanted.states and len(wanted.states) == 1 else None
-        wanted = meant or _only(wanted, default)
+        wanted = meant or wanted.only(default)
 
         def change(entries: Iterable[Entry]) -> int:
             return self._store.retry(entries, now=self._clock())
@@ -310,22 +238,3 @@ def _unseen(entries: Iterable[Entry], seen: Callable[[Iterable[Entry]], frozense
         found = seen(batch)
         missing += [entry for entry in batch if entry.id not in found]
     return tuple(missing)
-
-
-def _waiting(wanted: EntryFilter) -> EntryFilter:
-    return _only(wanted, WAITING)
-
-
-def _only(wanted: EntryFilter, states: frozenset[EntryState]) -> EntryFilter:
-    return EntryFilter(
-        kind=wanted.kind,
-        group=wanted.group,
-        source=wanted.source,
-        exact=wanted.exact,
-        lowest=wanted.lowest,
-        highest=wanted.highest,
-        states=wanted.states & states,
-    )
-
-
-__all__ = ["FINISHED", "EntryFilter", "Operator", "Preview", "Reconciliation"]

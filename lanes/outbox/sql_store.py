@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState, chain_of
+from lanes.errors import ConfigurationError
+from lanes.outbox.entry import FINISHED, Entry, EntryState
 from lanes.outbox.rules import Candidate, LaneShare, choose
-from lanes.outbox.sql_schema import OutboxTables, audit_row, entry_of
-from lanes.outbox.store import AuditEntry, Claim, Standing
+from lanes.outbox.sql_schema import TABLE, OutboxTables, entry_of
+from lanes.outbox.store import Claim, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine, Select
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 PROCESSING = EntryState.PROCESSING.value
 WOKEN_AT_ONCE = 100
-PAGE = 500
 CHANGED_AT_ONCE = 500
 
 
@@ -39,20 +39,35 @@ class SqlOutboxStore:
         tables: where the entries are.
     """
 
+    @classmethod
+    def from_url(cls, url: str, *, table: str = TABLE) -> SqlOutboxStore:
+        """
+        Connect to a database.
+
+        Raises:
+            ConfigurationError: SQLAlchemy can't read the address, or lacks the driver.
+        """
+        try:
+            engine = sa.create_engine(url)
+        except (sa.exc.ArgumentError, ImportError) as error:
+            raise ConfigurationError([str(error)], source="database of the outbox") from error
+        return cls(engine, OutboxTables(table))
+
     def __init__(self, engine: Engine, tables: OutboxTables | None = None) -> None:
         self.tables = tables or OutboxTables()
-        self._engine = engine
+        self.engine = engine
         self._table = self.tables.entries
 
     def setup(self) -> None:
         """Make the tables and indexes that do not exist yet."""
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             for statement in self.tables.ddl(connection.dialect):
                 connection.exec_driver_sql(statement)
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._engine.begin() as connection:
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that writes."""
+        with self.engine.begin() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
@@ -61,14 +76,14 @@ class SqlOutboxStore:
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, in one transaction."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             ripened, taken_over = self._ripen(connection, now, limit)
             candidates = self._candidates(connection, shares, limit)
             choice = choose(candidates, self._chains(connection, candidates))
             entries = self._lock(connection, [one.id for one in choice.claimed], owner, now, locked_until)
             self._park([one.id for one in choice.blocked], connection, until=locked_until)
         # An earlier entry may have been finished while this one was parked: whoever comes second sees the other.
-        self._wake({one.chain for one in choice.blocked if one.chain is not None})
+        self.wake({one.chain for one in choice.blocked if one.chain is not None})
         return Claim(entries=entries, ripened=ripened, parked=len(choice.blocked), taken_over=taken_over)
 
     def due_statement(self, now: float, limit: int) -> Select[Any]:
@@ -155,10 +170,10 @@ class SqlOutboxStore:
         if ids:
             connection.execute(sa.update(self._table).where(self._table.c.id.in_(ids)).values(**values))
 
-    def _wake(self, chains: Collection[str]) -> None:
+    def wake(self, chains: Collection[str]) -> None:
         """Make the parked entries at the beginning of each chain candidates again."""
         for chain in sorted(chains):
-            with self._writing() as connection:
+            with self.writing() as connection:
                 rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
                 ids = [row.id for row in rows if row.is_parked] if rows and rows[0].is_parked else []
                 if ids:
@@ -168,13 +183,13 @@ class SqlOutboxStore:
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Note outcomes on the entries that this owner still holds, then wake what waited for them."""
         settled: list[Mark] = []
-        with self._writing() as connection:
+        with self.writing() as connection:
             for mark in marks:
                 held = self._table.c.id == mark.entry.id, self._table.c.locked_by == owner
                 statement = sa.update(self._table).where(*held).values(**_outcome(mark, now))
                 if connection.execute(statement).rowcount:
                     settled.append(mark)
-        self._wake(
+        self.wake(
             {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
         )
         return frozenset(mark.entry.id for mark in settled)
@@ -183,7 +198,7 @@ class SqlOutboxStore:
         """Remove finished entries whose retention is over."""
         column = self._table.c
         expired = sa.select(column.id).where(column.expires_at <= now).order_by(column.expires_at)
-        with self._writing() as connection:
+        with self.writing() as connection:
             ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
             for start in range(0, len(ids), CHANGED_AT_ONCE):
                 chunk = ids[start : start + CHANGED_AT_ONCE]
@@ -193,7 +208,7 @@ class SqlOutboxStore:
     def standing(self, *, limit: int | None = None) -> Standing:  # noqa: ARG002 - one statement counts them all
         """Count the entries."""
         column = self._table.c
-        with self._engine.connect() as connection:
+        with self.engine.connect() as connection:
             rows = connection.execute(sa.select(column.state, sa.func.count()).group_by(column.state)).all()
             unfinished = column.state.not_in([state.value for state in FINISHED])
             oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()
@@ -201,110 +216,6 @@ class SqlOutboxStore:
             counts={EntryState(state): count for state, count in rows},
             oldest_at=None if oldest is None else oldest / 1_000_000,
         )
-
-    def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
-        """Give the entries in these states, oldest first, page by page."""
-        column = self._table.c
-        wanted = column.state.in_([state.value for state in states])
-        after: tuple[int, str] | None = None
-        while True:
-            statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)
-            if after is not None:
-                statement = statement.where(sa.tuple_(column.position, column.id) > sa.tuple_(*after))
-            with self._engine.connect() as connection:
-                page = [entry_of(row) for row in connection.execute(statement).mappings()]
-            yield from page
-            if len(page) < PAGE:
-                return
-            after = page[-1].position, page[-1].id
-
-    def entry(self, entry_id: str) -> Entry | None:
-        """Give one entry."""
-        with self._engine.connect() as connection:
-            statement = sa.select(self._table).where(self._table.c.id == entry_id)
-            row = connection.execute(statement).mappings().first()
-        return None if row is None else entry_of(row)
-
-    def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
-        """Give waiting entries another priority; parked ones become candidates, to find their new place."""
-
-        def values(entry: Entry) -> dict[str, Any]:
-            moved = {
-                "priority": priority,
-                "lane": lane,
-                "chain": chain_of(lane, entry.group),
-                "changed_at": now,
-            }
-            if entry.is_parked:
-                moved |= {"is_ready": True, "is_parked": False, "due_at": None}
-            return moved
-
-        return self._change(entries, values, states=[state.value for state in WAITING])
-
-    def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
-        """Abandon waiting entries."""
-        values = {
-            "state": EntryState.ABANDONED.value,
-            "last_error": reason,
-            "expires_at": expires_at,
-            "changed_at": now,
-            "next_attempt_at": None,
-            "is_ready": False,
-            "is_parked": False,
-            "due_at": None,
-            "chain": None,
-        }
-        return self._change(entries, lambda _: values, states=[state.value for state in WAITING])
-
-    def retry(self, entries: Iterable[Entry], *, now: float) -> int:
-        """Make finished or failed entries pending again."""
-
-        def values(entry: Entry) -> dict[str, Any]:
-            return {
-                "state": EntryState.PENDING.value,
-                "attempts": 0,
-                "expires_at": None,
-                "changed_at": now,
-                "published_at": None,
-                "next_attempt_at": None,
-                "is_ready": True,
-                "is_parked": False,
-                "due_at": None,
-                "chain": entry.chain,
-            }
-
-        states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]
-        return self._change(entries, values, states=states)
-
-    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str]) -> int:
-        column = self._table.c
-        changed, chains = 0, set()
-        with self._writing() as connection:
-            for entry in entries:
-                same = (
-                    column.id == entry.id,
-                    column.state == entry.state.value,
-                    column.priority == entry.priority,
-                    column.state.in_(states),
-                )
-                done = connection.execute(sa.update(self._table).where(*same).values(**values(entry)))
-                if done.rowcount:
-                    changed += 1
-                    chains.add(entry.chain)
-        self._wake({chain for chain in chains if chain is not None})
-        return changed
-
-    def add_audit(self, audit: AuditEntry) -> None:
-        """Keep an audit entry."""
-        with self._writing() as connection:
-            connection.execute(sa.insert(self.tables.audit).values(**audit_row(audit)))
-
-    def audits(self) -> list[AuditEntry]:
-        """Give the audit entries, latest first."""
-        audit = self.tables.audit
-        with self._engine.connect() as connection:
-            rows = connection.execute(sa.select(audit).order_by(audit.c.number.desc())).mappings()
-            return [AuditEntry(**{name: row[name] for name in row if name != "number"}) for row in rows]
 
 
 def _outcome(mark: Mark, now: float) -> dict[str, Any]:

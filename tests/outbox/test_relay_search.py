@@ -7,7 +7,8 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState, chain_of
-from lanes.outbox.operate import EntryFilter, Operator
+from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operate import Operator
 from lanes.outbox.relay import Relay
 from tests.support.outbox import new_outbox, publisher
 from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE

@@ -12,6 +12,7 @@ from lanes.aws.outbox_table import create_table
 from lanes.config import LanesConfig
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
+from lanes.outbox.sql_operations import SqlOutboxOperations
 from lanes.outbox.sql_schema import OutboxTables, row_of
 from lanes.outbox.sql_store import SqlOutboxStore
 from lanes.producer import Producer
@@ -45,7 +46,7 @@ class SqlSubject:
             sa.event.listen(self.engine, "connect", _without_sync)
         self.tables = OutboxTables(name)
         self.store = SqlOutboxStore(self.engine, self.tables)
-        self.operations = self.store
+        self.operations = SqlOutboxOperations(self.store)
         self.store.setup()
 
     def write(self, *entries):
