@@ -1,0 +1,150 @@
+"""`lanes dead-letters` as an operator types it."""
+
+import json
+import os
+import random
+from collections import defaultdict
+from threading import Event
+
+import pytest
+
+from tests.support.operating import drain, put_dead_letters
+
+# By hand: REDRIVE_MESSAGES=5000 REDRIVE_KILLS=10 pytest tests/acceptance/test_dead_letters.py -k killed
+MESSAGES = int(os.environ.get("REDRIVE_MESSAGES", "200"))
+KILLS = int(os.environ.get("REDRIVE_KILLS", "4"))
+
+
+@pytest.fixture
+def sqs(client, deployment):
+    """Take away what other tests left."""
+    sqs = client("sqs")
+    for queues in deployment.queues.values():
+        for url in (queues.url, queues.dead_letter_url):
+            drain(sqs, url)
+    return sqs
+
+
+def count(sqs, url):
+    """Count all messages of a queue."""
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return sum(int(value) for value in attributes.values())
+
+
+def fresh_kind(request):
+    """Give a kind of this test's own, since deduplication remembers messages of other tests."""
+    return f"order.{request.node.name}"[:60]
+
+
+def test_a_listing_shows_reasons_and_changes_nothing(lanes, typed, sqs, deployment, request):
+    """Filters choose; another listing shows the same."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "MAIN", 6, groups=3, kind=kind)
+    put_dead_letters(sqs, deployment, "HIGH", 2, groups=1, kind=f"{kind}.late", reason="no handler")
+
+    everything = lanes.json("dead-letters", "list")
+    late = typed.json("dead-letters", "list", "high", "--reason", "NO HANDLER", "--kind", "order.*.late")
+
+    assert [row["lane"] for row in everything] == ["HIGH"] * 2 + ["MAIN"] * 6
+    assert [row["id"] for row in late] == [f"{kind}.late-0", f"{kind}.late-1"]
+    assert [row["id"] for row in typed.json("dead-letters", "list")] == [row["id"] for row in everything]
+    assert count(sqs, deployment.queues["MAIN"].dead_letter_url) == 6
+
+
+def test_one_is_shown_with_everything_that_was_noted(typed, sqs, deployment, request):
+    """By the id of the message, of the dead letter or of the original."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "MEDIUM", 3, groups=1, kind=kind)
+
+    shown = typed.json("dead-letters", "show", f"{kind}-1")
+
+    assert (shown["lane"], shown["attempts"], shown["error"]) == ("MEDIUM", 5, "RuntimeError: no")
+    assert json.loads(shown["body"])["data"] == {"number": 1}
+    assert typed.json("dead-letters", "show", "original-1")["message_id"] == shown["message_id"]
+    missing = typed("dead-letters", "show", "nobody")
+    assert (missing.returncode, "nobody" in missing.stderr) == (1, True)
+
+
+def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deployment, request):
+    """A dry run changes nothing; the real one leaves an entry in the audit trail."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "MAIN", 8, groups=4, kind=kind)
+    put_dead_letters(sqs, deployment, "MAIN", 4, groups=4, kind=f"{kind}.other")
+    dead = deployment.queues["MAIN"].dead_letter_url
+
+    preview = typed.json("dead-letters", "redrive", "main", "--kind", kind, "--dry-run")
+    assert preview == [{"lane": "MAIN", "kind": kind, "reason": "attempts exhausted", "dead_letters": 8}]
+    assert count(sqs, dead) == 12
+
+    done = lanes.json("dead-letters", "redrive", "main", "--kind", kind, "--yes", "--hold", "3s")
+
+    assert done == {"lane": "MAIN", "redriven": 8, "kept": 4, "failed": 0, "left": 4}
+    assert count(sqs, deployment.queues["MAIN"].url) == 8
+    entry = typed.json("audit", "--limit", "1")[0]
+    assert (entry["action"], entry["target"], entry["outcome"]) == ("dead-letters redrive", "MAIN", "done")
+    assert json.loads(entry["details"])["done"] == 8
+
+
+def test_nothing_is_redriven_or_deleted_where_nobody_can_confirm(typed, sqs, deployment, request):
+    """A script has to say --yes; a delete has to say of what."""
+    put_dead_letters(sqs, deployment, "MAIN", 2, groups=1, kind=fresh_kind(request))
+
+    unconfirmed = typed("dead-letters", "redrive", "MAIN")
+    unlimited = typed("dead-letters", "delete", "MAIN", "--yes")
+
+    assert (unconfirmed.returncode, unlimited.returncode) == (2, 2)
+    assert "--yes" in unconfirmed.stderr
+    assert "--all" in unlimited.stderr
+    assert count(sqs, deployment.queues["MAIN"].dead_letter_url) == 2
+
+
+def test_a_delete_takes_what_it_was_told_to(typed, sqs, deployment, request):
+    """Those of another reason stay; a dry run deletes nothing."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "HIGH", 4, groups=2, kind=kind, reason="no handler")
+    put_dead_letters(sqs, deployment, "HIGH", 3, groups=3, kind=f"{kind}.kept")
+    dead = deployment.queues["HIGH"].dead_letter_url
+
+    typed.json("dead-letters", "delete", "high", "--reason", "no handler", "--dry-run")
+    assert count(sqs, dead) == 7
+
+    done = typed.json("dead-letters", "delete", "high", "--reason", "no handler", "--yes", "--hold", "3s")
+
+    assert (done["deleted"], done["left"]) == (4, 3)
+    assert {row["kind"] for row in typed.json("dead-letters", "list", "high")} == {f"{kind}.kept"}
+    assert typed.json("audit", "--limit", "1")[0]["action"] == "dead-letters delete"
+
+
+@pytest.mark.timeout(1800)
+def test_a_redrive_killed_again_and_again_loses_none_and_doubles_none(lanes, typed, sqs, deployment, request):
+    """Killed hard at random points, started again at once, and left to end: each message is in its lane once."""
+    seed = int(os.environ.get("REDRIVE_SEED", random.randrange(10_000)))
+    chance = random.Random(seed)
+    groups = max(1, MESSAGES // 15)
+    ids = put_dead_letters(sqs, deployment, "MAIN", MESSAGES, groups=groups, kind=fresh_kind(request))
+    redrive = ("dead-letters", "redrive", "MAIN", "--yes", "--hold", "2s")
+    killed = 0
+    for number in range(KILLS):
+        there = count(sqs, deployment.queues["MAIN"].url)
+        until = there + chance.randint(1, max(1, (MESSAGES - there) // (KILLS - number + 1)))
+        with lanes.start(*redrive) as process:
+            while process.poll() is None and count(sqs, deployment.queues["MAIN"].url) < until:
+                pass
+            Event().wait(chance.random() * 0.02)
+            killed += process.poll() is None
+            process.kill()
+
+    done = lanes.json(*redrive)
+
+    assert killed == KILLS, f"seed {seed}"
+    assert done["left"] == 0
+    arrived = drain(sqs, deployment.queues["MAIN"].url)
+    by_group = defaultdict(list)
+    for message in arrived:
+        number = json.loads(message["Body"])["data"]["number"]
+        by_group[message["Attributes"]["MessageGroupId"]].append(number)
+    assert sorted(json.loads(message["Body"])["id"] for message in arrived) == sorted(ids), f"seed {seed}"
+    assert by_group == {f"group-{rest}": list(range(rest, MESSAGES, groups)) for rest in range(groups)}
+    outcomes = [entry["outcome"] for entry in typed.json("audit", "--limit", str(KILLS + 1))]
+    assert outcomes == ["done", *["started"] * KILLS]

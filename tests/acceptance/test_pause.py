@@ -1,0 +1,144 @@
+"""`lanes pause` and `resume` on the whole stack, deployed and running on this machine."""
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from lanes.config import LanesConfig
+from local.deploy import CdkApp
+from local.platform import Platform
+from tests.acceptance.conftest import ROOT, Command, Typed
+
+PATIENCE = 30
+
+
+class Handled:
+    """Waits for messages that the function says it is done with."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self.ids = []
+
+    def __call__(self, _function, line):
+        if '"resource": "finished"' in line:
+            with self._changed:
+                self.ids.append(json.loads(line)["id"])
+                self._changed.notify_all()
+
+    def wait_for(self, ids):
+        with self._changed:
+            assert self._changed.wait_for(lambda: set(ids) <= set(self.ids), PATIENCE), self.ids
+
+
+@pytest.fixture(scope="module")
+def handled():
+    """What the function did."""
+    return Handled()
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, handled):
+    """The stack of the demo's stage."""
+    if shutil.which("cdk", path=str(Path(ROOT, ".venv", "bin"))) is None:
+        pytest.skip("the cdk command is not there")
+    app = CdkApp(directory=ROOT, stage="demo")
+    with Platform(app=app, on_line=handled, build_directory=tmp_path_factory.mktemp("build")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lanes(platform):
+    """The command within this process."""
+    return Typed(platform.endpoint_url)
+
+
+def until(condition):
+    """Wait for something that other threads bring about."""
+    for _ in range(PATIENCE * 20):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it did not happen")
+
+
+def lines(prefix, count, **more):
+    """Write messages as lines."""
+    rows = [{"kind": "order.placed", "data": {}, "id": f"{prefix}-{n}", **more} for n in range(count)]
+    return "\n".join(map(json.dumps, rows))
+
+
+def ids(prefix, count):
+    """Give the ids of those lines."""
+    return [f"{prefix}-{n}" for n in range(count)]
+
+
+def states(lanes):
+    """Give the state of each lane's mapping."""
+    return {row["lane"]: row["mapping"] for row in lanes.json("--stage", "demo", "status")}
+
+
+def test_a_fresh_deployment_passes_its_check(lanes):
+    """What can't be asked on this machine is unknown and not wrong; the file is what was deployed."""
+    found = lanes.json("--stage", "demo", "check", "--file", str(ROOT / "lanes.toml"))
+
+    assert [one for one in found if one["verdict"] == "wrong"] == []
+    assert {"MAIN mapping", "function", "table"} <= {
+        one["subject"] for one in found if one["verdict"] == "ok"
+    }
+
+
+def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(platform, handled, lanes):
+    """HIGH is paused with messages in it: MAIN is handled all the same, and HIGH after it is resumed."""
+    command = Command(platform.endpoint_url)
+    assert "would pause" in lanes("--stage", "demo", "pause", "high", "--dry-run").stderr
+    assert states(lanes)["HIGH"] == "Enabled"
+
+    paused = command.json("--stage", "demo", "pause", "high")
+
+    assert (paused["mapping"], states(lanes)["HIGH"]) == ("Disabled", "Disabled")
+    high = next(mapping for name, mapping in platform.mappings.items() if "HIGH" in name)
+    until(lambda: not high.settings.enabled and high.running == 0)
+    lanes.json("--stage", "demo", "send", "-f", "-", text=lines("urgent", 3, priority=50))
+    lanes.json("--stage", "demo", "send", "-f", "-", text=lines("bulk", 5, priority=-100))
+
+    handled.wait_for(ids("bulk", 5))
+    row = lanes.json("--stage", "demo", "status")[0]
+    assert (row["waiting"], row["in_flight"]) == (3, 0)
+    assert not set(ids("urgent", 3)) & set(handled.ids)
+    check = lanes("--stage", "demo", "check")
+    assert (check.returncode, "lanes resume HIGH" in check.stdout) == (3, True)
+
+    lanes.json("--stage", "demo", "resume", "HIGH")
+
+    handled.wait_for(ids("urgent", 3))
+    assert states(lanes)["HIGH"] == "Enabled"
+    actions = [entry["action"] for entry in lanes.json("--stage", "demo", "audit")]
+    assert [action for action in actions if action != "send"] == ["resume", "pause"]
+
+
+def test_a_lane_in_the_wanted_state_is_left_alone(lanes):
+    """Nothing is changed and nothing noted."""
+    before = lanes.json("--stage", "demo", "audit")
+
+    done = lanes("--stage", "demo", "resume", "main")
+
+    assert (done.returncode, "already" in done.stderr) == (0, True)
+    assert lanes.json("--stage", "demo", "audit") == before
+
+
+def test_what_the_function_gave_up_is_shown_with_its_reason_and_redriven(handled, lanes):
+    """The whole way of a failing message: the consumer's note is what the command reads."""
+    text = lines("poison", 1, data={"fault": "always"}, priority=0)
+    lanes.json("--stage", "demo", "send", "-f", "-", text=text)
+    until(lambda: lanes.json("--stage", "demo", "status")[1]["dead_letters"] == 1)
+
+    (letter,) = lanes.json("--stage", "demo", "dead-letters", "list", "medium")
+
+    most = LanesConfig.load(ROOT / "lanes.toml", stage="demo").consumer.max_attempts
+    assert (letter["id"], letter["attempts"], letter["reason"]) == ("poison-0", most, "attempts exhausted")
+    shown = lanes.json("--stage", "demo", "dead-letters", "show", "poison-0")
+    assert json.loads(shown["body"])["data"] == {"fault": "always"}
+    assert lanes.json("--stage", "demo", "dead-letters", "redrive", "medium", "--yes")["redriven"] == 1

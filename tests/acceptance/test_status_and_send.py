@@ -1,0 +1,92 @@
+"""`lanes status`, `lanes send` and wrong usage, as an operator types them."""
+
+import json
+
+import pytest
+
+
+def test_status_tells_each_lane_and_says_unknown_for_what_nobody_knows(lanes, typed):
+    """There is no CloudWatch figure here: null for programs, a word for people."""
+    rows = lanes.json("status")
+    table = typed("status")
+
+    assert [row["lane"] for row in rows] == ["HIGH", "MEDIUM", "MAIN"]
+    assert all(row["handled_per_minute"] is None for row in rows)
+    assert all(row["mapping"] == "none" for row in rows)
+    assert "unknown" in table.stdout
+    assert table.stderr == ""
+
+
+def test_a_watched_status_is_a_line_for_each_look(typed):
+    """For programs that follow it."""
+    done = typed("--output", "json", "status", "--watch", "--times", "2", "--interval", "0.1s")
+
+    looks = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [len(look) for look in looks] == [3, 3]
+
+
+def test_one_message_goes_to_the_lane_of_its_priority(typed):
+    """A dry run tells the lane and sends nothing."""
+    before = typed.json("status")[0]["waiting"]
+    (planned,) = typed.json("send", "order.placed", '{"order": 7}', "--priority", "critical", "--dry-run")
+    assert (planned["lane"], planned["kind"]) == ("HIGH", "order.placed")
+    assert typed.json("status")[0]["waiting"] == before
+
+    (sent,) = typed.json("send", "order.placed", '{"order": 7}', "--priority", "critical", "--id", "order-7")
+
+    assert (sent["lane"], sent["id"]) == ("HIGH", "order-7")
+    assert typed.json("status")[0]["waiting"] == before + 1
+    assert typed.json("audit", "--limit", "1")[0]["action"] == "send"
+
+
+def test_a_file_is_sent_line_by_line(typed):
+    """From standard input here; each goes to its own lane."""
+    lines = [{"kind": "a", "priority": 50}, {"kind": "b", "data": [1]}, {"kind": "c", "priority": "BULK"}]
+
+    sent = typed.json("send", "--file", "-", text="\n".join(map(json.dumps, lines)))
+
+    assert [row["lane"] for row in sent] == ["HIGH", "MEDIUM", "MAIN"]
+
+
+def test_the_process_ends_with_the_status_and_splits_its_streams(lanes):
+    """Data on standard output, talk on standard error, 3 for a check that says no."""
+    done = lanes("--output", "json", "check")
+
+    assert done.returncode == 3
+    assert {"verdict", "subject", "found", "advice"} == set(json.loads(done.stdout)[0])
+    assert "3 wrong" in done.stderr
+
+
+def test_a_file_with_a_wrong_line_is_not_sent_at_all(typed):
+    """The error names the line."""
+    before = [row["waiting"] for row in typed.json("status")]
+
+    done = typed("send", "--file", "-", text='{"kind": "a"}\n{"kidn": "b"}\n')
+
+    assert done.returncode == 1
+    assert "line 2: unknown key 'kidn'; did you mean 'kind'?" in done.stderr
+    assert [row["waiting"] for row in typed.json("status")] == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "text"),
+    [
+        (("pause", "HIHG"), 1, "did you mean 'HIGH'"),
+        (("pause", "HIGH"), 1, "exactly one is needed"),
+        (("send",), 2, "--file"),
+        (("send", "a", "not json"), 1, "the data is no JSON"),
+        (("send", "a", "1", "--priority", "urgent"), 1, "CRITICAL"),
+        (("dead-letters", "list", "--since", "yesterday"), 2, "2h"),
+        (("status", "--watch", "--interval", "soon"), 2, "30s"),
+        (("--stack", "Another", "status"), 1, "/lanes/Another"),
+        (("--profile", "nobody", "status"), 1, "nobody"),
+        (("check",), 3, "wrong"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_mistakes_are_explained_without_a_traceback(typed, arguments, status, text):
+    """1 for what is wrong, 2 for wrong usage, 3 for a check that failed; the talk is on standard error."""
+    done = typed(*arguments)
+
+    assert (done.returncode, text in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr

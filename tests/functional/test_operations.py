@@ -1,0 +1,217 @@
+"""What operators call, against AWS as moto plays it, with the corrections of this project."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws import dead_letter_queues
+from lanes.aws.clients import Clients
+from lanes.aws.figures import CloudWatchFigures
+from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.operations import Operations
+from lanes.consumer.ledger import Entry, Park
+from lanes.errors import AwsError
+from lanes.operate.audit import audited
+from lanes.operate.dead_letters import DeadLetterFilter, look
+from lanes.operate.figures import LaneFigures
+from lanes.operate.redrive import DeadLetterRun
+from local import corrections
+from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
+
+ALL = DeadLetterFilter()
+NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _aws():
+    """Start with an empty account for each test."""
+    corrections.install()
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def operations(monkeypatch):
+    """What verbs call, for three lanes; an empty queue says so at once."""
+    monkeypatch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
+    return Operations(deployment=make_deployment(boto3.client), clients=Clients(), stack_name=STACK)
+
+
+def redrive(operations, lane="MAIN", **how):
+    return DeadLetterRun(
+        queues=operations.dead_letters, lane=lane, wanted=ALL, copies=True, hold=timedelta(seconds=10), **how
+    ).run()
+
+
+def test_a_dead_letter_is_read_with_its_note_and_the_originals_attributes(operations):
+    """The note is no attribute of the original."""
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 1, groups=1)
+
+    (letter,) = look(operations.dead_letters, "MAIN", ALL, limit=10).letters
+
+    assert (letter.kind, letter.event_id, letter.group) == ("order.placed", "order.placed-0", "group-0")
+    assert (letter.reason, letter.note["attempts"]) == ("attempts exhausted", 5)
+    assert list(letter.attributes) == ["tenant"]
+
+
+def test_a_look_gives_back_what_it_received(operations):
+    """The counts are those of before."""
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 23, groups=4)
+
+    look(operations.dead_letters, "MAIN", ALL, limit=5)
+
+    depth = operations.depths.dead_letters("MAIN")
+    assert (depth.backlog, depth.in_flight) == (23, 0)
+
+
+def test_a_copy_is_the_original_again(operations):
+    """Body, group and attributes; the note stays behind, and the deduplication id is the dead letter's."""
+    sqs = boto3.client("sqs")
+    ids = put_dead_letters(sqs, operations.deployment, "MAIN", 12, groups=3)
+    letters = {one.event_id: one for one in look(operations.dead_letters, "MAIN", ALL, limit=20).letters}
+
+    assert redrive(operations).done == 12
+
+    arrived = drain(sqs, operations.deployment.queues["MAIN"].url)
+    assert sorted(json.loads(message["Body"])["id"] for message in arrived) == sorted(ids)
+    for message in arrived:
+        letter = letters[json.loads(message["Body"])["id"]]
+        assert message["Body"] == letter.body
+        assert message["Attributes"]["MessageGroupId"] == letter.group
+        assert message["Attributes"]["MessageDeduplicationId"] == f"redrive-{letter.message_id}"
+        assert message["MessageAttributes"] == {"tenant": {"DataType": "String", "StringValue": "acme"}}
+
+
+def test_attributes_that_made_room_for_the_note_come_back(operations):
+    """An original with ten attributes has them in its note."""
+    sqs = boto3.client("sqs")
+    note = {"reason": "r", "attributes": {f"a{number}": "v" for number in range(10)}}
+    sqs.send_message(
+        QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url,
+        MessageBody="<xml/>",
+        MessageGroupId="g",
+        MessageDeduplicationId="d",
+        MessageAttributes={"lanes.dead_letter": {"DataType": "String", "StringValue": json.dumps(note)}},
+    )
+
+    redrive(operations)
+
+    (message,) = drain(sqs, operations.deployment.queues["MAIN"].url)
+    assert message["Body"] == "<xml/>"
+    assert {name: value["StringValue"] for name, value in message["MessageAttributes"].items()} == note[
+        "attributes"
+    ]
+
+
+def test_large_dead_letters_go_in_batches_that_sqs_takes(operations):
+    """A batch call holds one MiB in all."""
+    sqs = boto3.client("sqs")
+    for number in range(5):
+        sqs.send_message(
+            QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url,
+            MessageBody=f"{number}" + "x" * 400_000,
+            MessageGroupId=f"g{number}",
+            MessageDeduplicationId=f"d{number}",
+        )
+
+    assert redrive(operations).done == 5
+    assert len(drain(sqs, operations.deployment.queues["MAIN"].url)) == 5
+
+
+def test_a_second_copy_has_no_effect(operations):
+    """As after a run that was killed before it deleted."""
+    sqs = boto3.client("sqs")
+    put_dead_letters(sqs, operations.deployment, "MAIN", 3, groups=3)
+    letters = operations.dead_letters.receive("MAIN", limit=10, hold=timedelta(seconds=1))
+    operations.dead_letters.copy(letters)
+    operations.dead_letters.give_back(letters)
+
+    assert redrive(operations).done == 3
+    assert len(drain(sqs, operations.deployment.queues["MAIN"].url)) == 3
+
+
+def test_audit_entries_are_found_by_time_the_latest_first(operations):
+    """With caller, outcome and what was done; parked records are not among them."""
+    clock = iter([1000.0, 2000.0, 3000.0]).__next__
+    for action in ("pause", "resume", "send"):
+        with audited(operations.audit, action, "HIGH", details={"asked": 1}, clock=clock) as noted:
+            noted["done"] = 2
+
+    found = operations.audit.entries(since=1500.0, limit=10)
+
+    assert [(entry.action, entry.at, entry.outcome) for entry in found] == [
+        ("send", 3000.0, "done"),
+        ("resume", 2000.0, "done"),
+    ]
+    assert found[0].details == {"asked": 1, "done": 2}
+    assert found[0].who.startswith("arn:aws:sts::")
+    assert [entry.action for entry in operations.audit.entries(since=0.0, limit=1)] == ["send"]
+    assert operations.depths.parked("HIGH") == 0
+
+
+def test_parked_records_are_counted_until_their_time_is_over(operations):
+    """Those of the lane alone."""
+    ledger = DynamoDBLedger(table=operations.deployment.table, client=boto3.client("dynamodb"))
+    parked = {"park": Park.YIELD, "receipt_handle": "r"}
+    ledger.note(
+        [
+            Entry(lane="MAIN", message_id="now", parked_until=4e9, **parked),
+            Entry(lane="MAIN", message_id="over", parked_until=1e9, **parked),
+            Entry(lane="HIGH", message_id="other", parked_until=4e9, **parked),
+        ]
+    )
+
+    assert operations.depths.parked("MAIN") == 1
+
+
+def test_figures_are_means_of_the_last_five_whole_minutes(operations):
+    """The minute that runs is left out, and so is another service of the same account."""
+    queue = operations.deployment.queues["MAIN"].url.rpartition("/")[2]
+    cloudwatch = boto3.client("cloudwatch")
+    for age, minute in enumerate(range(1, 8)):
+        at = NOW - timedelta(minutes=minute)
+        own = {"MetricName": "HandledMessages", "Timestamp": at, "Value": 10.0}
+        for service in (STACK, "another"):
+            dimensions = [{"Name": "lane", "Value": "MAIN"}, {"Name": "service", "Value": service}]
+            cloudwatch.put_metric_data(
+                Namespace="PriorityLanes", MetricData=[{**own, "Dimensions": dimensions}]
+            )
+        dimensions = [{"Name": "QueueName", "Value": queue}]
+        cloudwatch.put_metric_data(
+            Namespace="AWS/SQS",
+            MetricData=[
+                {
+                    "MetricName": "ApproximateAgeOfOldestMessage",
+                    "Timestamp": at,
+                    "Value": 100.0 - age,
+                    "Dimensions": dimensions,
+                },
+                {
+                    "MetricName": "NumberOfMessagesSent",
+                    "Timestamp": at,
+                    "Value": 4.0,
+                    "Dimensions": dimensions,
+                },
+            ],
+        )
+
+    figures = CloudWatchFigures(
+        deployment=operations.deployment, client=cloudwatch, service=STACK, now=lambda: NOW
+    ).read()
+
+    assert figures["MAIN"].pace == 10.0
+    assert figures["MAIN"].arrivals == 4.0
+    assert figures["MAIN"].yields == 0.0
+    assert figures["MAIN"].oldest_age == timedelta(seconds=99)
+    assert figures["HIGH"] == LaneFigures()
+
+
+def test_a_lane_whose_queue_is_gone_is_an_aws_error(operations):
+    """The error says which call failed."""
+    boto3.client("sqs").delete_queue(QueueUrl=operations.deployment.queues["HIGH"].url)
+
+    with pytest.raises(AwsError, match="GetQueueAttributes"):
+        operations.depths.depth("HIGH")

@@ -1,0 +1,255 @@
+"""What a check finds, and what it advises."""
+
+import dataclasses
+import json
+from datetime import timedelta
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import AwsError
+from lanes.operate.check import Check
+from lanes.operate.deployed import AccountState, FunctionState, TableState
+from lanes.operate.findings import Verdict
+from lanes.operate.mappings import LaneMapping
+
+CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
+DEPLOYMENT = Deployment(
+    config=CONFIG,
+    queues={name: LaneQueues(url=name, dead_letter_url=f"{name}-dead") for name in ("HIGH", "MAIN")},
+    table="ledger",
+)
+QUEUE = {
+    "FifoQueue": "true",
+    "DeduplicationScope": "messageGroup",
+    "FifoThroughputLimit": "perMessageGroupId",
+    "ContentBasedDeduplication": "false",
+    "SqsManagedSseEnabled": "true",
+    "VisibilityTimeout": "180",
+    "MessageRetentionPeriod": "1209600",
+}
+MAPPING = LaneMapping(
+    uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
+)
+FUNCTION = FunctionState(
+    name="f",
+    timeout=timedelta(seconds=30),
+    memory_mb=512,
+    variables={"LANES_DEPLOYMENT": DEPLOYMENT.to_json()},
+    role_arn="role",
+    reserved_concurrency=1,
+)
+
+
+class Deployed:
+    """A deployment as it should be; each test changes a part."""
+
+    def __init__(self):
+        self.queues = {}
+        self.changed = {}
+        self.found = [MAPPING]
+        self.the_function = FUNCTION
+        self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
+        self.the_account = AccountState(concurrency=1000, unreserved=900)
+        self.refused = []
+        self.errors = {}
+
+    def queue(self, url):
+        self._fail("queue")
+        policy = json.dumps({"deadLetterTargetArn": f"arn:{url}-dead", "maxReceiveCount": 1000})
+        return {**QUEUE, "QueueArn": f"arn:{url}", "RedrivePolicy": policy, **self.changed.get(url, {})}
+
+    def mappings(self, _lane):
+        self._fail("mappings")
+        return self.found
+
+    def function(self, _arn):
+        self._fail("function")
+        return self.the_function
+
+    def table(self, _name):
+        self._fail("table")
+        return self.the_table
+
+    def account(self):
+        self._fail("account")
+        return self.the_account
+
+    def denied(self, _role, *, actions, resource):
+        self._fail("denied")
+        return [action for action in actions if (action, resource) in self.refused]
+
+    def _fail(self, name):
+        if name in self.errors:
+            raise AwsError(operation=name, code=self.errors[name], retryable=False)
+
+
+def findings(deployed, **how):
+    return Check(deployment=DEPLOYMENT, state=deployed, **how).run()
+
+
+def wrong(deployed, **how):
+    return [
+        f"{one.subject}: {one.found}" for one in findings(deployed, **how) if one.verdict is Verdict.WRONG
+    ]
+
+
+def test_a_sound_deployment_has_nothing_wrong():
+    """A line for each part all the same."""
+    found = findings(Deployed())
+
+    assert {one.verdict for one in found} == {Verdict.OK, Verdict.NOTE}
+    assert {one.subject for one in found} == {
+        "configuration",
+        *(
+            f"{lane} {part}"
+            for lane in ("HIGH", "MAIN")
+            for part in ("queue", "dead-letter queue", "mapping")
+        ),
+        "table",
+        "function",
+        "permissions",
+        "account",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "attributes", "finding"),
+    [
+        ("HIGH", {"VisibilityTimeout": "200"}, "HIGH queue: visibility timeout is 200 s, 180 s was deployed"),
+        ("HIGH", {"VisibilityTimeout": "60"}, "HIGH queue: visibility timeout is 60 s, below 6 times"),
+        ("MAIN", {"DeduplicationScope": "queue"}, "MAIN queue: DeduplicationScope is queue"),
+        ("MAIN", {"ContentBasedDeduplication": "true"}, "MAIN queue: ContentBasedDeduplication is true"),
+        ("MAIN", {"SqsManagedSseEnabled": "false"}, "MAIN queue: it is not encrypted"),
+        ("MAIN", {"RedrivePolicy": "{}"}, "MAIN dead-letter queue: the lane's queue does not name it"),
+        (
+            "MAIN-dead",
+            {"MessageRetentionPeriod": "345600"},
+            "MAIN dead-letter queue: it keeps messages 4 days",
+        ),
+    ],
+)
+def test_a_queue_that_was_changed_is_found(url, attributes, finding):
+    """By hand, or by another tool."""
+    deployed = Deployed()
+    deployed.changed = {url: attributes}
+
+    assert any(line.startswith(finding) for line in wrong(deployed)), wrong(deployed)
+
+
+def test_a_queue_that_gives_up_after_few_receives_is_found():
+    """Yields would use them up."""
+    deployed = Deployed()
+    policy = json.dumps({"deadLetterTargetArn": "arn:MAIN-dead", "maxReceiveCount": 3})
+    deployed.changed = {"MAIN": {"RedrivePolicy": policy}}
+
+    assert wrong(deployed) == [
+        "MAIN dead-letter queue: SQS moves messages there after 3 receives, yields included"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "advice"),
+    [
+        ({"state": "Disabled"}, "paused", "lanes resume HIGH"),
+        ({"state": "Updating"}, "Updating", "wait"),
+        ({"reports_failures": False}, "ReportBatchItemFailures", "cdk deploy"),
+        ({"batch_size": 5}, "batch size is 5, 10 was deployed", "cdk deploy"),
+        ({"maximum_concurrency": None}, "maximum concurrency is None, 2 was deployed", "cdk deploy"),
+    ],
+)
+def test_a_mapping_that_was_changed_is_found_with_what_to_do(change, text, advice):
+    """The advice names the lane where it matters."""
+    deployed = Deployed()
+    deployed.found = [dataclasses.replace(MAPPING, **change)]
+
+    found = [one for one in findings(deployed) if one.subject == "HIGH mapping"]
+
+    assert len(found) == 1
+    assert text in found[0].found
+    assert advice in found[0].advice
+
+
+def test_two_mappings_on_a_queue_and_two_functions_are_found():
+    """Each lane has one, and all feed the same function."""
+    deployed = Deployed()
+    deployed.found = [MAPPING, dataclasses.replace(MAPPING, function_arn="g")]
+
+    lines = wrong(deployed)
+
+    assert "HIGH mapping: 2 mappings on the queue, exactly one is needed" in lines
+    assert any(line.startswith("function: lanes feed 2 functions") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"reserved_concurrency": 0}, "nothing runs"),
+        ({"reserved_concurrency": None}, "reserved concurrency is None, 1 was deployed"),
+        ({"timeout": timedelta(seconds=60)}, "timeout is 1m, 30s was deployed"),
+        ({"memory_mb": 128}, "memory is 128 MB"),
+        ({"variables": {}}, "LANES_DEPLOYMENT is not what"),
+    ],
+)
+def test_a_function_that_was_changed_is_found(change, text):
+    """Its variables count too: they say which lanes there are."""
+    deployed = Deployed()
+    deployed.the_function = dataclasses.replace(FUNCTION, **change)
+
+    assert any(text in line for line in wrong(deployed))
+
+
+def test_missing_rights_of_the_function_are_named():
+    """With the resource."""
+    deployed = Deployed()
+    deployed.refused = [("sqs:SendMessage", "arn:MAIN-dead"), ("dynamodb:Query", "table/index/parked")]
+
+    assert wrong(deployed) == [
+        "permissions: the function may not sqs:SendMessage on arn:MAIN-dead",
+        "permissions: the function may not dynamodb:Query on table/index/parked",
+    ]
+
+
+def test_a_table_that_was_changed_is_found():
+    """It has to expire items and to have its index."""
+    deployed = Deployed()
+    deployed.the_table = TableState(arn="table", status="UPDATING", expires_by=None, indexes=[])
+
+    assert len([line for line in wrong(deployed) if line.startswith("table")]) == 3
+
+
+def test_a_quota_that_the_function_uses_up_is_found():
+    """New accounts begin with ten."""
+    deployed = Deployed()
+    deployed.the_account = AccountState(concurrency=1, unreserved=0)
+
+    assert [line.partition(":")[0] for line in wrong(deployed)] == ["account"]
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"), [("AccessDenied", Verdict.UNKNOWN), ("ResourceNotFoundException", Verdict.WRONG)]
+)
+def test_what_can_not_be_read_is_unknown_and_what_is_gone_is_wrong(code, verdict):
+    """The first names the right that is missing, the second says to deploy."""
+    deployed = Deployed()
+    deployed.errors = {"table": code}
+
+    (table,) = [one for one in findings(deployed) if one.subject == "table"]
+
+    assert table.verdict is verdict
+    assert ("dynamodb:DescribeTable" if verdict is Verdict.UNKNOWN else "deploy") in table.advice
+
+
+def test_a_file_that_differs_from_what_is_deployed_is_told_setting_by_setting():
+    """Only where a file is given."""
+    local = LanesConfig.from_dict(
+        {"consumer": {"max_attempts": 3}, "lanes": [{"name": "HIGH", "threshold": 60}, {"name": "MAIN"}]}
+    )
+
+    assert wrong(Deployed(), local=CONFIG) == []
+    prefix = "configuration: lanes.toml differs from what is deployed: "
+    assert wrong(Deployed(), local=local) == [
+        f"{prefix}consumer.max_attempts is 3 in the file, 5 was deployed",
+        f"{prefix}lanes[0].threshold is 60 in the file, 50 was deployed",
+    ]
