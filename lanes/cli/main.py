@@ -12,6 +12,7 @@ from lanes.cli import (
     check_verbs,
     config_verbs,
     dead_letter_verbs,
+    outbox_verbs,
     pause_verbs,
     send_verbs,
     status_verbs,
@@ -33,6 +34,7 @@ app.add_typer(dead_letter_verbs.app, name="dead-letters")
 app.command()(pause_verbs.pause)
 app.command()(pause_verbs.resume)
 app.command()(audit_verbs.audit)
+app.add_typer(outbox_verbs.app, name="outbox")
 app.add_typer(config_verbs.app, name="config")
 
 
