@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -146,21 +146,17 @@ class DemoPlan:
         return [PlannedMessage(id=one, kind=BACKFILL_KIND, fault=faults.get(one)) for one in ids]
 
 
-# Of each episode: payments and orders of customers, in the groups of their customers, where without priority
-# the backfill is in front of them; then some in groups of their own, where the failing ones are.
+# Of each episode: payments and orders of customers in the groups of their customers, where without priority
+# the backfill is in front of them, and of visitors, each in a group of its own.
 _PLACES = (
-    *((PAYMENT_KIND, None),) * 6,
-    *((PAYMENT_KIND, "account"),) * 2,
-    *((ORDER_KIND, None),) * 4,
-    *((ORDER_KIND, "basket"),) * 2,
+    *((PAYMENT_KIND, True),) * 4,
+    *((PAYMENT_KIND, False),) * 4,
+    *((ORDER_KIND, True),) * 4,
+    *((ORDER_KIND, False),) * 2,
 )
-# Which of these places fails in some episode: heads of groups, with another message behind, and last ones.
-_FAULTY_PLACES = (
-    (6, Fault.ALWAYS),
-    (6, Fault.ONCE),
-    (12, Fault.ALWAYS),
-    (13, Fault.ONCE),
-)
+# Visitors whose message fails in some episode; the one after it then belongs to the same visitor.
+_FAULTY_PLACES = ((4, Fault.ALWAYS), (4, Fault.ONCE), (12, Fault.ALWAYS), (12, Fault.ONCE))
+_TRIES_FOR_ANOTHER_GROUP = 50
 
 
 def customer_id(number: int) -> str:
@@ -189,16 +185,33 @@ def _live_messages(
     chance: random.Random,
 ) -> tuple[PlannedMessage, ...]:
     customers, seed, shards = plan
-    messages = []
-    for place, (kind, own_group) in enumerate(_PLACES):
-        customer = customer_id(chance.randint(1, customers))
+    messages: list[PlannedMessage] = []
+    for place, (kind, is_customer) in enumerate(_PLACES):
+        taken = {one.group for one in messages if one.kind == kind}
+        customer = _draw_customer(customers, shards=shards, taken=taken, chance=chance)
+        visitor = place - 1 if (episode, place - 1) in faults else place
         messages.append(
             PlannedMessage(
                 id=f"live-{seed}:{episode:04d}-{place:02d}",
                 kind=kind,
-                group=f"{own_group}-{episode:04d}" if own_group else group_of(customer, shards=shards),
+                group=group_of(customer, shards=shards) if is_customer else f"visitor-{episode}-{visitor}",
                 fault=faults.get((episode, place)),
                 data={"customer_id": customer, "amount_cents": 1_000 + 100 * place},
             )
         )
     return tuple(messages)
+
+
+def _draw_customer(
+    customers: int, *, shards: int, taken: Collection[str | None], chance: random.Random
+) -> str:
+    """
+    Choose a customer, of another group than those taken if there is one.
+
+    A producer sends messages of one group one after the other, so an episode of several groups arrives at once.
+    """
+    for _ in range(_TRIES_FOR_ANOTHER_GROUP):
+        customer = customer_id(chance.randint(1, customers))
+        if group_of(customer, shards=shards) not in taken:
+            break
+    return customer

@@ -19,7 +19,8 @@ COUNTING = (
     "queue; the live messages are the same ones, sent when the same share of the backfill is done. A wait lasts "
     "from the queue's own SentTimestamp to the first start of the handler; live messages behind a failing "
     "message of their own lane and group wait for that one, and are left out of p50 and p99 in both runs. What "
-    "was done is read from the handler's own lines, deliveries and dead letters from the queues, calls from the AWS server."
+    "was done is read from the handler's own lines, deliveries and dead letters from the queues, calls from "
+    "the AWS server."
 )
 
 
