@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE
+from lanes.aws.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
 from lanes.consumer.yielding import LaneDepth
 from lanes.message import LARGEST_BODY_BYTES
 from lanes.operate.dead_letters import DeadLetteredMessage
@@ -152,7 +152,7 @@ def _sent_attributes(letter: DeadLetteredMessage) -> Any:
     kept: Mapping[str, Any] = letter.attributes
     if not kept:
         noted: Mapping[str, Any] = letter.note.get("attributes") or {}
-        kept = {name: {"DataType": "String", "StringValue": value} for name, value in noted.items() if value}
+        kept = {name: attribute_in_note(value) for name, value in noted.items()}
     wanted = ("DataType", "StringValue", "BinaryValue")
     return {
         name: {key: value[key] for key in wanted if key in value}

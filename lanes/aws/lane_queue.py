@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from lanes.consumer.yielding import LaneDepth
 from lanes.message import LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
@@ -103,7 +104,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         "sent_at": record.sent_at,
     }
     if len(kept) >= MOST_ATTRIBUTES:
-        described["attributes"] = {name: value.get("StringValue") for name, value in kept.items()}
+        described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
         kept = {}
     room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
     for shortened in (described, {**described, "error": ""}, {"reason": note.reason[:200], "lane": lane}):
@@ -117,13 +118,25 @@ def _sendable(value: Any) -> dict[str, Any]:
     """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
     sendable: dict[str, Any] = {"DataType": value["dataType"]}
     if value["dataType"].startswith("Binary"):
-        import base64
-
         binary = value["binaryValue"]
         sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary
     else:
         sendable["StringValue"] = value["stringValue"]
     return sendable
+
+
+def _in_json(sendable: dict[str, Any]) -> dict[str, str]:
+    """Return an attribute as JSON can hold it: binary values in base64."""
+    if "BinaryValue" not in sendable:
+        return sendable
+    return {**sendable, "BinaryValue": base64.b64encode(sendable["BinaryValue"]).decode()}
+
+
+def attribute_in_note(noted: Mapping[str, str]) -> dict[str, Any]:
+    """Return an attribute that had to make room for the note as SendMessage takes it."""
+    if "BinaryValue" not in noted:
+        return dict(noted)
+    return {**noted, "BinaryValue": base64.b64decode(noted["BinaryValue"])}
 
 
 def _size(named: tuple[str, dict[str, Any]]) -> int:

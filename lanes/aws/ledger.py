@@ -139,7 +139,7 @@ class DynamoDBLedger:
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
                     " REMOVE done_at",
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
-                    " AND (attribute_not_exists(effect_owner) OR effect_owner = :owner OR owned_until <= :now)",
+                    " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
                     ExpressionAttributeValues={
                         ":owner": {"S": owner},
                         ":now": number(now),

@@ -88,7 +88,8 @@ def test_a_copy_is_the_original_again(operations):
 def test_attributes_that_made_room_for_the_note_come_back(operations):
     """An original with ten attributes has them in its note."""
     sqs = boto3.client("sqs")
-    note = {"reason": "r", "attributes": {f"a{number}": "v" for number in range(10)}}
+    text = {"DataType": "String", "StringValue": "v"}
+    note = {"reason": "r", "attributes": {f"a{number}": text for number in range(10)}}
     sqs.send_message(
         QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url,
         MessageBody="<xml/>",

@@ -1,0 +1,408 @@
+"""The ledger in memory and the one in DynamoDB keep the same promises; what only DynamoDB has is at the end."""
+
+import dataclasses
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moto import mock_aws
+
+from lanes.aws.ledger import KEPT_SECONDS, DynamoDBLedger
+from lanes.consumer.ledger import Effect, Ending, Entry, Park
+from lanes.errors import AwsError
+from tests.support.memory import Calls, MemoryLedger
+from tests.support.table import TABLE, create_table
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def dynamodb():
+    """Return a client of an empty account with the table."""
+    with mock_aws():
+        create_table()
+        yield boto3.client("dynamodb")
+
+
+@pytest.fixture
+def stored(dynamodb):
+    """Return the ledger in DynamoDB."""
+    return DynamoDBLedger(table=TABLE, client=dynamodb, clock=lambda: NOW)
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def ledger(request):
+    """Each ledger in turn."""
+    return MemoryLedger(Calls()) if request.param == "memory" else request.getfixturevalue("stored")
+
+
+def entry_of(message_id="m", lane="MAIN", **fields):
+    return Entry(lane=lane, message_id=message_id, **fields)
+
+
+def parked_until(until, message_id="m", lane="MAIN", *, receipt="receipt", batch="batch", park=Park.YIELD):
+    return entry_of(
+        message_id,
+        lane,
+        ending=Ending.YIELDED,
+        park=park,
+        parked_until=until,
+        batch=batch,
+        receipt_handle=receipt,
+    )
+
+
+def ids(entries):
+    return [entry.message_id for entry in entries]
+
+
+EVERYTHING = entry_of(
+    attempts=3,
+    yields=40,
+    returns=5,
+    ending=Ending.FAILED,
+    noted_receive=49,
+    suspect=True,
+    last_error="ValueError: größer als \u2713 \N{PILE OF POO} \x00",
+    given_up="not wanted",
+    noted_at=NOW + 0.125,
+    park=Park.REST,
+    parked_until=NOW + 30.5,
+    batch="request-1",
+    receipt_handle="",
+)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        entry_of(),
+        EVERYTHING,
+        dataclasses.replace(EVERYTHING, park=Park.YIELD, receipt_handle="AQEB" * 100),
+        entry_of(lane="A-lane_7", message_id="x" * 100),
+    ],
+)
+def test_an_entry_comes_back_as_it_was_noted(ledger, entry):
+    """All of its fields."""
+    ledger.note([entry])
+
+    assert ledger.read(entry.lane, [entry.message_id]) == {entry.message_id: entry}
+
+
+def test_only_entries_that_exist_are_read(ledger):
+    """By lane and id together."""
+    ledger.note([entry_of("a", attempts=1), entry_of("b", "HIGH", attempts=2)])
+
+    assert set(ledger.read("MAIN", ["a", "b", "c"])) == {"a"}
+    assert ledger.read("HIGH", ["b"])["b"].attempts == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 25, 26, 60, 130])
+def test_many_entries_are_noted_and_read(ledger, count):
+    """Beyond what one call takes."""
+    entries = [entry_of(f"m{number}", attempts=number) for number in range(count)]
+
+    ledger.note(entries)
+
+    assert ledger.read("MAIN", ids(entries)) == {entry.message_id: entry for entry in entries}
+
+
+def test_a_later_note_replaces_an_earlier_one(ledger):
+    """Also what is no longer there: the parking, the error."""
+    ledger.note([EVERYTHING])
+
+    ledger.note([entry_of(attempts=4)])
+
+    assert ledger.read("MAIN", ["m"])["m"] == entry_of(attempts=4)
+    assert list(ledger.parked("MAIN", after=NOW)) == []
+
+
+def test_parked_records_are_found_by_lane_and_time(ledger):
+    """The earliest to return first; what is over is not among them."""
+    ledger.note(
+        [
+            parked_until(NOW + 20, "late"),
+            parked_until(NOW + 5, "soon"),
+            parked_until(NOW - 1, "over"),
+            parked_until(NOW + 7, "rest", park=Park.REST),
+            parked_until(NOW + 6, "elsewhere", "MEDIUM"),
+            entry_of("free"),
+        ]
+    )
+
+    assert ids(ledger.parked("MAIN", after=NOW)) == ["soon", "rest", "late"]
+    assert ids(ledger.parked("MAIN", after=NOW, limit=2)) == ["soon", "rest"]
+    assert ids(ledger.parked("MAIN", after=NOW + 6)) == ["rest", "late"]
+
+
+def test_times_of_different_length_sort_by_time(ledger):
+    """As text they would not, without care."""
+    ledger.note([parked_until(float(until), f"m{until}") for until in (9, 10, 100, 99_999, 1_800_000_000)])
+
+    assert ids(ledger.parked("MAIN", after=9.5)) == ["m10", "m100", "m99999", "m1800000000"]
+
+
+def test_unparking_ends_the_parking_and_nothing_else(ledger):
+    """Counts stay as they are."""
+    entries = [
+        dataclasses.replace(parked_until(NOW + 9, name, receipt=name), attempts=2, yields=3) for name in "ab"
+    ]
+    ledger.note(entries)
+
+    assert ledger.unpark(entries)
+    found = ledger.read("MAIN", ["a", "b"])
+
+    assert list(ledger.parked("MAIN", after=NOW)) == []
+    assert all((entry.park, entry.attempts, entry.yields) == (None, 2, 3) for entry in found.values())
+
+
+@pytest.mark.parametrize("change", ["woken", "received and parked again", "received and done", "never noted"])
+def test_unparking_is_all_or_none(ledger, change):
+    """One that somebody else has woken or received since leaves all as they are."""
+    entries = [parked_until(NOW + 9, name, receipt=name) for name in "abc"]
+    ledger.note(entries if change != "never noted" else entries[:2])
+    if change == "woken":
+        assert ledger.unpark([entries[2]])
+    elif change == "received and parked again":
+        ledger.note([dataclasses.replace(entries[2], receipt_handle="another")])
+    elif change == "received and done":
+        ledger.note([entry_of("c")])
+
+    assert not ledger.unpark(entries)
+
+    assert {"a", "b"} <= set(ids(ledger.parked("MAIN", after=NOW)))
+
+
+def test_unparking_twice_succeeds_once(ledger):
+    """The second waker is told."""
+    entries = [parked_until(NOW + 9, name, receipt=name) for name in "ab"]
+    ledger.note(entries)
+
+    assert [ledger.unpark(entries), ledger.unpark(entries)] == [True, False]
+
+
+def begin(ledger, owner="one", now=NOW, effect_id="e", until=None):
+    return ledger.begin_effect(effect_id, owner=owner, now=now, until=now + 30 if until is None else until)
+
+
+def finish(ledger, owner="one", now=NOW, keep=100, effect_id="e"):
+    ledger.finish_effect(effect_id, owner=owner, now=now, keep_until=now + keep)
+
+
+def test_an_effect_begins_once_for_each_owner(ledger):
+    """The same message may begin again after a crash, another one waits."""
+    assert begin(ledger) is Effect.BEGUN
+    assert begin(ledger) is Effect.BEGUN
+    assert begin(ledger, "two") is Effect.ELSEWHERE
+    assert begin(ledger, "two", effect_id="other") is Effect.BEGUN
+
+
+def test_a_claim_ends_with_its_time(ledger):
+    """Whoever held it has crashed."""
+    begin(ledger)
+
+    assert begin(ledger, "two", NOW + 29) is Effect.ELSEWHERE
+    assert begin(ledger, "two", NOW + 30) is Effect.BEGUN
+    assert begin(ledger, "one", NOW + 31) is Effect.ELSEWHERE
+
+
+def test_a_claim_that_is_given_back_is_free(ledger):
+    """At once, for anybody."""
+    begin(ledger)
+    ledger.release_effect("e", owner="one")
+
+    assert begin(ledger, "two") is Effect.BEGUN
+
+
+def test_nobody_gives_back_the_claim_of_another(ledger):
+    """Nor one that isn't there."""
+    begin(ledger)
+    ledger.release_effect("e", owner="two")
+    ledger.release_effect("none", owner="two")
+
+    assert begin(ledger, "two") is Effect.ELSEWHERE
+
+
+def test_an_effect_that_was_done_is_done_for_everybody(ledger):
+    """Its owner included, and giving it back changes nothing."""
+    begin(ledger)
+    finish(ledger)
+    ledger.release_effect("e", owner="one")
+
+    assert begin(ledger) is Effect.DONE
+    assert begin(ledger, "two") is Effect.DONE
+
+
+@pytest.mark.parametrize("owner", ["one", "two"])
+def test_after_the_window_an_effect_may_begin_again(ledger, owner):
+    """Also by another message, also while the table still holds the old item."""
+    begin(ledger)
+    finish(ledger)
+
+    assert begin(ledger, owner, NOW + 99) is Effect.DONE
+    assert begin(ledger, owner, NOW + 101) is Effect.BEGUN
+    assert begin(ledger, "three", NOW + 102) is Effect.ELSEWHERE
+
+
+def test_an_effect_is_done_whoever_owns_it_by_then(ledger):
+    """It has happened, late or not."""
+    begin(ledger)
+    begin(ledger, "two", NOW + 31)
+
+    finish(ledger, "one", NOW + 32)
+
+    assert begin(ledger, "two", NOW + 33) is Effect.DONE
+
+
+@pytest.mark.parametrize("effect_id", ["a#b", "x" * 1000, "x" * 1001, "ü" * 3000, "#"])
+def test_ids_of_any_length_name_an_effect(ledger, effect_id):
+    """AWS: a partition key has at most 2,048 bytes."""
+    assert begin(ledger, effect_id=effect_id) is Effect.BEGUN
+    finish(ledger, effect_id=effect_id)
+
+    assert begin(ledger, "two", effect_id=effect_id) is Effect.DONE
+    assert begin(ledger, "two", effect_id=effect_id + "y") is Effect.BEGUN
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["begin", "finish", "release"]), st.sampled_from(["one", "two"]), st.integers(1, 60)
+    ),
+    max_size=15,
+)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(steps=steps)
+def test_both_ledgers_answer_alike(stored, steps):
+    """Whatever happens to one effect, in any order; an id of its own for each example."""
+    memory = MemoryLedger(Calls())
+    effect_id = repr(steps)
+    now = NOW
+    for action, owner, seconds in steps:
+        now += seconds
+        if action == "begin":
+            answers = [begin(ledger, owner, now, effect_id) for ledger in (memory, stored)]
+            assert answers[0] is answers[1]
+        elif action == "finish":
+            for ledger in (memory, stored):
+                finish(ledger, owner, now, 60, effect_id)
+        else:
+            for ledger in (memory, stored):
+                ledger.release_effect(effect_id, owner=owner)
+
+
+def test_pages_of_a_query_are_put_together(stored):
+    """AWS: a page holds 1 MB."""
+    entries = [parked_until(NOW + number, f"m{number}", receipt="r" * 40_000) for number in range(1, 61)]
+    stored.note(entries)
+
+    assert ids(stored.parked("MAIN", after=NOW)) == [f"m{number}" for number in range(1, 61)]
+    assert ids(stored.parked("MAIN", after=NOW, limit=7)) == [f"m{number}" for number in range(1, 8)]
+
+
+def test_a_long_error_is_cut(stored):
+    """An item has at most 400 KB, and who reads it needs the beginning."""
+    stored.note([entry_of(last_error="x" * 500_000, given_up="y" * 500_000)])
+
+    found = stored.read("MAIN", ["m"])["m"]
+    assert (len(found.last_error), len(found.given_up)) == (1000, 1000)
+
+
+def test_entries_and_effects_expire(stored, dynamodb):
+    """A message lives at most 14 days; an effect is kept for its window."""
+    stored.note([entry_of()])
+    begin(stored)
+    finish(stored, keep=500)
+
+    items = {
+        item["pk"]["S"]: int(item["expires_at"]["N"]) for item in dynamodb.scan(TableName=TABLE)["Items"]
+    }
+    assert items == {"message#MAIN#m": NOW + KEPT_SECONDS, "effect#e": NOW + 500}
+
+
+def test_a_table_that_is_not_there_is_an_aws_error(dynamodb):
+    """For every operation, with its name."""
+    ledger = DynamoDBLedger(table="nowhere", client=dynamodb)
+
+    for operation, call in {
+        "BatchGetItem": lambda: ledger.read("MAIN", ["m"]),
+        "PutItem": lambda: ledger.note([entry_of()]),
+        "BatchWriteItem": lambda: ledger.note([entry_of("a"), entry_of("b")]),
+        "Query": lambda: ledger.parked("MAIN", after=NOW),
+        "UpdateItem": lambda: begin(ledger),
+        "DeleteItem": lambda: ledger.release_effect("e", owner="one"),
+        "TransactWriteItems": lambda: ledger.unpark([parked_until(NOW)]),
+    }.items():
+        with pytest.raises(AwsError) as caught:
+            call()
+        assert caught.value.operation == operation
+
+
+class Reluctant:
+    """A client that leaves part of each batch undone for some time."""
+
+    def __init__(self, client, *, times):
+        self._client = client
+        self._times = times
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    def batch_get_item(self, **request):
+        keys = request["RequestItems"][TABLE]["Keys"]
+        if self._times == 0 or len(keys) == 1:
+            return self._client.batch_get_item(**request)
+        self._times -= 1
+        half = len(keys) // 2
+        answer = self._client.batch_get_item(
+            RequestItems={TABLE: {"Keys": keys[:half], "ConsistentRead": True}}
+        )
+        return {**answer, "UnprocessedKeys": {TABLE: {"Keys": keys[half:], "ConsistentRead": True}}}
+
+    def batch_write_item(self, **request):
+        requests = request["RequestItems"][TABLE]
+        if self._times == 0 or len(requests) == 1:
+            return self._client.batch_write_item(**request)
+        self._times -= 1
+        half = len(requests) // 2
+        self._client.batch_write_item(RequestItems={TABLE: requests[:half]})
+        return {"UnprocessedItems": {TABLE: requests[half:]}}
+
+
+def test_what_a_batch_leaves_undone_is_asked_for_again(dynamodb):
+    """AWS: a batch call may process a part only."""
+    ledger = DynamoDBLedger(table=TABLE, client=Reluctant(dynamodb, times=2))
+    entries = [entry_of(f"m{number}") for number in range(16)]
+    ledger.note(entries)
+
+    ledger = DynamoDBLedger(table=TABLE, client=Reluctant(dynamodb, times=2))
+
+    assert set(ledger.read("MAIN", ids(entries))) == set(ids(entries))
+
+
+@pytest.mark.parametrize("call", ["read", "note"])
+def test_what_stays_undone_is_an_error(dynamodb, call):
+    """Nobody may take a part for the whole."""
+    ledger = DynamoDBLedger(table=TABLE, client=Reluctant(dynamodb, times=99))
+    entries = [entry_of(f"m{number}") for number in range(16)]
+
+    with pytest.raises(AwsError, match="Unprocessed"):
+        ledger.read("MAIN", ids(entries)) if call == "read" else ledger.note(entries)
+
+
+def test_a_conflict_between_transactions_wakes_nothing(dynamodb):
+    """Somebody else is about to wake the same records."""
+
+    class Busy:
+        def transact_write_items(self, **_):
+            raise ClientError({"Error": {"Code": "TransactionConflictException"}}, "TransactWriteItems")
+
+    assert not DynamoDBLedger(table=TABLE, client=Busy()).unpark([parked_until(NOW + 5)])

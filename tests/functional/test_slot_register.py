@@ -1,0 +1,115 @@
+"""The register of slots in memory and in DynamoDB: the same answers, and a table item that stays small."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws.slot_register import FORGOTTEN_AFTER, DynamoDBSlotRegister
+from lanes.consumer.slots import Occupation
+from lanes.errors import AwsError
+from tests.support.memory import Calls, MemoryRegister
+from tests.support.table import TABLE, create_table
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def dynamodb():
+    """Return a client of an empty account with the table."""
+    with mock_aws():
+        create_table()
+        yield boto3.client("dynamodb")
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def register(request):
+    """Each register in turn."""
+    if request.param == "memory":
+        return MemoryRegister(Calls())
+    return DynamoDBSlotRegister(table=TABLE, client=request.getfixturevalue("dynamodb"))
+
+
+def line(environment, lane="HIGH", *, records=10, busy=True, until=NOW + 30):
+    return Occupation(environment=environment, lane=lane, records=records, busy=busy, until=until)
+
+
+def write(register, occupation, now=NOW, **parked_until):
+    return register.write(occupation, now=now, parked_until=parked_until)
+
+
+def test_an_environment_sees_the_others_and_not_itself(register):
+    """In the answer to its own line, too."""
+    assert write(register, line("a")).others == ()
+
+    assert write(register, line("b")).others == (line("a"),)
+    assert register.read("a").others == (line("b"),)
+    assert set(register.read("c").others) == {line("a"), line("b")}
+
+
+def test_a_line_replaces_the_one_before(register):
+    """An environment runs one invocation at a time."""
+    write(register, line("a"))
+    write(register, line("a", "MAIN", records=3, busy=False))
+
+    assert register.read("b").others == (line("a", "MAIN", records=3, busy=False),)
+
+
+def test_an_empty_register_can_be_read(register):
+    """Before the first invocation has entered itself."""
+    assert register.read("a").others == ()
+    assert register.read("a").parked_until == {}
+
+
+def test_lanes_tell_until_when_they_are_parked(register):
+    """Each lane by itself; the latest word counts."""
+    write(register, line("a"), MAIN=NOW + 5.5, MEDIUM=NOW + 7)
+    write(register, line("b"), MAIN=NOW + 9)
+
+    assert register.read("c").parked_until == {"MAIN": NOW + 9, "MEDIUM": NOW + 7}
+    assert write(register, line("c")).parked_until == {"MAIN": NOW + 9, "MEDIUM": NOW + 7}
+
+
+def test_slots_and_records_are_counted_while_their_lines_mean_something(register):
+    """Busy ones for slots, all for records in flight, by lane."""
+    write(register, line("a"))
+    write(register, line("b", "MAIN", records=4))
+    write(register, line("c", records=2, busy=False, until=NOW + 0.25))
+
+    seen = register.read("d")
+
+    assert seen.busy(NOW) == 2
+    assert seen.busy(NOW, "MAIN") == 1
+    assert (seen.records_of("HIGH", NOW), seen.records_of("MAIN", NOW)) == (12, 4)
+    assert seen.records_of("HIGH", NOW + 1) == 10
+    assert seen.busy(NOW + 31) == 0
+
+
+def test_lines_that_mean_nothing_any_more_are_cleared_away(dynamodb):
+    """Environments come and go, and an item has at most 400 KB."""
+    for number in range(50):
+        write(DynamoDBSlotRegister(table=TABLE, client=dynamodb), line(f"old{number}"))
+    later = NOW + 30 + FORGOTTEN_AFTER + 1
+    survivor = DynamoDBSlotRegister(table=TABLE, client=dynamodb)
+    write(survivor, line("young", until=later + 30), later)
+    write(survivor, line("young", until=later + 60), later)
+
+    item = dynamodb.get_item(TableName=TABLE, Key={"pk": {"S": "slots"}})["Item"]
+    assert {name for name in item if name.startswith("line#")} == {"line#young"}
+
+
+def test_names_of_lanes_need_no_care(register):
+    """Digits, dashes, words that DynamoDB reserves."""
+    write(register, line("a", "TABLE-1_b"), **{"TABLE-1_b": NOW + 1, "SET": NOW + 2})
+
+    assert register.read("b").others == (line("a", "TABLE-1_b"),)
+    assert set(register.read("b").parked_until) == {"TABLE-1_b", "SET"}
+
+
+def test_a_table_that_is_not_there_is_an_aws_error(dynamodb):
+    """Both ways."""
+    register = DynamoDBSlotRegister(table="nowhere", client=dynamodb)
+
+    with pytest.raises(AwsError, match="GetItem"):
+        register.read("a")
+    with pytest.raises(AwsError, match="UpdateItem"):
+        write(register, line("a"))
