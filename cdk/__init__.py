@@ -7,7 +7,9 @@ event source mappings), ``Outbox`` (its table and relay), ``LanesParameter`` (wh
 app takes what it needs and brings its own function code.
 """
 
+from .bulk_enqueue import BulkEnqueue
 from .function_code import consumer_code
+from .job_network import JobNetwork
 from .lane_queues import LaneQueue, LaneQueues
 from .lanes_parameter import LanesParameter
 from .ledger import Ledger
@@ -18,6 +20,8 @@ from .stack import PriorityLanesStack
 from .stage_settings import StageSettings
 
 __all__ = [
+    "BulkEnqueue",
+    "JobNetwork",
     "LaneQueue",
     "LaneQueues",
     "LanesParameter",

@@ -25,11 +25,13 @@ class StageSettings:
     Attributes:
         stage: The stage of ``lanes.toml``, or None for its general settings.
         removal_policy: What becomes of queues, table and logs when they leave the stack.
+        bulk_jobs: Whether the stack has an application for bulk jobs.
 
     """
 
     stage: str | None = None
     removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
+    bulk_jobs: bool = False
 
     @classmethod
     def from_context(cls, node: Node) -> Self:
@@ -37,10 +39,11 @@ class StageSettings:
         Read the settings.
 
         Args:
-            node: The app's node. Its context may hold ``stage`` and ``removal`` (``retain`` or ``destroy``).
+            node: The app's node. Its context may hold ``stage``, ``removal`` (``retain`` or ``destroy``) and ``bulk``
+                (``on`` or ``off``).
 
         Raises:
-            ConfigurationError: ``removal`` is neither.
+            ConfigurationError: One of them is neither.
 
         """
         removal = node.try_get_context("removal") or "retain"
@@ -49,7 +52,17 @@ class StageSettings:
                 [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
                 source="cdk context",
             )
-        return cls(stage=node.try_get_context("stage") or None, removal_policy=REMOVALS[removal])
+        bulk = node.try_get_context("bulk") or "off"
+        if bulk not in ("on", "off"):
+            raise ConfigurationError(
+                [f"bulk is {bulk!r}: 'on' adds an application for bulk jobs, 'off' does not"],
+                source="cdk context",
+            )
+        return cls(
+            stage=node.try_get_context("stage") or None,
+            removal_policy=REMOVALS[removal],
+            bulk_jobs=bulk == "on",
+        )
 
     @property
     def stack_name(self) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 StreamWriter: Any = (
     getattr(datasource, "DataSourceStreamArrowWriter", None) or datasource.DataSourceStreamWriter
 )
+# Spark hands a stream's own options to its sink.
+OF_THE_QUERY = ("checkpointlocation", "queryname")
 # Rows become Python objects so many at a time, whatever the size of Spark's batches.
 SLICE_ROWS = 500
 
@@ -109,7 +111,8 @@ class LanesDataSource(DataSource):
         """
         if overwrite:
             raise ConfigurationError(['messages can only be added; use outputMode("append")'], source=SOURCE)
-        return LanesStreamWriter(WritePlan.make(self.options, schema))
+        given = {name: value for name, value in self.options.items() if name.lower() not in OF_THE_QUERY}
+        return LanesStreamWriter(WritePlan.make(given, schema))
 
 
 @dataclass(frozen=True)

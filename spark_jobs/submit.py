@@ -6,22 +6,38 @@ Starts a job for spark-submit, which takes a file and knows no modules.
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import runpy
 import sys
 from pathlib import Path
 
-JOBS = ("loyalty_backfill",)
+NAMES = ("lanes_spark", "spark_jobs")
+OLDEST_PYTHON = (3, 11)
+JOBS = ("enqueue", "loyalty_backfill")
 
 
 def main(argv: list[str]) -> None:
     """Run the job that the first argument names, as a module of this package."""
+    if sys.version_info < OLDEST_PYTHON:
+        sys.exit(f"Python 3.11 or newer is needed, and this is {sys.version}")
     if len(argv) < 2 or argv[1] not in JOBS:  # noqa: PLR2004 - the program's name and the job's
         sys.exit(f"usage: submit.py JOB [ARGUMENTS]; jobs: {', '.join(JOBS)}")
-    package = Path(__file__).resolve().parent
-    # In place of the package's own folder, whose modules would otherwise pass for top-level ones.
-    sys.path[0] = str(package.parent)
     sys.argv = argv[1:]
-    runpy.run_module(f"{package.name}.{argv[1]}", run_name="__main__", alter_sys=True)
+    runpy.run_module(f"{_package()}.{argv[1]}", run_name="__main__", alter_sys=True)
+
+
+def _package() -> str:
+    """Give the name of the package with the jobs: the one around this file, or on a cluster the installed one."""
+    folder = Path(__file__).resolve().parent
+    if (folder / "__init__.py").exists():
+        # In place of the package's own folder, whose modules would otherwise pass for top-level ones.
+        sys.path[0] = str(folder.parent)
+        return folder.name
+    for name in NAMES:
+        if importlib.util.find_spec(name) is not None:
+            return name
+    sys.exit(f"none of the packages {', '.join(NAMES)} is on PYTHONPATH ({os.environ.get('PYTHONPATH', '')})")
 
 
 if __name__ == "__main__":

@@ -98,3 +98,9 @@ def _names():
 def lanes(aws, _names):
     """Empty lanes for one test."""
     return DeployedLanes(next(_names), aws.endpoint_url)
+
+
+@pytest.fixture
+def more_lanes(aws, _names):
+    """Other empty lanes, which know nothing of what the first were sent."""
+    return DeployedLanes(next(_names), aws.endpoint_url)

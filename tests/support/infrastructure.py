@@ -96,5 +96,7 @@ def render(value: Any) -> str:
         return f"<{value['Ref']}>"
     if "Fn::GetAtt" in value:
         return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    if "Fn::Sub" in value:
+        return str(value["Fn::Sub"]).replace("${", "<").replace("}", ">")
     separator, parts = value["Fn::Join"]
     return separator.join(render(part) for part in parts)

@@ -32,5 +32,5 @@ def test_a_wrong_number_of_customers_is_refused(number, capsys):
 
 def test_an_unknown_job_is_named_with_the_known_ones():
     """spark-submit gets a usage line, not a traceback."""
-    with pytest.raises(SystemExit, match="jobs: loyalty_backfill"):
+    with pytest.raises(SystemExit, match="jobs: enqueue, loyalty_backfill"):
         submit.main(["submit.py", "nothing"])

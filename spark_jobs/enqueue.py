@@ -1,0 +1,156 @@
+"""
+Sends each row of a table as a message: Parquet, CSV, JSON, what else Spark reads, or a query.
+
+    python -m spark_jobs.enqueue --table build/customers --kind customer.remind --id customer_id --dry-run
+    python -m spark_jobs.enqueue --table s3://bucket/customers --kind customer.remind --id customer_id --stack MyStack
+
+The last line on standard output is a JSON object with what was done, or with `--dry-run` what would be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .arguments import add_writer_arguments, writer_options
+from .columns import check_columns
+from .options import WriterOptions
+from .session import open_session
+from .writing import write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+LISTED = 10
+LARGEST_BODY_BYTES = 1024 * 1024
+# What the envelope adds to the data, at most, with ids and kinds of usual length.
+ENVELOPE_BYTES = 400
+
+
+def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+    """Read what the arguments name."""
+    for view in options.view:
+        name, _, path = view.partition("=")
+        spark.read.format(options.format).options(**_reader_options(options)).load(
+            path
+        ).createOrReplaceTempView(name)
+    if options.sql is not None:
+        return spark.sql(options.sql)
+    if options.format == "table":
+        return spark.table(options.table)
+    return spark.read.format(options.format).options(**_reader_options(options)).load(options.table)
+
+
+def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
+    """Make the columns of the writer from the table, as the arguments say."""
+    from pyspark.sql import functions as f
+
+    names = {"id": options.id, "group": options.group_by}
+    columns = [f.expr(text).cast("string").alias(name) for name, text in names.items() if text is not None]
+    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns)
+    if options.limit is not None:
+        # The same rows in a rerun, where ids can order them.
+        messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
+    if options.group_by is not None and options.ordering != "none":
+        messages = messages.repartition("group")
+    return messages
+
+
+def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
+    """Say what would be sent: rows, groups, the largest messages, ids that are there twice."""
+    from pyspark.sql import functions as f
+
+    size = f.octet_length(f.to_json("data")) + ENVELOPE_BYTES
+    sized = messages.withColumn("bytes", size).cache()
+    names = [name for name in ("id", "group") if name in messages.columns]
+    rows, large, total = sized.agg(
+        f.count(f.lit(1)), f.count_if(f.col("bytes") > LARGEST_BODY_BYTES), f.sum("bytes")
+    ).collect()[0]
+    largest = sized.orderBy(f.desc("bytes"), *names).limit(LISTED).select("bytes", *names).collect()
+    found: dict[str, Any] = {
+        "dry_run": True,
+        "kind": options.kind,
+        "rows": rows,
+        "bytes": total or 0,
+        "too_large": large,
+        "largest_messages": [row.asDict() for row in largest],
+    }
+    if "group" in names:
+        groups = sized.groupBy("group").count()
+        top = groups.orderBy(f.desc("count"), "group").limit(LISTED).collect()
+        found |= {"groups": groups.count(), "largest_groups": {row["group"]: row["count"] for row in top}}
+    if "id" in names:
+        found["repeated_ids"] = rows - sized.select("id").distinct().count()
+    sized.unpersist()
+    return found
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    """Do what the arguments ask for and say what was done."""
+    messages = messages_of(read_table(spark, options), options)
+    check_columns(messages.schema, kind=options.kind)
+    if options.dry_run:
+        return describe(messages, options)
+    given = writer_options(options) | {"kind": options.kind}
+    WriterOptions.from_options(given)
+    return {"kind": options.kind, **write_table(messages, given)}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the arguments."""
+    arguments = argparse.ArgumentParser(
+        prog="enqueue", description="Send each row of a table as a message to priority lanes."
+    )
+    source = arguments.add_mutually_exclusive_group(required=True)
+    source.add_argument("--table", metavar="PATH", help="the table: a path, or with --format table its name")
+    source.add_argument("--sql", metavar="QUERY", help="a query in its place")
+    arguments.add_argument(
+        "--format", default="parquet", help="parquet (default), csv, json, table, delta, iceberg, ..."
+    )
+    arguments.add_argument(
+        "--view", action="append", default=[], metavar="NAME=PATH", help="a table that the query names"
+    )
+    arguments.add_argument(
+        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="of Spark's reader"
+    )
+    arguments.add_argument("--select", default="*", metavar="COLUMNS", help="what becomes data (default *)")
+    arguments.add_argument("--kind", required=True, help="kind of the messages")
+    arguments.add_argument("--group-by", metavar="COLUMN", help="group of a row, a column or an expression")
+    arguments.add_argument(
+        "--id", metavar="COLUMN", help="identity of a row, a column or an expression (default: all its data)"
+    )
+    arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
+    arguments.add_argument("--limit", type=int, metavar="N", help="so many rows at most")
+    arguments.add_argument("--dry-run", action="store_true", help="send nothing, say what would be sent")
+    arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
+    add_writer_arguments(arguments)
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job."""
+    options = parser().parse_args(argv)
+    if (options.manifest is None) != (options.run is None) and not options.dry_run:
+        parser().error(
+            "--run and --manifest belong together: a rerun finds what was sent under the run's name"
+        )
+    spark = open_session(f"enqueue {options.kind}", master=options.master)
+    try:
+        summary = run(spark, options)
+    finally:
+        spark.stop()
+    sys.stdout.write(json.dumps(summary) + "\n")
+    return 0
+
+
+def _reader_options(options: argparse.Namespace) -> dict[str, str]:
+    defaults = {"header": "true", "inferSchema": "true"} if options.format == "csv" else {}
+    return defaults | dict(pair.split("=", 1) for pair in options.reader_option)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Progress of a write while it runs: one JSON line every few seconds on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from .storage import open_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from .manifest import RunManifest
+
+EVERY_SECONDS = 5.0
+
+
+class Progress:
+    """
+    Reports while its context lasts.
+
+    Args:
+        spark: the session; its tasks are counted.
+        options: of the writer; with a manifest the messages are counted too.
+        every: seconds between two reports.
+        write: takes a line.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        *,
+        every: float = EVERY_SECONDS,
+        write: Callable[[str], object] = sys.stderr.write,
+    ) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._manifest = manifest_of(options)
+        self._every = every
+        self._write = write
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._report, name="progress", daemon=True)
+        self._started = time.monotonic()
+        self._before = 0
+
+    def __enter__(self) -> Self:
+        self._before = self._manifest.rows() if self._manifest else 0
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _report(self) -> None:
+        while not self._ended.wait(self._every):
+            self._write(json.dumps(self._state()) + "\n")
+
+    def _state(self) -> dict[str, object]:
+        seconds = time.monotonic() - self._started
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        running = [stage for stage in stages if stage is not None]
+        state: dict[str, object] = {
+            "event": "progress",
+            "seconds": round(seconds, 1),
+            "tasks": sum(stage.numTasks for stage in running),
+            "tasks_ended": sum(stage.numCompletedTasks for stage in running),
+        }
+        if self._manifest is not None:
+            sent = self._manifest.rows() - self._before
+            state |= {
+                "messages": sent,
+                "messages_per_second": round(sent / seconds, 1),
+                "sent_by_earlier_sessions": self._before,
+                "quarantined": self._manifest.rows("quarantine"),
+            }
+        return state
+
+
+def manifest_of(options: Mapping[str, str]) -> RunManifest | None:
+    """Give the manifest that these options of the writer name, for reading; None where they name none."""
+    from .manifest import RunManifest
+
+    if "manifestPath" not in options:
+        return None
+    storage = open_storage(
+        options["manifestPath"], endpoint_url=options.get("endpointUrl"), region=options.get("region")
+    )
+    return RunManifest(storage=storage, run_id=options["runId"], session="")

@@ -1,0 +1,305 @@
+"""BulkEnqueue: the application for bulk jobs, what its jobs may do, and the way to the queues."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aws_cdk import Stack, Validations
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk.assertions import Match, Template
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+import app as cdk_app
+from cdk import BulkEnqueue, LaneQueues, Ledger
+from cdk.job_package import bundle
+from lanes.errors import ConfigurationError
+from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
+
+APPLICATION = "AWS::EMRServerless::Application"
+
+
+def made(*, then=None, app=None, **settings):
+    """Make a stack with three lanes and the construct, and give both."""
+    stack = Stack(app or new_app(), "Stack")
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(3))
+    made_of = settings.pop("with_vpc", None)
+    if made_of:
+        settings["vpc"] = made_of(stack)
+    bulk = BulkEnqueue(stack, "Bulk", queues=queues, ledger=Ledger(stack, "Ledger"), **settings)
+    if then is not None:
+        then(stack, bulk)
+    return stack
+
+
+@pytest.fixture(scope="module")
+def bulk_template():
+    """Give the template with everything that can be asked for."""
+
+    def then(stack, bulk):
+        bulk.grant_start(iam.Role(stack, "Operator", assumed_by=iam.AccountRootPrincipal()))
+        bulk.add_schedule(
+            "Nightly",
+            schedule=scheduler.ScheduleExpression.cron(hour="3", minute="0"),
+            job="enqueue",
+            arguments=["--table", "s3://lake/customers", "--kind", "customer.remind"],
+        )
+
+    return Template.from_stack(made(then=then))
+
+
+def the_only(template, kind):
+    """Give logical id and properties of the only resource of a type."""
+    ((name, properties),) = resources(template, kind).items()
+    return name, properties
+
+
+def test_the_application_costs_nothing_while_no_job_runs(bulk_template):
+    """Spark 4 on arm64; it starts with a job, stops after the last, and can't grow without end."""
+    _, application = the_only(bulk_template, APPLICATION)
+
+    assert application["ReleaseLabel"] == "emr-spark-8.1.0"
+    assert (application["Type"], application["Architecture"]) == ("SPARK", "ARM64")
+    assert application["AutoStartConfiguration"] == {"Enabled": True}
+    assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 15}
+    assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB", "Disk": "320 GB"}
+    assert "InitialCapacity" not in application
+
+
+def test_jobs_may_send_to_the_last_lane_read_and_write_their_files_and_nothing_else(bulk_template):
+    """No other lane, no delete, no queue list, no wildcard but below the prefixes of runs and logs."""
+    files, _ = next(
+        (name, one) for name, one in resources(bulk_template, "AWS::S3::Bucket").items() if "Files" in name
+    )
+    queue = next(
+        name for name in resources(bulk_template, "AWS::SQS::Queue") if name.startswith("LanesL2Queue")
+    )
+    found = allowed(bulk_template, "BulkJobRole")
+
+    assert {one for one in found if not one[1].startswith("arn:<AWS::Partition>:s3:::cdk-")} == {
+        ("sqs:SendMessage", f"<{queue}.Arn>"),
+        ("sqs:GetQueueAttributes", f"<{queue}.Arn>"),
+        ("s3:ListBucket", f"<{files}.Arn>"),
+        ("s3:GetObject", f"<{files}.Arn>/runs/*"),
+        ("s3:PutObject", f"<{files}.Arn>/runs/*"),
+        ("s3:PutObject", f"<{files}.Arn>/logs/*"),
+    }
+    assets = [one for one in found if one[1].startswith("arn:<AWS::Partition>:s3:::cdk-")]
+    assert len(assets) == 2
+    assert all(action == "s3:GetObject" and "*" not in arn for action, arn in assets)
+
+
+def test_jobs_may_send_to_lanes_and_read_buckets_that_they_were_granted():
+    """Both by construct, not by name."""
+    stack = Stack(new_app(), "Stack")
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(3))
+    lake = s3.Bucket.from_bucket_name(stack, "Lake", "the-lake")
+    BulkEnqueue(
+        stack, "Bulk", queues=queues, ledger=Ledger(stack, "Ledger"), lanes=["L0", "L2"], inputs=[lake]
+    )
+    found = allowed(Template.from_stack(stack), "BulkJobRole")
+
+    sends = [arn for action, arn in found if action == "sqs:SendMessage"]
+    assert sorted(arn[: len("<LanesL0")] for arn in sends) == ["<LanesL0", "<LanesL2"]
+    assert ("s3:GetObject", "arn:<AWS::Partition>:s3:::the-lake/*") in found
+    assert ("s3:PutObject", "arn:<AWS::Partition>:s3:::the-lake/*") not in found
+
+
+def test_only_emr_serverless_of_this_account_runs_jobs(bulk_template):
+    """The role is for jobs alone."""
+    bulk_template.has_resource_properties(
+        "AWS::IAM::Role",
+        {
+            "Description": "What bulk jobs may do",
+            "AssumeRolePolicyDocument": Match.object_like(
+                {
+                    "Statement": [
+                        {
+                            "Action": "sts:AssumeRole",
+                            "Effect": "Allow",
+                            "Principal": {"Service": "emr-serverless.amazonaws.com"},
+                            "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+                        }
+                    ]
+                }
+            ),
+        },
+    )
+
+
+def test_the_network_reaches_sqs_and_s3_and_nothing_else(bulk_template):
+    """No NAT gateway, no internet gateway, an endpoint of SQS that lets sending to the lane through."""
+    endpoints = resources(bulk_template, "AWS::EC2::VPCEndpoint").values()
+    by_type = {one["VpcEndpointType"]: one for one in endpoints}
+
+    for kind in ("AWS::EC2::NatGateway", "AWS::EC2::InternetGateway", "AWS::EC2::EIP"):
+        bulk_template.resource_count_is(kind, 0)
+    assert by_type.keys() == {"Gateway", "Interface"}
+    assert render(by_type["Gateway"]["ServiceName"]) == "com.amazonaws.<AWS::Region>.s3"
+    assert render(by_type["Interface"]["ServiceName"]) == "com.amazonaws.<AWS::Region>.sqs"
+    assert by_type["Interface"]["PrivateDnsEnabled"] is True
+    (statement,) = by_type["Interface"]["PolicyDocument"]["Statement"]
+    assert sorted(statement["Action"]) == ["sqs:GetQueueAttributes", "sqs:SendMessage"]
+    assert render(statement["Resource"]).startswith("<LanesL2Queue")
+
+
+def test_workers_are_where_the_endpoints_are_and_let_nobody_in(bulk_template):
+    """Their group is the application's, and the endpoint of SQS lets it in, on one port."""
+    _, application = the_only(bulk_template, APPLICATION)
+    (group,) = (render(one) for one in application["NetworkConfiguration"]["SecurityGroupIds"])
+    rules = list(resources(bulk_template, "AWS::EC2::SecurityGroupIngress").values())
+
+    assert len(application["NetworkConfiguration"]["SubnetIds"]) == 2
+    assert {(render(rule["SourceSecurityGroupId"]), rule["FromPort"]) for rule in rules} == {
+        (group, 443),
+        (group, 0),
+    }
+    assert all(
+        "SecurityGroupIngress" not in one
+        for one in resources(bulk_template, "AWS::EC2::SecurityGroup").values()
+    )
+
+
+def test_a_vpc_that_is_passed_in_is_used_as_it_is():
+    """Nothing is added to it but the group of the workers."""
+
+    def own_vpc(stack):
+        return ec2.Vpc(stack, "Own", nat_gateways=1, max_azs=2, restrict_default_security_group=False)
+
+    template = Template.from_stack(made(with_vpc=own_vpc))
+
+    template.resource_count_is("AWS::EC2::VPC", 1)
+    template.resource_count_is("AWS::EC2::VPCEndpoint", 0)
+    _, application = the_only(template, APPLICATION)
+    subnets = [render(one) for one in application["NetworkConfiguration"]["SubnetIds"]]
+    assert all("PrivateSubnet" in subnet for subnet in subnets)
+
+
+def test_who_may_start_may_pass_the_jobs_role_and_no_other(bulk_template):
+    """Start, follow and cancel jobs of this application, and read what they leave."""
+    application, _ = the_only(bulk_template, APPLICATION)
+    found = allowed(bulk_template, "Operator")
+
+    assert {action for action, _ in found} == {
+        *(f"emr-serverless:{verb}JobRun" for verb in ("Start", "Get", "Cancel")),
+        "emr-serverless:ListJobRuns",
+        "iam:PassRole",
+        "ssm:GetParameter",
+        "s3:ListBucket",
+        "s3:GetObject",
+    }
+    assert ("emr-serverless:StartJobRun", f"<{application}.Arn>") in found
+    assert ("emr-serverless:CancelJobRun", f"<{application}.Arn>/jobruns/*") in found
+    assert next(arn for action, arn in found if action == "iam:PassRole").startswith("<BulkJobRole")
+    assert not [one for one in found if one[1] == "*"]
+
+
+def test_the_parameter_says_what_a_submit_needs(bulk_template):
+    """Application, role, entry point, packages and files, under the stack's name."""
+    ((_, parameter),) = resources(bulk_template, "AWS::SSM::Parameter").items()
+    document = json.loads(render(parameter["Value"]))
+
+    assert parameter["Name"] == "/lanes/Stack/bulk"
+    assert document["version"] == 1
+    assert document["application"].startswith("<BulkApplication")
+    assert document["role"].startswith("<BulkJobRole")
+    assert document["entry_point"].endswith(".py")
+    assert document["packages"].endswith(".zip")
+    assert document["files"].startswith("s3://<BulkFiles")
+
+
+def test_a_schedule_starts_the_job_once_for_each_execution(bulk_template):
+    """The execution's id is client token and run, so that a start that is tried again is one start."""
+    _, schedule = the_only(bulk_template, "AWS::Scheduler::Schedule")
+    request = json.loads(render(schedule["Target"]["Input"]).replace("\n", ""), strict=False)
+    submit = request["JobDriver"]["SparkSubmit"]
+    arguments = submit["EntryPointArguments"]
+
+    assert render(schedule["Target"]["Arn"]).endswith(":scheduler:::aws-sdk:emrserverless:startJobRun")
+    assert request["ClientToken"] == "<aws.scheduler.execution-id>"
+    assert arguments[:5] == ["enqueue", "--table", "s3://lake/customers", "--kind", "customer.remind"]
+    assert arguments[arguments.index("--run") + 1] == "<aws.scheduler.execution-id>"
+    assert "spark.dynamicAllocation.maxExecutors=3" in submit["SparkSubmitParameters"]
+    assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 3
+
+
+def test_the_default_stack_has_none_of_it():
+    """Bulk jobs are asked for, by context."""
+    plain, bulk = (new_app(), new_app(bulk="on"))
+    for one in (plain, bulk):
+        cdk_app.add_stack(one)
+    (without,), (with_it,) = plain.synth().stacks, bulk.synth().stacks
+
+    kinds = {resource["Type"] for resource in with_it.template["Resources"].values()}
+    assert APPLICATION in kinds
+    assert APPLICATION not in {resource["Type"] for resource in without.template["Resources"].values()}
+
+
+def test_an_unknown_word_for_bulk_is_refused():
+    """A typing mistake must not go unnoticed."""
+    with pytest.raises(ConfigurationError, match="bulk is 'yes'"):
+        cdk_app.add_stack(new_app(bulk="yes"))
+
+
+def test_the_packages_run_a_job_with_nothing_else_on_the_path(tmp_path):
+    """The archive has the library, the jobs and boto3 with the data of the services that jobs call."""
+    target = tmp_path / "packages"
+    target.mkdir()
+    bundle(target)
+    program = (
+        "import boto3, json, sys, lanes, urllib3; boto3.client('sqs', 'eu-central-1'); print(lanes.__file__)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={"PYTHONPATH": str(target)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == str(target / "lanes" / "__init__.py")
+    assert {"botocore", "boto3", "lanes", "spark_jobs", "urllib3", "six.py"} <= {
+        one.name for one in target.iterdir()
+    }
+    assert not list(target.rglob("*.so"))
+    assert sum(file.stat().st_size for file in target.rglob("*") if file.is_file()) < 12 * 2**20
+
+
+def test_security_rules_find_nothing_unacknowledged():
+    """cdk-nag agrees, but for wildcards below prefixes, which are listed here."""
+    app = new_app()
+
+    def with_input(stack, _):
+        lake = s3.Bucket.from_bucket_name(stack, "Lake", "the-lake")
+        more = LaneQueues(stack, "More", config=lanes_config(1))
+        BulkEnqueue(
+            stack,
+            "Second",
+            queues=more,
+            ledger=Ledger(stack, "SecondLedger"),
+            inputs=[lake],
+            parameter_name="/lanes/second/bulk",
+        )
+
+    made(app=app, then=with_input)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+
+    report = json.loads((Path(app.synth().directory) / "validation-report.json").read_text())
+    assert [pack["violations"] for pack in report["pluginReports"]] == [[]] * len(report["pluginReports"])
+
+
+def test_the_template_linter_finds_nothing(bulk_template):
+    """cfn-lint agrees with every property."""
+    findings = lint(
+        json.dumps(bulk_template.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"])
+    )
+
+    assert [str(finding) for finding in findings] == []

@@ -1,0 +1,137 @@
+"""The job for any table: what it reads, what it makes of rows, what a dry run says."""
+
+import json
+
+import pytest
+
+from lanes.errors import ConfigurationError
+from spark_jobs.enqueue import main, parser, run
+from spark_jobs.progress import Progress
+
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    # Spark leaves the sockets of results to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+CUSTOMERS = [{"customer": f"c-{number}", "tier": "gold", "spent": number} for number in range(30)]
+
+
+@pytest.fixture
+def do(spark, lanes):
+    """Run the job in the session of the tests."""
+    where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
+
+    def start(*arguments):
+        return run(spark, parser().parse_args([*arguments, "--kind", "customer.remind", *where]))
+
+    return start
+
+
+def table(tmp_path, ending):
+    """Write the customers in this format."""
+    path = tmp_path / f"customers.{ending}"
+    if ending == "csv":
+        lines = [
+            "customer,tier,spent",
+            *(",".join(str(value) for value in row.values()) for row in CUSTOMERS),
+        ]
+    else:
+        lines = [json.dumps(row) for row in CUSTOMERS]
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_rows_of_files_become_messages(do, lanes, tmp_path, ending):
+    """Columns that are selected are the data; id and group are expressions."""
+    path = table(tmp_path, ending)
+
+    done = do(
+        *["--table", path, "--format", ending, "--select", "customer, spent * 2 AS double"],
+        *["--id", "concat('run-1:', customer)", "--group-by", "customer", "--priority", "LOW"],
+    )
+
+    arrived = lanes.take("MAIN")
+    assert {(group, event["id"], event["priority"], event["type"]) for group, event in arrived} == {
+        (row["customer"], f"run-1:{row['customer']}", -50, "customer.remind") for row in CUSTOMERS
+    }
+    assert {(event["data"]["customer"], event["data"]["double"]) for _, event in arrived} == {
+        (row["customer"], row["spent"] * 2) for row in CUSTOMERS
+    }
+    assert done["sent"] == 30
+
+
+def test_rows_of_a_query_become_messages(do, lanes, tmp_path):
+    """The query names tables as views; a manifest gives the account."""
+    done = do(
+        *["--sql", "SELECT customer FROM people WHERE spent >= 20", "--format", "json"],
+        *["--view", f"people={table(tmp_path, 'json')}", "--id", "customer"],
+        *["--run", "spring", "--manifest", str(tmp_path / "runs")],
+    )
+
+    assert {event["data"]["customer"] for _, event in lanes.take("MAIN")} == {
+        row["customer"] for row in CUSTOMERS if row["spent"] >= 20
+    }
+    assert {name: done[name] for name in ("sent", "skipped", "quarantined", "run")} == {
+        "sent": 10,
+        "skipped": 0,
+        "quarantined": 0,
+        "run": "spring",
+    }
+
+
+def test_a_limit_takes_the_same_rows_again(do, lanes, tmp_path):
+    """By the order of ids, so that a rerun completes the same rows."""
+    do("--table", table(tmp_path, "json"), "--format", "json", "--id", "customer", "--limit", "3")
+
+    assert sorted(event["id"] for _, event in lanes.take("MAIN")) == ["c-0", "c-1", "c-10"]
+
+
+def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
+    """Rows, counts by group, the largest messages, and what would be refused."""
+    found = do(
+        *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run"],
+        *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
+        *["--id", "spent % 29", "--group-by", "CASE WHEN spent < 20 THEN 'small' ELSE 'large' END"],
+    )
+
+    assert lanes.waiting() == 0
+    assert (found["rows"], found["groups"], found["too_large"], found["repeated_ids"]) == (30, 2, 1, 1)
+    assert found["largest_groups"] == {"small": 20, "large": 10}
+    assert found["largest_messages"][0]["id"] == "7"
+    assert found["largest_messages"][0]["bytes"] > 2**20
+
+
+def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_path):
+    """Errors are those of the writer, with option and what is allowed."""
+    with pytest.raises(ConfigurationError, match="option shards is 'many'"):
+        do("--table", table(tmp_path, "json"), "--format", "json", "--shards", "many")
+
+    assert lanes.waiting() == 0
+
+
+def test_a_run_and_its_manifest_belong_together(capsys):
+    """Wrong usage ends before a session is opened."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--table", "x", "--kind", "a.kind", "--run", "spring"])
+
+    assert ended.value.code == 2
+    assert "--run and --manifest belong together" in capsys.readouterr().err
+
+
+def test_progress_is_said_while_a_job_runs(spark, lanes, tmp_path):
+    """Lines of JSON with tasks, and with a manifest the messages so far."""
+    lines = []
+    options = {"runId": "spring", "manifestPath": str(tmp_path)}
+    numbers = spark.range(40, numPartitions=4).selectExpr("struct(id AS n) AS data", "id")
+
+    with Progress(spark, options, every=0.2, write=lines.append):
+        lanes.write(numbers, maxSendRate="20", **options)
+
+    states = [json.loads(line) for line in lines]
+    assert all(state["event"] == "progress" for state in states)
+    assert max(state["tasks"] for state in states) == 4
+    counts = [state["messages"] for state in states]
+    assert counts == sorted(counts)
+    assert 0 < counts[-1] <= 40

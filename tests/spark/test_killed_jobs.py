@@ -1,0 +1,186 @@
+"""Jobs whose processes are killed in the middle: what was sent is in the queue once, and what is missing is sent."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark import TaskContext
+
+from spark_jobs import LanesDataSource
+from spark_jobs.source import LanesWriter
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 360
+WORK = Path(pyspark.__file__).parent / "work"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Give a table of four files, without Spark."""
+    folder = tmp_path / "table"
+    folder.mkdir()
+    for part in range(4):
+        numbers = range(part, ROWS, 4)
+        (folder / f"{part}.json").write_text("".join(f'{{"n": {number}}}\n' for number in numbers))
+    return folder
+
+
+@pytest.fixture
+def start(table, tmp_path):
+    """Start the job as a process group of its own; all groups end with the test."""
+    started = []
+
+    def begin(lanes, *more):
+        command = [sys.executable, "-m", "spark_jobs.enqueue", "--table", str(table), "--format", "json"]
+        where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
+        run = ["--kind", "a.kind", "--id", "n", "--run", "r", "--manifest", str(tmp_path / "runs")]
+        output = (tmp_path / f"output-{len(started)}").open("w+")
+        process = subprocess.Popen(
+            [*command, *where, *run, *more],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        process.output = output
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.output.close()
+
+
+def wait_until(condition, process, *, seconds=120):
+    """Wait for a condition while a process runs."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, Path(process.output.name).read_text()
+        assert time.monotonic() < until, Path(process.output.name).read_text()
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def summary_of(process):
+    """Wait for the end of a job and give its summary."""
+    status = process.wait()
+    output = Path(process.output.name).read_text()
+    assert status == 0, output
+    return json.loads(output.splitlines()[-1])
+
+
+def recorded(folder):
+    """Give the ids in the manifest."""
+    return [
+        one
+        for file in (folder / "runs/r/sent").rglob("*.json")
+        for one in json.loads(file.read_text())["ids"]
+    ]
+
+
+def ids_in(lanes):
+    """Take everything from MAIN and give how often each id was there."""
+    return Counter(int(event["id"]) for _, event in lanes.take("MAIN"))
+
+
+def executors_of(session):
+    """Give the process ids of Spark's executors in a session of processes."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            pid = int(folder.name)
+            command = (folder / "cmdline").read_bytes()
+            if b"CoarseGrainedExecutorBackend" in command and os.getsid(pid) == session:
+                found.append(pid)
+        except (OSError, ProcessLookupError):
+            continue
+    return sorted(found)
+
+
+def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes, more_lanes, tmp_path):
+    """
+    The rerun goes to queues that know nothing of the first, as SQS knows nothing after five minutes.
+
+    What is in the manifest is not sent again, and nothing is missing in the end.
+    """
+    killed = start(lanes, "--max-send-rate", "30")
+    wait_until(lambda: recorded(tmp_path), killed)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    before = {int(one) for one in recorded(tmp_path)}
+
+    summary = summary_of(start(more_lanes))
+
+    first, second = ids_in(lanes), ids_in(more_lanes)
+    assert set(first.values()) == set(second.values()) == {1}
+    assert 0 < len(before) < ROWS
+    assert before <= first.keys()
+    assert second.keys() == set(range(ROWS)) - before
+    assert (summary["sent"], summary["skipped"]) == (ROWS - len(before), len(before))
+    assert sorted(int(one) for one in recorded(tmp_path)) == list(range(ROWS))
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="executors are found through /proc")
+def test_after_an_executor_was_killed_each_row_is_in_the_queue_once(start, lanes, tmp_path):
+    """Its tasks run again elsewhere; SQS drops what was sent and not yet written down."""
+    job = start(lanes, "--master", "local-cluster[2,1,1024]", "--max-send-rate", "30", "--max-tasks", "2")
+    wait_until(lambda: lanes.waiting() > 30, job)
+    executors = executors_of(job.pid)
+    os.kill(executors[0], signal.SIGKILL)
+
+    summary = summary_of(job)
+
+    shutil.rmtree(WORK, ignore_errors=True)
+    assert len(executors) == 2
+    assert ids_in(lanes) == Counter(range(ROWS))
+    assert set(recorded(tmp_path)) == {str(number) for number in range(ROWS)}
+    assert summary["sent"] + summary["skipped"] == ROWS
+
+
+def test_after_a_python_worker_was_killed_its_task_sends_the_rest(spark, lanes, tmp_path):
+    """The second attempt knows from the manifest what the first has sent."""
+
+    class KilledWriter(LanesWriter):
+        def write(self, iterator):
+            if TaskContext.get().attemptNumber() == 0:
+                return super().write(self._then_die(iterator))
+            return super().write(iterator)
+
+        @staticmethod
+        def _then_die(batches):
+            for batch in batches:
+                yield batch.slice(0, 40)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    class KilledDataSource(LanesDataSource):
+        @classmethod
+        def name(cls):
+            return "killed"
+
+        def writer(self, schema, overwrite):
+            writer = super().writer(schema, overwrite)
+            writer.__class__ = KilledWriter
+            return writer
+
+    spark.dataSource.register(KilledDataSource)
+    table = spark.range(200, numPartitions=2).selectExpr("struct(id AS n) AS data", "id")
+
+    lanes.write(table, "killed", runId="r", manifestPath=str(tmp_path / "runs"))
+
+    assert ids_in(lanes) == Counter(range(200))
+    assert set(recorded(tmp_path)) == {str(number) for number in range(200)}

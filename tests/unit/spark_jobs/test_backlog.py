@@ -1,0 +1,63 @@
+"""A job holds back while enough waits in a lane."""
+
+from spark_jobs.backlog import READ_SECONDS, LaneBacklog
+
+
+class Counts:
+    """Gives the number of waiting messages, one reading after the other."""
+
+    def __init__(self, *waiting):
+        self.left = list(waiting)
+        self.readings = 0
+
+    def get_queue_attributes(self, **_):
+        """Give the next reading; the last stays."""
+        self.readings += 1
+        waiting = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        return {"Attributes": {"ApproximateNumberOfMessages": str(waiting)}}
+
+
+def backlog(counts, *, most, tasks=1):
+    """Make it with a clock that pauses move."""
+    now, pauses = [0.0], []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        now[0] += seconds
+
+    made = LaneBacklog(
+        sqs=counts, queue_urls={"MAIN": "url"}, most=most, tasks=tasks, clock=lambda: now[0], pause=pause
+    )
+    return made, pauses, now
+
+
+def test_while_there_is_room_nothing_waits_and_readings_are_few():
+    """One reading serves many calls."""
+    counts = Counts(100)
+    made, pauses, now = backlog(counts, most=1_000)
+    for _ in range(50):
+        made.wait("MAIN", 10)
+    now[0] += READ_SECONDS
+    made.wait("MAIN", 10)
+
+    assert (counts.readings, pauses) == (2, [])
+
+
+def test_it_waits_until_the_lane_has_emptied():
+    """Readings are repeated, not too often."""
+    counts = Counts(500, 400, 300, 80)
+    made, pauses, _ = backlog(counts, most=100)
+
+    made.wait("MAIN", 10)
+
+    assert pauses == [READ_SECONDS] * 3
+
+
+def test_the_room_of_a_reading_is_used_once_and_shared_by_tasks():
+    """So the bound holds however fast the tasks are."""
+    counts = Counts(0)
+    made, pauses, _ = backlog(counts, most=100, tasks=5)
+    for _ in range(4):
+        made.wait("MAIN", 10)
+
+    assert (counts.readings, len(pauses)) == (2, 1)

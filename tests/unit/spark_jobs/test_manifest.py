@@ -1,0 +1,177 @@
+"""The manifest: what tasks write, what others and later sessions find, where it is kept."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from spark_jobs.manifest import FLUSH_SECONDS, LOOK_SECONDS, SEGMENT_ROWS, RunManifest, TaskManifest, rows_of
+from spark_jobs.outgoing_rows import OutgoingRow
+from spark_jobs.sent_before import SentBefore
+from spark_jobs.storage import S3Storage, open_storage
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+LATER = datetime(2026, 1, 2, 18, tzinfo=UTC)
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """Give a local folder."""
+    return open_storage(str(tmp_path / "runs"), endpoint_url=None, region=None)
+
+
+def items(*ids):
+    """Make rows that were sent."""
+    return [OutgoingRow({}, 1, one, 0, "{}", "g", one, 2) for one in ids]
+
+
+def session(storage, now=NOON):
+    """Begin a session of the run."""
+    return RunManifest.open(storage, run_id="spring", now=now)
+
+
+def send(run, *ids, partition=0, attempt=1, first=True):
+    """Send as a task that ends well."""
+    task = run.task(partition=partition, attempt=attempt, first=first)
+    task.sent("MAIN", items(*ids))
+    task.flush()
+
+
+def known(task, *ids):
+    """Give those that a task knows as sent."""
+    return [one for one in ids if task.has(one)]
+
+
+def test_a_later_session_knows_what_all_tasks_of_earlier_ones_sent(storage):
+    """In whatever partition a row is now."""
+    first = session(storage)
+    send(first, "a", "b", partition=0)
+    send(first, "c", partition=1, attempt=2)
+
+    task = session(storage, LATER).task(partition=7, attempt=1, first=True)
+
+    assert known(task, "a", "b", "c", "d") == ["a", "b", "c"]
+
+
+def test_a_task_of_the_first_session_reads_nothing_of_other_partitions(storage):
+    """So the first run of a job costs no lookups, however many tasks it has."""
+    run = session(storage)
+    send(run, "a", partition=0)
+
+    assert known(run.task(partition=1, attempt=2, first=True), "a") == []
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_attempt_knows_what_others_at_its_partition_sent(storage, first):
+    """A stage that runs again counts attempts from the start."""
+    run = session(storage)
+    send(run, "a", partition=3, attempt=1)
+
+    assert known(run.task(partition=3, attempt=2, first=first), "a", "b") == ["a"]
+
+
+def test_a_second_attempt_knows_what_all_partitions_sent(storage):
+    """Rows may have moved between partitions when a stage is computed again."""
+    run = session(storage)
+    send(run, "a", partition=3)
+
+    assert known(run.task(partition=4, attempt=2, first=False), "a") == ["a"]
+
+
+def test_a_speculative_copy_is_noticed_within_a_minute(storage):
+    """What the copy wrote down is not sent again by the original."""
+    run, now = session(storage), [0.0]
+    original = TaskManifest(
+        run,
+        partition=0,
+        attempt=1,
+        before=SentBefore(),
+        own=f"spring/sent/{run.session}/p00000-",
+        clock=lambda: now[0],
+    )
+    send(run, "ahead", partition=0, attempt=2, first=False)
+
+    assert known(original, "ahead") == []
+    now[0] = LOOK_SECONDS
+    original.sent("MAIN", items("mine"))
+    assert known(original, "ahead", "mine") == ["ahead"]
+
+
+def test_notes_are_written_by_number_and_by_time(storage):
+    """Long before SQS forgets, so that a crash repeats only what SQS drops."""
+    run, now = session(storage), [0.0]
+    task = TaskManifest(run, partition=0, attempt=1, before=SentBefore(), own="none", clock=lambda: now[0])
+    task.sent("MAIN", items(*(str(number) for number in range(SEGMENT_ROWS))))
+    written = [run.rows()]
+    task.sent("MAIN", items("x"))
+    written.append(run.rows())
+    now[0] = FLUSH_SECONDS
+    task.sent("MAIN", items("y"))
+    written.append(run.rows())
+
+    assert written == [SEGMENT_ROWS, SEGMENT_ROWS, SEGMENT_ROWS + 2]
+
+
+def test_rows_put_aside_are_lines_with_their_reason(storage, tmp_path):
+    """Dates and bytes are written in words."""
+    run = session(storage)
+    task = run.task(partition=0, attempt=1, first=True)
+    task.quarantined(position=4, row={"id": "x", "on": NOON, "raw": b"\x00"}, reason="too bad")
+    task.flush()
+
+    (file,) = (tmp_path / "runs" / "spring" / "quarantine").rglob("*.jsonl")
+    assert json.loads(file.read_text()) == {
+        "position": 4,
+        "reason": "too bad",
+        "row": {"id": "x", "on": "2026-01-02T12:00:00+00:00", "raw": "b'\\x00'"},
+    }
+    assert run.rows("quarantine") == 1
+    assert run.rows() == 0
+
+
+def test_counts_are_in_the_names():
+    """A listing is enough to see how far a run is."""
+    assert rows_of("spring/sent/20260102T120000Z/p00003-a17-0001-5000.json") == 5000
+    assert rows_of("spring/sessions/20260102T120000Z.json") == 0
+
+
+def test_half_written_files_are_not_seen(storage, tmp_path):
+    """A killed task may leave a file under a name that begins with a dot."""
+    storage.write("run/sent/s/p00000-a1-0001-1.json", b"{}")
+    (tmp_path / "runs/run/sent/s/.p00000-a1-0002-1.json.1234").write_bytes(b"{")
+
+    assert list(storage.names("run/sent/")) == ["run/sent/s/p00000-a1-0001-1.json"]
+    assert list(storage.names("run/sent/s/p00001")) == []
+    assert list(storage.names("other/")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("", "a local folder"), ("hdfs://a/b", "a local folder"), ("s3:///b", "the name of a bucket")],
+)
+def test_other_places_are_refused(path, reason):
+    """The text says what is allowed."""
+    with pytest.raises(ValueError, match=reason):
+        open_storage(path, endpoint_url=None, region=None)
+
+
+def test_addresses_of_files_and_of_s3_are_known(tmp_path):
+    """As Spark writes them."""
+    local = open_storage(f"file://{tmp_path}/a%20folder", endpoint_url=None, region=None)
+    local.write("name", b"text")
+
+    assert (tmp_path / "a folder" / "name").read_bytes() == b"text"
+    assert isinstance(open_storage("s3a://bucket/x", endpoint_url=None, region=None), S3Storage)
+
+
+def test_any_number_of_ids_is_looked_up():
+    """Nothing is stored for an empty set; ids may be any text."""
+    before = SentBefore()
+    before.add_all([])
+    assert not before.has("a")
+
+    before.add_all([["a", "\ud800"], (str(number) for number in range(50_000))])
+    before.add_all([["a", "b"]])
+
+    assert all(before.has(one) for one in ("a", "b", "\ud800", "0", "49999"))
+    assert not before.has("50000")
