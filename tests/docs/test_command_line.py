@@ -1,0 +1,106 @@
+"""The reference of the command and the command itself name the same verbs and options."""
+
+import re
+
+import pytest
+import typer
+
+from lanes.aws.audit import item_of
+from lanes.cli.main import app
+from lanes.operate.audit import AuditEntry
+from tests.docs.pages import ROOT, codes, rows, spans
+
+PAGE = ROOT / "docs" / "reference" / "command-line.md"
+ROOT_COMMAND = typer.main.get_command(app)
+OWN = {"--help", "--install-completion", "--show-completion"}
+
+
+def options_of(command):
+    """Give the long names of a command's options."""
+    return {
+        name
+        for parameter in command.params
+        for name in parameter.opts
+        if name.startswith("--") and name not in OWN
+    }
+
+
+def section(verb):
+    """Give the page's text about a verb."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## `lanes {verb}`\n")[2]
+    return re.split(r"^## ", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_every_verb_has_its_section():
+    """And no section is about a verb that is not there."""
+    headings = re.findall(r"^## `lanes ([a-z-]+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert sorted(headings) == sorted(ROOT_COMMAND.commands)
+
+
+def test_the_options_before_the_verb_are_all_there_with_their_variables():
+    """Each variable beside its option."""
+    documented = {
+        codes(row[0])[0]: codes(row[1])[:1] for row in rows(PAGE, "## Where and how") if "--" in row[0]
+    }
+    expected = {
+        parameter.opts[0]: [parameter.envvar] if parameter.envvar else []
+        for parameter in ROOT_COMMAND.params
+        if parameter.opts[0] not in OWN
+    }
+
+    assert documented == expected
+
+
+@pytest.mark.parametrize("verb", sorted(ROOT_COMMAND.commands))
+def test_a_verbs_options_are_all_there(verb):
+    """Those of the verbs of a group too; and none that it does not have."""
+    command = ROOT_COMMAND.commands[verb]
+    inner = list(getattr(command, "commands", {}).values())
+    documented = set(re.findall(r"`(--[a-z-]+)", section(verb)))
+
+    assert documented - {"--output"} == options_of(command).union(*map(options_of, inner))
+
+
+@pytest.mark.parametrize("group", ["dead-letters", "outbox"])
+def test_a_groups_table_says_which_verb_takes_which_option(group):
+    """As its second column names verbs."""
+    commands = ROOT_COMMAND.commands[group].commands
+    documented = {name: set() for name in [*commands, "before the verb"]}
+    for row in rows(PAGE, f"## `lanes {group}`"):
+        if "--" in row[0]:
+            for verb in row[1].split(", "):
+                documented[verb] |= set(codes(row[0]))
+
+    before = {"before the verb": options_of(ROOT_COMMAND.commands[group])}
+    assert documented == {name: options_of(command) for name, command in commands.items()} | before
+
+
+def test_rights_are_told_for_every_verb():
+    """An operator's role can be written from the table."""
+    named = {name for row in rows(PAGE, "## Rights that verbs need") for name in codes(row[0])}
+    named = {name.partition(" ")[0] if name.startswith("dead-letters") else name for name in named}
+
+    assert set(ROOT_COMMAND.commands) - {"config"} <= named
+
+
+def test_every_verb_explains_itself():
+    """A sentence for the verb and one for each of its options."""
+    for name, command in ROOT_COMMAND.commands.items():
+        for inner, one in getattr(command, "commands", {name: command}).items():
+            assert one.help, inner
+            assert all(getattr(parameter, "help", None) for parameter in one.params), inner
+
+
+def test_the_page_can_be_found():
+    """From the way that operators take."""
+    assert "lanes check" in spans(ROOT / "docs" / "how-to" / "operate.md")
+
+
+def test_an_audit_entrys_attributes_are_those_of_the_table():
+    """As the trail writes them."""
+    entry = AuditEntry(id="i", at=1.0, who="w", action="a", target="t", details={})
+    page = ROOT / "docs" / "reference" / "ledger.md"
+    documented = {name for row in rows(page, "## `audit#<id>`") for name in codes(row[0])}
+
+    assert documented == set(item_of(entry)) - {"pk"}
