@@ -44,7 +44,7 @@ def consumer_config() -> Config:
     return Config(
         connect_timeout=CONSUMER_TIMEOUT_SECONDS,
         read_timeout=CONSUMER_TIMEOUT_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": 3},
+        retries={"mode": "standard", "total_max_attempts": 2},
         tcp_keepalive=True,
     )
 

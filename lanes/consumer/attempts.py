@@ -11,6 +11,7 @@ from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
 from lanes.message import Message
@@ -59,16 +60,18 @@ class Failed:
     """An attempt failed and another one follows after `delay` seconds."""
 
     entry: Entry
+    work: Work
     delay: int
     error: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """The record is to be dead-lettered."""
+    """The record is to be dead-lettered; without `work` where its body could not be resolved."""
 
     entry: Entry
     reason: str
+    work: Work | None = None
     error: str = ""
 
 
@@ -227,21 +230,22 @@ class Attempts:
         announced: bool,
     ) -> Outcome:
         words = words_of(error)
+        self._telemetry.count(Metric.FAILED)
         if not announced:
             entry = self._count(entry, record, Ending.FAILED, error=words)
         entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
         self._release(work, record)
         if isinstance(error, DeadLetter):
-            return GivenUp(entry=entry, reason=text_of(error.reason))
+            return GivenUp(entry=entry, work=work, reason=text_of(error.reason))
         if not isinstance(error, Retry):
             self._telemetry.problem("handler_failed", lane=lane.name, message_id=record.message_id)
         if entry.attempts >= self._settings.max_attempts:
-            return GivenUp(entry=entry, reason=EXHAUSTED, error=words)
+            return GivenUp(entry=entry, work=work, reason=EXHAUSTED, error=words)
         if isinstance(error, Retry) and error.after is not None:
             delay = delays.asked(lane, error.after)
         else:
             delay = delays.backoff(self._settings, lane, attempt=entry.attempts, random=self._random)
-        return Failed(entry=entry, delay=delay, error=words)
+        return Failed(entry=entry, work=work, delay=delay, error=words)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:
         """Count one attempt in the table; one failed call is repeated, since an attempt must not go uncounted."""

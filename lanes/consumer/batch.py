@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 SETTLING = 1.0
 """Seconds of the function's time kept for settling what goes back."""
 
+WAKING, WAKING_SHARE = 2.0, 0.2
+"""Seconds, and share of the function timeout, that must be left to wake others: the answer must not be late for it."""
+
 WHOLE_INVOCATION = 0.9
 """Share of the function timeout beyond which a record is tried all the same: it would fit nowhere."""
 
@@ -93,6 +96,7 @@ class Batch:
         self._done: set[str] = set()
         self._lost: set[str] = set()
         self._returned: dict[str, Returned] = {}
+        self._brief = False
         self._yields_to: Lane | None = None
         self._overdue = False
         self._last_chance = False
@@ -167,7 +171,7 @@ class Batch:
     def _must_yield(self, record: RawRecord) -> bool:
         """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
         parts = self._parts
-        self._overdue = False
+        self._overdue, self._yields_to = False, None
         self._last_chance = record.receive_count >= LAST_RECEIVE
         if self._last_chance:
             return False
@@ -185,6 +189,9 @@ class Batch:
             parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
         self._overdue = parts.reserve.admits(self._lane, record)
         self._yields_to = above
+        # The whole batch goes back on what was known already: alone, this environment remembers it well enough, and
+        # the sooner the slot is free again, the likelier it is free when the higher lane tries.
+        self._brief = parts.gate.knew and not self._done and not self._returned
         return not self._overdue
 
     def _check(self) -> None:
@@ -278,7 +285,7 @@ class Batch:
             self._return(record, Why.FAILED, delay=min(delay, DEAD_LETTER_AGAIN))
             return
         self._done.add(record.message_id)
-        report_dead_lettered(parts.telemetry, self._lane, record, note)
+        report_dead_lettered(parts.telemetry, self._lane, record, note, outcome.work)
 
     def _return(self, record: RawRecord, why: Why, *, delay: int, wakeable: bool = False) -> None:
         self._returned.setdefault(
@@ -328,16 +335,19 @@ class Batch:
     def _settle(self) -> None:
         parts = self._parts
         for item in self._returned.values():
-            parts.telemetry.count(_RETURNS[item.why])
+            if (metric := _RETURNS.get(item.why)) is not None:
+                parts.telemetry.count(metric)
         if mine := [item for item in self._returned.values() if item.record.message_id not in self._lost]:
-            entries = parts.settlement.settle(self._lane, mine, batch=self._name)
-            parts.gate.parks.note(entries)
+            entries = parts.settlement.settle(self._lane, mine, batch=self._name, note=not self._brief)
+            parts.gate.parks.note(entries, written=not self._brief)
             parts.notes.keep(entries)
 
     def _look_ahead(self) -> None:
         parts = self._parts
         yielded = any(item.why is Why.YIELDED for item in self._returned.values())
-        if yielded or self._seconds_left() <= SETTLING:
+        if yielded or self._seconds_left() <= max(
+            WAKING, WAKING_SHARE * parts.settings.function_timeout.total_seconds()
+        ):
             return
         try:
             parts.gate.look_back(self._lane)
@@ -347,4 +357,4 @@ class Batch:
         parts.waker.wake(self._lane)
 
 
-_RETURNS = {Why.YIELDED: Metric.YIELDED, Why.FAILED: Metric.FAILED, Why.BEHIND: Metric.RETURNED}
+_RETURNS = {Why.YIELDED: Metric.YIELDED, Why.BEHIND: Metric.RETURNED}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random as randomness
 import time
@@ -137,7 +138,9 @@ class Consumer:
         try:
             return response_for(batch.run())
         finally:
-            parts.telemetry.end()
+            # The answer stands, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                parts.telemetry.end()
 
     def _lane(self, queue: str) -> Lane:
         assert self._surroundings is not None  # noqa: S101 - set by _prepared

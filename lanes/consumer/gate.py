@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.ledger import Entry, Ledger
     from lanes.consumer.slots import SlotRegister
 
 UNDELETED = 0.25
@@ -64,7 +64,7 @@ class Gate:
         self._slots = config.consumer.reserved_concurrency
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # Alone, the ledger can't tell more than was noted here, but for what an environment before this one left.
-        self._parks_age = 15.0 if self._slots == 1 else 1.0
+        self._parks_age = 15.0 if self.alone else 1.0
         self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
         self._snapshot = SlotsSnapshot()
         self._undeleted: Occupation | None = None
@@ -72,7 +72,13 @@ class Gate:
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
         self._entered_at: dict[str, float] = {}
+        self.knew = False
         self.parks = ParkKnowledge()
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one slot: what happens, happens in this environment, and it need not ask others."""
+        return self._slots == 1
 
     def enter(self, lane: Lane, *, records: int, deadline: float) -> None:
         """Tell the others that an invocation began."""
@@ -85,13 +91,15 @@ class Gate:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
         line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED)
         self._undeleted = line if done else None
-        if self._slots == 1:
+        if self.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.
             self._baselines[lane.name].observe_anew(self._clock())
 
     def lane_above(self, lane: Lane, *, expected: float) -> Lane | None:
         """
         Return the lane that the next record of `lane` has to make way for, or None.
+
+        Afterwards `knew` tells whether that was known without a reading, from one made a moment ago.
 
         Args:
             lane: the lane that asks.
@@ -105,7 +113,9 @@ class Gate:
         asked_at = self._clock()
         if not higher or self._is_clear(lane, asked_at, age=self._age_allowed(expected)):
             return None
-        if (known := self._still_waiting(lane, asked_at)) is not None:
+        known = self._still_waiting(lane, asked_at)
+        self.knew = known is not None
+        if known is not None:
             return known
         found = lane_to_yield_to(self._loads(higher), free_slots=lambda: self.free_slots)
         if found is None:
@@ -146,7 +156,7 @@ class Gate:
         at_work = any(
             asked_at - self._entered_at.get(other.name, float("-inf")) <= LOWER_AT_WORK for other in below
         )
-        if self._slots > 1 or self._undeleted is None or not at_work:
+        if not self.alone or self._undeleted is None or not at_work:
             return
         if self._load(lane).slots_needed:
             self._note_waiting(lane, asked_at)
@@ -164,7 +174,7 @@ class Gate:
 
         With one slot, what waited is served by no other environment; and this one would know.
         """
-        if self._slots > 1 or self._waiting is None:
+        if not self.alone or self._waiting is None:
             return None
         waiting, seen_at = self._waiting
         return waiting if waiting.outranks(lane) and now - seen_at <= STILL_WAITING else None
@@ -202,8 +212,28 @@ class Gate:
         """Return how many records of a lane are parked, reading the ledger where the knowledge is old."""
         now = self._clock()
         if not self.parks.is_fresh(lane.name, now=now, age=self._parks_age):
-            self.parks.replace(lane.name, self._ledger.parked(lane.name, after=now), now=now)
+            self._read_parked(lane, now=now, limit=None)
         return self.parks.count(lane.name, now=now)
+
+    def parked_entries(self, lane: Lane, *, batches: int) -> list[Entry]:
+        """
+        Return parked records of a lane, at least those of so many batches that return first.
+
+        With one slot, what others parked before is not looked for: it returns by itself, and soon. Nobody yields to
+        the last lane, so only the first of its records are read.
+        """
+        now = self._clock()
+        if not self.alone and not self.parks.is_fresh(lane.name, now=now, age=self._parks_age):
+            limit = lane.batch_size * (batches + 1) if lane == self._config.last_lane else None
+            self._read_parked(lane, now=now, limit=limit)
+        return self.parks.entries(lane.name, now=now)
+
+    def _read_parked(self, lane: Lane, *, now: float, limit: int | None) -> None:
+        entries = list(self._ledger.parked(lane.name, after=now, limit=limit))
+        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
+            # The limit may have cut the last batch, and half a batch leaves its groups blocked.
+            entries = [entry for entry in entries if entry.batch != entries[-1].batch]
+        self.parks.replace(lane.name, entries, now=now)
 
     def _age_allowed(self, expected: float) -> float:
         return self._recheck if expected <= self._recheck else min(self._recheck, FRESH_BEFORE_LONG_RECORD)
@@ -231,7 +261,7 @@ class Gate:
         now = self._clock()
         line = self._undeleted
         done = line.records if line and line.lane == lane.name and line.until > now else 0
-        if self._slots == 1:
+        if self.alone:
             return done
         # The register holds the lines of the others; this environment's own may tell of its next lane by now.
         self._snapshot = self._register.read(self._environment)
@@ -242,7 +272,10 @@ class Gate:
             environment=self._environment, lane=lane.name, records=records, busy=busy, until=until
         )
         now = self._clock()
-        latest = {other.name: self.parks.latest(other.name, now=now) for other in self._config.lanes}
+        latest = {
+            other.name: 0.0 if self.alone else self.parks.latest(other.name, now=now)
+            for other in self._config.lanes
+        }
         parked_until = {
             name: value
             for name, value in latest.items()

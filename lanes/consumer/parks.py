@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
 
 
+INDEX_LAG = 2.0
+"""Seconds for which this environment's own memory of a park goes before what the ledger's index says."""
+
+
 class ParkKnowledge:
     """
     Parked records by lane, as far as this environment has seen.
@@ -21,45 +25,65 @@ class ParkKnowledge:
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Entry]] = defaultdict(dict)
+        self._unwritten: set[str] = set()
         self._read_at: dict[str, float] = {}
 
-    def note(self, entries: Iterable[Entry]) -> None:
-        """Take in records as they were just noted: parked, or not parked any more."""
+    def note(self, entries: Iterable[Entry], *, written: bool = True) -> None:
+        """Take in records as they were just settled: parked, or not; `written` tells whether the ledger knows."""
         for entry in entries:
+            self._unwritten.discard(entry.message_id)
+            if not written and entry.park is not None:
+                self._unwritten.add(entry.message_id)
             if entry.park is None:
                 self._entries[entry.lane].pop(entry.message_id, None)
             else:
                 self._entries[entry.lane][entry.message_id] = entry
 
     def replace(self, lane: str, entries: Iterable[Entry], *, now: float) -> None:
-        """Take in all that the ledger says of one lane."""
-        self._entries[lane] = {entry.message_id: entry for entry in entries}
+        """
+        Take in what the ledger says of one lane, beside what this environment parked itself a moment ago.
+
+        AWS: a global index follows its table with some delay (DynamoDB developer guide, "Global secondary indexes"),
+        so what is missing there need not be over.
+        """
+        recent = {
+            key: entry
+            for key, entry in self._entries[lane].items()
+            if key in self._unwritten or now - entry.noted_at <= INDEX_LAG
+        }
+        self._entries[lane] = {entry.message_id: entry for entry in entries} | recent
         self._read_at[lane] = now
+
+    def is_written(self, entry: Entry) -> bool:
+        """Whether the ledger knows that a record is parked."""
+        return entry.message_id not in self._unwritten
 
     def forget(self, lane: str, message_ids: Iterable[str]) -> None:
         """Drop records that were seen again: they are parked no more."""
         known = self._entries[lane]
         for message_id in message_ids:
             known.pop(message_id, None)
+            self._unwritten.discard(message_id)
 
     def distrust(self, lane: str) -> None:
         """Have the ledger read anew before the next use: what is known of a lane proved old."""
         self._read_at.pop(lane, None)
 
     def entries(self, lane: str, *, now: float) -> list[Entry]:
-        """Return the records of a lane that are parked at this moment, the earliest to return first."""
+        """Return the records of a lane that are parked at this moment."""
         known = self._entries[lane]
-        for message_id in [key for key, entry in known.items() if entry.parked_until <= now]:
-            del known[message_id]
-        return sorted(known.values(), key=lambda entry: entry.parked_until)
+        over = [key for key, entry in known.items() if entry.parked_until <= now]
+        self.forget(lane, over)
+        return list(known.values())
 
     def count(self, lane: str, *, now: float) -> int:
         """Return how many records of a lane are parked at this moment."""
-        return len(self.entries(lane, now=now))
+        return sum(entry.parked_until > now for entry in self._entries[lane].values())
 
     def latest(self, lane: str, *, now: float) -> float:
         """Return until when anything of a lane is parked, or 0."""
-        return max((entry.parked_until for entry in self.entries(lane, now=now)), default=0.0)
+        latest = max((entry.parked_until for entry in self._entries[lane].values()), default=0.0)
+        return latest if latest > now else 0.0
 
     def is_fresh(self, lane: str, *, now: float, age: float) -> bool:
         """Whether the ledger was read for this lane not longer than `age` seconds ago."""

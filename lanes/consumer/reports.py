@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.consumer.telemetry import Metric
 
 if TYPE_CHECKING:
     from lanes.config import Lane
-    from lanes.consumer.attempts import Failed, Handled
+    from lanes.consumer.attempts import Failed, Handled, Work
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
@@ -27,10 +27,8 @@ def report_handled(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome:
         "message_handled",
         lane=lane.name,
         message_id=record.message_id,
-        id=getattr(outcome.work.argument, "id", record.message_id),
-        kind=outcome.work.kind,
         group=record.group,
-        priority=outcome.work.priority,
+        **identity(outcome.work),
         attempt=outcome.attempt,
         receive_count=record.receive_count,
         sent_at=record.sent_at,
@@ -46,6 +44,7 @@ def report_failed(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
+        **identity(outcome.work),
         attempt=outcome.entry.attempts,
         receive_count=record.receive_count,
         error=outcome.error,
@@ -53,17 +52,25 @@ def report_failed(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
     )
 
 
-def report_dead_lettered(telemetry: Telemetry, lane: Lane, record: RawRecord, note: DeadLetterNote) -> None:
-    """Report a record that was given up."""
+def report_dead_lettered(
+    telemetry: Telemetry, lane: Lane, record: RawRecord, note: DeadLetterNote, work: Work | None
+) -> None:
+    """Report a record that was given up; `work` is what its body asked for, if that could be told."""
     telemetry.count(Metric.DEAD_LETTERED)
     telemetry.event(
         "message_dead_lettered",
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
+        **(identity(work) if work is not None else {}),
         reason=note.reason,
         error=note.error,
         attempts=note.attempts,
         yields=note.yields,
         receive_count=note.receives,
     )
+
+
+def identity(work: Work) -> dict[str, Any]:
+    """Return what tells a message from others: its own id, kind and priority; a raw body has only its SQS ids."""
+    return {"id": getattr(work.argument, "id", ""), "kind": work.kind, "priority": work.priority}

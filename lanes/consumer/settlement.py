@@ -75,9 +75,9 @@ class Settlement:
         self._telemetry = telemetry
         self._clock = clock
 
-    def settle(self, lane: Lane, returned: Sequence[Returned], *, batch: str) -> Sequence[Entry]:
+    def settle(self, lane: Lane, returned: Sequence[Returned], *, batch: str, note: bool) -> Sequence[Entry]:
         """
-        Set the visibilities and note the returns; return the entries as noted.
+        Set the visibilities and, if asked to, note the returns in the ledger; return the entries.
 
         Nothing here may lose a record: whatever fails, the records are already counted as kept, and come back by
         themselves when their visibility ends.
@@ -90,14 +90,19 @@ class Settlement:
             for item in together
             if item.entry
         ]
-        for _ in range(2 if entries else 0):
+        if note and entries:
+            self._note(lane, entries)
+        return entries
+
+    def _note(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        for _ in range(2):
             try:
                 self._ledger.note(entries)
-                break
             except AwsError:
                 self._telemetry.problem("return_not_noted", lane=lane.name, records=len(entries))
                 self._telemetry.count(Metric.AWS_ERRORS)
-        return entries
+            else:
+                return
 
     def _change(self, lane: Lane, items: Sequence[Returned]) -> set[str]:
         changes = {

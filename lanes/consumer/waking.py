@@ -23,8 +23,9 @@ class Waker:
     """
     Frees parked batches at the end of an invocation that found nothing above.
 
-    Safe in every order: records are first noted as no longer parked, all or none and only if nobody did so before,
-    then made visible. If that second step fails, they return when their parking ends, as they would have anyway.
+    Safe in every order: where others could wake the same records, they are first noted as no longer parked, all or
+    none and only if nobody did so before; then they are made visible. If that second step fails, they return when
+    their parking ends, as they would have anyway.
     """
 
     def __init__(
@@ -68,14 +69,19 @@ class Waker:
         return True
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
-        if not self._gate.parked(lane):
-            return []
-        return [entry for entry in self._gate.parks.entries(lane.name, now=self._clock()) if wakes(entry)]
+        parked = self._gate.parked_entries(lane, batches=self._batches)
+        return [entry for entry in parked if wakes(entry)]
+
+    @property
+    def _batches(self) -> int:
+        """One for each free slot, and one for the slot of whoever wakes."""
+        return self._gate.free_slots + 1
 
     def _free(self, lane: Lane) -> bool:
         """Wake as many batches as there are slots for; return False where they turn out to be parked no more."""
-        entries = oldest_batches(self._wakeable(lane), count=self._gate.free_slots + 1)
-        mine = self._ledger.unpark(entries) if entries else True
+        entries = oldest_batches(self._wakeable(lane), count=self._batches)
+        written = [entry for entry in entries if self._gate.parks.is_written(entry)]
+        mine = not written or self._ledger.unpark(written)
         self._gate.parks.forget(lane.name, [entry.message_id for entry in entries])
         if not mine or not entries:
             return mine
