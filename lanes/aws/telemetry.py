@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Metric
 
 NAMESPACE = "PriorityLanes"
-# AWS: one embedded metric object holds at most 100 values of a metric (CloudWatch embedded metric format).
-MOST_VALUES = 100
+# AWS: one embedded metric object holds at most 100 values of a metric (CloudWatch embedded metric format). Powertools
+# prints and clears its object on reaching them, and refuses the empty one that is left.
+MOST_VALUES = 99
 
 
 class PowertoolsTelemetry:

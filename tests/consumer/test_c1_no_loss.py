@@ -231,3 +231,14 @@ def test_a_keyboard_interrupt_is_not_swallowed():
     with pytest.raises(KeyboardInterrupt):
         world.invoke("HIGH", messages)
     assert world.queues.live["HIGH"].counts().not_visible == 1
+
+
+def test_figures_that_can_not_be_told_change_no_answer():
+    """What was done is answered as done."""
+    story = Story()
+    story.send("HIGH", "a")
+    story.world.recorder.end = lambda: int("no figure")
+
+    story.step("HIGH")
+
+    story.check_kept()

@@ -1,0 +1,152 @@
+"""What the consumer prints: JSON lines with an event, and one object of metrics for each invocation."""
+
+import json
+import uuid
+
+import pytest
+
+from lanes.aws.telemetry import MOST_VALUES, PowertoolsTelemetry
+from lanes.consumer.telemetry import Metric
+from tests.support.memory import World
+
+
+class Context:
+    aws_request_id = "request-7"
+
+
+@pytest.fixture
+def service():
+    """Return a name of its own: loggers of one name share where they print to."""
+    return f"orders-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def new_telemetry(monkeypatch, service):
+    """Return a maker of telemetry: a logger prints to what standard output is when it is made."""
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
+    monkeypatch.setenv("LOG_LEVEL", "INFO")
+    return lambda: PowertoolsTelemetry(environ={"POWERTOOLS_METRICS_NAMESPACE": "PriorityLanes"})
+
+
+@pytest.fixture
+def printed(capsys):
+    """Return the printed objects, each on a line of its own."""
+    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def metrics_of(lines):
+    return [line for line in lines if "_aws" in line]
+
+
+def test_events_are_json_lines_with_the_request(new_telemetry, printed, service):
+    """The field `event` tells what happened, the correlation id in which invocation."""
+    telemetry = new_telemetry()
+    telemetry.begin("HIGH", Context())
+    telemetry.event("message_handled", lane="HIGH", attempt=1, sent_at=1.5, priority=None)
+
+    (line,) = printed()
+    assert line["event"] == "message_handled"
+    assert (line["lane"], line["attempt"], line["sent_at"]) == ("HIGH", 1, 1.5)
+    assert line["correlation_id"] == "request-7"
+    assert (line["level"], line["service"]) == ("INFO", service)
+
+
+def test_problems_come_with_their_traceback(new_telemetry, printed):
+    """As warnings: the consumer lives with them."""
+    telemetry = new_telemetry()
+    telemetry.begin("HIGH", Context())
+    try:
+        int("no")
+    except ValueError:
+        telemetry.problem("handler_failed", lane="HIGH", message_id="m")
+
+    (line,) = printed()
+    assert (line["event"], line["level"], line["message_id"]) == ("handler_failed", "WARNING", "m")
+    assert "ValueError: invalid literal" in line["exception"]
+
+
+def test_an_invocation_has_one_object_of_metrics(new_telemetry, printed):
+    """Counts are added up, durations are kept one by one, the lane is the dimension."""
+    telemetry = new_telemetry()
+    telemetry.begin("HIGH", Context())
+    telemetry.count(Metric.HANDLED)
+    telemetry.count(Metric.HANDLED, 2)
+    telemetry.count("ReceivesFirst")
+    telemetry.milliseconds(Metric.WAIT, 12.5)
+    telemetry.milliseconds(Metric.WAIT, 7)
+    telemetry.end()
+
+    (found,) = printed()
+    (directive,) = found["_aws"]["CloudWatchMetrics"]
+    assert directive["Namespace"] == "PriorityLanes"
+    assert "lane" in directive["Dimensions"][0]
+    assert found["lane"] == "HIGH"
+    assert {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]} == {
+        "HandledMessages": "Count",
+        "ReceivesFirst": "Count",
+        "WaitTime": "Milliseconds",
+    }
+    assert (found["HandledMessages"], found["WaitTime"]) == ([3.0], [12.5, 7.0])
+
+
+def test_the_next_invocation_starts_anew(new_telemetry, printed):
+    """Of another lane, with its own figures."""
+    telemetry = new_telemetry()
+    for lane in ("HIGH", "MAIN"):
+        telemetry.begin(lane, Context())
+        telemetry.count(Metric.HANDLED)
+        telemetry.end()
+
+    assert [(line["lane"], line["HandledMessages"]) for line in printed()] == [
+        ("HIGH", [1.0]),
+        ("MAIN", [1.0]),
+    ]
+
+
+def test_an_invocation_without_figures_prints_none(new_telemetry, printed):
+    """There is nothing to tell."""
+    telemetry = new_telemetry()
+    telemetry.begin("HIGH", Context())
+    telemetry.end()
+
+    assert printed() == []
+
+
+@pytest.mark.parametrize("values", [99, 100, 101, 500])
+def test_more_values_than_an_object_holds_are_left_out(new_telemetry, printed, values):
+    """AWS: a metric has at most 100 values in one object."""
+    telemetry = new_telemetry()
+    telemetry.begin("HIGH", Context())
+    for number in range(values):
+        telemetry.milliseconds(Metric.DURATION, number)
+    telemetry.count(Metric.HANDLED, values)
+    telemetry.end()
+
+    found = metrics_of(printed())
+    assert sum(len(line.get("HandlerTime", [])) for line in found) == min(values, MOST_VALUES)
+    assert [line["HandledMessages"] for line in found if "HandledMessages" in line] == [[float(values)]]
+    assert len(found) == 1
+
+
+def test_a_whole_invocation_prints_lines_that_can_be_read(new_telemetry, printed):
+    """Handled, failed, dead-lettered, yielded: every line is JSON, each event is named."""
+    telemetry = new_telemetry()
+    world = World({"consumer": {"max_attempts": 1}})
+    world.recorder = telemetry
+    consumer = world.environment()
+
+    @consumer.handler("work")
+    def work(message):
+        if message.data == "bad":
+            raise ValueError("größer \x00")
+
+    world.send("HIGH", group="one")
+    world.send("HIGH", group="two", data="bad")
+    world.send("MAIN")
+    world.step("MAIN", consumer=consumer)
+    world.step("HIGH", consumer=consumer)
+
+    lines = printed()
+    assert len(metrics_of(lines)) == 2
+    events = [line["event"] for line in lines if "_aws" not in line]
+    assert {"batch_yielded", "message_handled", "message_dead_lettered", "handler_failed"} <= set(events)
