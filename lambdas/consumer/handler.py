@@ -46,7 +46,7 @@ def _use_resource(message: Message, context: HandlerContext) -> None:
     if fault == "always" or (fault == "once" and context.attempt == 1):
         _say("refused", message, context)
         raise RuntimeError(f"the resource refused {message.kind} ({fault})")
-    time.sleep(float(os.environ.get("RESOURCE_SECONDS", "0.005")))
+    time.sleep(float(os.environ.get("RESOURCE_SECONDS", "0.008")))
     _say("finished", message, context)
 
 

@@ -101,7 +101,7 @@ class DemoPlan:
         """Make the plan of a seed."""
         chance = random.Random(seed)  # noqa: S311 - a demo
         count = max(_FEWEST_EPISODES, customers // _CUSTOMERS_AN_EPISODE)
-        faults = _draw_faults(count, chance)
+        in_trouble = chance.randrange(count)
         step = (_LAST_EPISODE - _FIRST_EPISODE) / count
         return cls(
             customers=customers,
@@ -111,7 +111,10 @@ class DemoPlan:
                 Episode(
                     due_after=round(customers * (_FIRST_EPISODE + step * (number + 0.8 * chance.random()))),
                     messages=_live_messages(
-                        number, plan=(customers, seed, shards), faults=faults, chance=chance
+                        number,
+                        plan=(customers, seed, shards),
+                        faults=_FAULTY_PLACES if number == in_trouble else {},
+                        chance=chance,
                     ),
                 )
                 for number in range(count)
@@ -154,8 +157,10 @@ _PLACES = (
     *((ORDER_KIND, True),) * 4,
     *((ORDER_KIND, False),) * 2,
 )
-# Visitors whose message fails in some episode; the one after it then belongs to the same visitor.
-_FAULTY_PLACES = ((4, Fault.ALWAYS), (4, Fault.ONCE), (12, Fault.ALWAYS), (12, Fault.ONCE))
+# In one episode the resource is in trouble: these places fail. The first one's visitor has another message
+# behind it, which has to be handled once that is given up.
+_FAULTY_PLACES: Mapping[int, Fault] = {4: Fault.ALWAYS, 6: Fault.ONCE, 12: Fault.ALWAYS, 13: Fault.ONCE}
+_FOLLOWER, _LEADER = 5, 4
 _TRIES_FOR_ANOTHER_GROUP = 50
 
 
@@ -169,19 +174,11 @@ def group_of(customer: str, *, shards: int) -> str:
     return f"customers-{zlib.crc32(customer.encode()) % shards}"
 
 
-def _draw_faults(episodes: int, chance: random.Random) -> dict[tuple[int, int], Fault]:
-    """Choose the episode of each fault: another one for each, as far as there are so many."""
-    numbers = chance.sample(range(episodes), min(episodes, len(_FAULTY_PLACES)))
-    return {
-        (numbers[index % len(numbers)], place): fault for index, (place, fault) in enumerate(_FAULTY_PLACES)
-    }
-
-
 def _live_messages(
     episode: int,
     *,
     plan: tuple[int, int, int],
-    faults: Mapping[tuple[int, int], Fault],
+    faults: Mapping[int, Fault],
     chance: random.Random,
 ) -> tuple[PlannedMessage, ...]:
     customers, seed, shards = plan
@@ -189,13 +186,13 @@ def _live_messages(
     for place, (kind, is_customer) in enumerate(_PLACES):
         taken = {one.group for one in messages if one.kind == kind}
         customer = _draw_customer(customers, shards=shards, taken=taken, chance=chance)
-        visitor = place - 1 if (episode, place - 1) in faults else place
+        visitor = _LEADER if faults and place == _FOLLOWER else place
         messages.append(
             PlannedMessage(
                 id=f"live-{seed}:{episode:04d}-{place:02d}",
                 kind=kind,
                 group=group_of(customer, shards=shards) if is_customer else f"visitor-{episode}-{visitor}",
-                fault=faults.get((episode, place)),
+                fault=faults.get(place),
                 data={"customer_id": customer, "amount_cents": 1_000 + 100 * place},
             )
         )

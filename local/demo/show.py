@@ -1,10 +1,12 @@
 """The show: the order of things, from the start of AWS on this machine to the judged runs."""
 
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from local.demo.backfill import BackfillJob, BackfillSummary
+from local.demo.backfill import BackfillJob
 from local.demo.evidence import Evidence
 from local.demo.figures import run_figures
 from local.demo.flood import Flood
@@ -37,6 +39,7 @@ class Show:
         self._plan = plan
         self._output = output
         self._logs = output / "logs"
+        self._table = output / "customers"
         self._screen = screen
         self._compares = compares
         self._phases = Phases(announce=screen.phase)
@@ -75,44 +78,47 @@ class Show:
         return deploy_stage(self._platform, name, log_path=self._logs / f"deploy-{name}.log")
 
     def _prepare(self, stage: Stage) -> tuple[Stage | None, list[PlannedMessage]]:
-        """Have Spark fill the first stage while the second one is deployed, then fill that one."""
+        """Have Spark fill the first stage while the second one is deployed, and that one from the same table."""
         other = None
-        with self._job(stage, make_table=True) as job:
+        with ExitStack() as jobs:
+            # Left by an earlier demo.
+            shutil.rmtree(self._table, ignore_errors=True)
+            first = jobs.enter_context(self._job(stage, make_table=True))
             if self._compares:
-                words = f"Spark makes the table and sends it; cdk deploy -c stage={WITHOUT_PRIORITY}"
+                words = f"Spark starts; cdk deploy -c stage={WITHOUT_PRIORITY}"
                 with self._phases.phase("deploy_without", words):
                     other = self._deploy(WITHOUT_PRIORITY)
-            with self._phases.phase("backfill", "Spark makes the table of customers and sends it"):
-                summary = self._result(job, stage)
-        if other is not None:
-            with (
-                self._phases.phase("backfill_without", "Spark sends the same table to the other stage"),
-                self._job(other, make_table=False) as job,
-            ):
-                self._result(job, other)
+            words = f"Spark makes the table of {self._plan.customers:,} customers and sends it"
+            with self._phases.phase("backfill", words):
+                second = None
+                while not first.has_ended(within=_LOOK_SECONDS):
+                    self._show_filling(stage)
+                    if other is not None and second is None and (self._table / "_SUCCESS").exists():
+                        second = jobs.enter_context(self._job(other, make_table=False))
+                summary = first.result()
+            if other is not None:
+                with self._phases.phase("backfill_without", "Spark sends the same table to the other stage"):
+                    second = second or jobs.enter_context(self._job(other, make_table=False))
+                    while not second.has_ended(within=_LOOK_SECONDS):
+                        self._show_filling(other)
+                    second.result()
         # Nothing more is deployed, so nothing has to be followed while the runs are timed.
         self._platform.start_mappings(follow=False)
-        return other, self._backfill(summary)
+        return other, self._plan.backfill(poison=summary.poison_ids, flaky=summary.flaky_ids)
 
     def _job(self, stage: Stage, *, make_table: bool) -> BackfillJob:
         return BackfillJob(
             self._plan,
             stage=stage,
             endpoint_url=self._platform.endpoint_url,
-            table=self._output / "customers",
+            table=self._table,
             make_table=make_table,
             log_path=self._logs / f"spark-{stage.name}.log",
         )
 
-    def _result(self, job: BackfillJob, stage: Stage) -> BackfillSummary:
-        """Show how the lanes fill until the job has ended."""
-        while not job.has_ended(within=_LOOK_SECONDS):
-            view = flood_view(stage.depths(), done={}, yields={}, pace={}, total=self._plan.customers)
-            self._screen.show(view)
-        return job.result()
-
-    def _backfill(self, summary: BackfillSummary) -> list[PlannedMessage]:
-        return self._plan.backfill(poison=summary.poison_ids, flaky=summary.flaky_ids)
+    def _show_filling(self, stage: Stage) -> None:
+        view = flood_view(stage.depths(), done={}, yields={}, pace={}, total=self._plan.customers)
+        self._screen.show(view)
 
     def _flood(self, stage: Stage, *, traffic: Stage, backfill: list[PlannedMessage]) -> Evidence:
         ids = frozenset(one.id for one in backfill)
