@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,7 +196,9 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
     asked = {"filter": wanted.describe(), "limit": how.limit, "rate": how.rate}
     with (
         audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as noted,
-        Progress(*columns, console=console(stderr=True), transient=True) as bar,
+        Progress(
+            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+        ) as bar,
     ):
         task = bar.add_task(f"{verb} {lane}", total=None)
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lanes.aws.clients import Clients
+from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class Place:
             LanesError: the stack's parameter can't be found or read.
 
         """
-        return read_deployment(self.clients().ssm(), self.stack_name)
+        with aws_errors("Client"):
+            ssm = self.clients().ssm()
+        return read_deployment(ssm, self.stack_name)
 
     def show(self, rows: Sequence[Mapping[str, Any]], *, title: str = "") -> None:
         """Print rows with the same keys, as a table or as a JSON list."""

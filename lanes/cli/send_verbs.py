@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.progress import Progress
 from lanes.cli.operating import DryRun, operations_of
 from lanes.cli.place import place_of
 from lanes.cli.printing import console, say, show_rows
-from lanes.errors import PartialSendError, SendError
+from lanes.errors import InvalidMessageError, PartialSendError, SendError
 from lanes.operate.audit import audited
 from lanes.operate.sending import SOURCE, Line, message_of, read_data, read_lines
 
@@ -41,7 +42,7 @@ def send(
     file: Annotated[
         typer.FileText | None,
         typer.Option(
-            "--file", "-f", encoding="utf-8", help="Messages, a JSON object a line; - is standard input."
+            "--file", "-f", encoding="utf-8-sig", help="Messages, a JSON object a line; - is standard input."
         ),
     ] = None,
     dry_run: DryRun = False,
@@ -56,7 +57,7 @@ def send(
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND, or a file with --file")
     if file is not None:
-        lines = read_lines(file)
+        lines = _lines_of(file)
     else:
         given = {
             "kind": kind,
@@ -76,6 +77,13 @@ def send(
     else:
         rows = [_sent(one) for one in _send(operations, lines)] if lines else []
     show_rows(place, rows, nothing="there is nothing to send")
+
+
+def _lines_of(file: typer.FileText) -> list[Line]:
+    try:
+        return read_lines(file)
+    except UnicodeDecodeError as error:
+        raise InvalidMessageError([f"{file.name} is no UTF-8: {error}"]) from error
 
 
 def _planned(operations: Operations, line: Line) -> dict[str, Any]:
@@ -101,7 +109,7 @@ def _send(operations: Operations, lines: Sequence[Line]) -> list[SentMessage]:
     details = {"messages": len(lines), "kinds": kinds[:MOST_LISTED]}
     with (
         audited(operations.audit, "send", "lanes", details=details) as noted,
-        Progress(console=console(stderr=True), disable=len(lines) == 1, transient=True) as progress,
+        Progress(console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress,
     ):
         task = progress.add_task("sending", total=len(lines))
         try:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.errors import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,9 +81,11 @@ def audited(
     try:
         yield noted
     except KeyboardInterrupt:
-        trail.write(dataclasses.replace(entry, outcome=INTERRUPTED, details=noted))
+        with suppress(AwsError):
+            trail.write(dataclasses.replace(entry, outcome=INTERRUPTED, details=noted))
         raise
     except Exception as error:
-        trail.write(dataclasses.replace(entry, outcome=f"failed: {error}", details=noted))
+        with suppress(AwsError):  # the first error says more than that of writing it down
+            trail.write(dataclasses.replace(entry, outcome=f"failed: {error}", details=noted))
         raise
     trail.write(dataclasses.replace(entry, outcome=DONE, details=noted))

@@ -82,7 +82,7 @@ def switch(
     """
     Enable or disable the mapping of a lane and wait until that is done.
 
-    Safe to repeat: a mapping that is on its way is waited for, one that has arrived is left alone.
+    Safe to repeat: a change that is on its way is waited for, a mapping that has arrived is left alone.
 
     Args:
         mappings: where to do it.
@@ -98,20 +98,27 @@ def switch(
         AwsError: a call failed.
     """
     wanted = ENABLED if enabled else DISABLED
-    mapping = the_mapping(mappings, lane)
-    if mapping.state != wanted:
-        mapping = mappings.enable(mapping.uuid, enabled=enabled)
     until = clock() + LONGEST_CHANGE
-    told = ""
-    while mapping.state != wanted:
-        if mapping.state != told:
-            told = mapping.state
-            report(told)
-        if clock() >= until:
-            raise LanesError(
-                f"the mapping of {lane} is still {mapping.state} after {LONGEST_CHANGE:.0f} s; "
-                f"AWS goes on with it: look again with `lanes status`"
-            )
-        pause(LOOK_EVERY)
-        mapping = mappings.read(mapping.uuid)
+
+    def settled(mapping: LaneMapping) -> LaneMapping:
+        told = ""
+        while mapping.state not in (ENABLED, DISABLED):
+            if mapping.state != told:
+                told = mapping.state
+                report(told)
+            if clock() >= until:
+                raise LanesError(
+                    f"the mapping of {lane} is still {mapping.state} after {LONGEST_CHANGE:.0f} s; "
+                    f"AWS goes on with it: look again with `lanes status`"
+                )
+            pause(LOOK_EVERY)
+            mapping = mappings.read(mapping.uuid)
+        return mapping
+
+    # AWS: a mapping that is changing refuses another change (API_UpdateEventSourceMapping, ResourceInUseException).
+    mapping = settled(the_mapping(mappings, lane))
+    if mapping.state != wanted:
+        mapping = settled(mappings.enable(mapping.uuid, enabled=enabled))
+    if mapping.state != wanted:
+        raise LanesError(f"the mapping of {lane} became {mapping.state}: somebody else has changed it")
     return mapping

@@ -96,6 +96,7 @@ class DeadLetterRun:
         self._pause = pause
         self._free_at = clock()
         self._staying: dict[str, DeadLetteredMessage] = {}
+        self._working: list[DeadLetteredMessage] = []
         self._stopped: dict[str, str] = {}
         self._cut: list[str] = []
 
@@ -112,7 +113,7 @@ class DeadLetterRun:
         try:
             self._work()
         finally:
-            self._queues.give_back(list(self._staying.values()))
+            self._queues.give_back([*self._staying.values(), *self._working])
         depth = self._queues.dead_letters(self._lane)
         self.progress.left = depth.backlog + depth.in_flight
         return self.progress
@@ -173,10 +174,10 @@ class DeadLetterRun:
         meant = [letter for letter in letters if self._wanted.matches(letter)]
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
+        self._working = meant
         ready = self._copied(meant) if self._copies else self._paced(meant)
-        if not ready:
-            return
-        refused = self._queues.delete(ready)
+        refused = self._queues.delete(ready) if ready else {}
+        self._working = []
         # One that could not be deleted is received again, and its second copy has no effect.
         self.progress.done += len(ready) - len(refused)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 from collections import defaultdict
 from threading import Event
 
@@ -114,6 +115,25 @@ def test_a_delete_takes_what_it_was_told_to(typed, sqs, deployment, request):
     assert (done["deleted"], done["left"]) == (4, 3)
     assert {row["kind"] for row in typed.json("dead-letters", "list", "high")} == {f"{kind}.kept"}
     assert typed.json("audit", "--limit", "1")[0]["action"] == "dead-letters delete"
+
+
+def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed, sqs, deployment, request):
+    """Status 130, an entry that says interrupted, and nothing hidden."""
+    put_dead_letters(sqs, deployment, "MAIN", 40, groups=40, kind=fresh_kind(request))
+    queues = deployment.queues["MAIN"]
+    with lanes.start("dead-letters", "redrive", "MAIN", "--yes", "--rate", "20") as process:
+        while process.poll() is None and count(sqs, queues.url) == 0:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, talk = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert "interrupted after" in talk
+    attributes = sqs.get_queue_attributes(
+        QueueUrl=queues.dead_letter_url, AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
+    )["Attributes"]
+    assert attributes["ApproximateNumberOfMessagesNotVisible"] == "0"
+    assert typed.json("audit", "--limit", "1")[0]["outcome"] == "interrupted"
 
 
 @pytest.mark.timeout(1800)

@@ -81,6 +81,7 @@ def test_a_file_with_a_wrong_line_is_not_sent_at_all(typed):
         (("--stack", "Another", "status"), 1, "/lanes/Another"),
         (("--profile", "nobody", "status"), 1, "nobody"),
         (("check",), 3, "wrong"),
+        (("send", "--file", "/dev/null"), 0, "nothing to send"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -17,13 +17,14 @@ ENABLED = LaneMapping(
 class SlowMappings:
     """A mapping that passes through states, one each time it is looked at."""
 
-    def __init__(self, *states, found=1):
+    def __init__(self, *states, found=1, first="Enabled"):
+        self._first = dataclasses.replace(ENABLED, state=first)
         self._states = list(states)
         self._found = found
         self.asked = []
 
     def of_lane(self, _lane):
-        return [ENABLED] * self._found
+        return [self._first] * self._found
 
     def enable(self, _uuid, *, enabled):
         self.asked.append(enabled)
@@ -46,6 +47,20 @@ def test_pausing_waits_until_it_holds():
 
     assert switched(mappings, enabled=False) == ("Disabled", ["Disabling"])
     assert mappings.asked == [False]
+
+
+def test_a_change_of_somebody_else_is_waited_for():
+    """AWS refuses a second change before the first has ended."""
+    mappings = SlowMappings("Enabling", "Enabled", "Disabling", "Disabled", first="Updating")
+
+    assert switched(mappings, enabled=False) == ("Disabled", ["Updating", "Enabling", "Disabling"])
+    assert mappings.asked == [False]
+
+
+def test_a_change_that_somebody_else_takes_back_is_told():
+    """It is not asked for again and again."""
+    with pytest.raises(LanesError, match="somebody else"):
+        switched(SlowMappings("Disabling", "Enabled"), enabled=False)
 
 
 def test_a_lane_that_runs_is_not_resumed_again():
@@ -106,6 +121,18 @@ def test_a_change_that_fails_or_is_interrupted_says_so():
         "started",
         "interrupted",
     ]
+
+
+def test_the_error_of_a_change_is_told_also_where_it_can_not_be_written_down():
+    """The table may be what has failed."""
+
+    class Failing(Trail):
+        def write(self, entry):
+            if entry.outcome != "started":
+                raise AwsError(operation="PutItem", code="Throttled", retryable=True)
+
+    with pytest.raises(ValueError, match="the cause"), audited(Failing(), "send", "lanes", details={}):
+        raise ValueError("the cause")
 
 
 def test_nothing_is_changed_where_no_entry_can_be_written():

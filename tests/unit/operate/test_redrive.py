@@ -147,6 +147,26 @@ def test_someone_who_holds_on_for_good_does_not_keep_the_run(queues):
     assert queues.clock.now < FakeClock().now + 20
 
 
+def test_an_interrupted_run_gives_back_what_it_works_on(queues):
+    """Another one need not wait for it."""
+    for number in range(20):
+        queues.put(number, group=f"g{number}")
+    copies = iter(range(5))
+
+    def interrupt(name):
+        if name == "copy" and next(copies, None) is None:
+            raise KeyboardInterrupt
+
+    queues.before_call = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        run(queues)
+
+    assert depth_of(queues.dead).in_flight == 0
+    queues.before_call = lambda _name: None
+    run(queues)
+    assert sorted(number for _, number in queues.in_lane()) == list(range(20))
+
+
 def test_a_limit_ends_the_run_early(queues):
     """The rest stays visible."""
     for number in range(30):
