@@ -11,6 +11,7 @@ from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.records import RawRecord
 from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.ledger import Entry, Ledger
-    from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
 
 EXHAUSTED = "attempts exhausted"
@@ -41,6 +41,11 @@ class Work:
     effect_id: str
     kind: str
     priority: int | None
+
+    @property
+    def id(self) -> str:
+        """The message's own id; a raw body has that of SQS."""
+        return self.argument.message_id if isinstance(self.argument, RawRecord) else self.argument.id
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lanes.consumer.telemetry import Metric
 
@@ -28,7 +28,9 @@ def report_handled(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome:
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
-        **identity(outcome.work),
+        id=outcome.work.id,
+        kind=outcome.work.kind,
+        priority=outcome.work.priority,
         attempt=outcome.attempt,
         receive_count=record.receive_count,
         sent_at=record.sent_at,
@@ -44,7 +46,9 @@ def report_failed(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
-        **identity(outcome.work),
+        id=outcome.work.id,
+        kind=outcome.work.kind,
+        priority=outcome.work.priority,
         attempt=outcome.entry.attempts,
         receive_count=record.receive_count,
         error=outcome.error,
@@ -62,15 +66,12 @@ def report_dead_lettered(
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
-        **(identity(work) if work is not None else {}),
+        id=work.id if work else "",
+        kind=work.kind if work else "",
+        priority=work.priority if work else None,
         reason=note.reason,
         error=note.error,
         attempts=note.attempts,
         yields=note.yields,
         receive_count=note.receives,
     )
-
-
-def identity(work: Work) -> dict[str, Any]:
-    """Return what tells a message from others: its own id, kind and priority; a raw body has only its SQS ids."""
-    return {"id": getattr(work.argument, "id", ""), "kind": work.kind, "priority": work.priority}
