@@ -171,7 +171,8 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             show_rows(place, rows, nothing="there are no such dead letters")
             return
         console(stderr=True).print(table_of(rows))
-        confirm(f"{verb} these, and what the filter means behind them, in {name}?", yes=how.yes)
+        behind = f", and what is meant of about {listing.beyond} more," if listing.beyond else ""
+        confirm(f"{verb} these {len(listing.letters)}{behind} in {name}?", yes=how.yes)
     progress = _run(operations, verb, name, wanted, how)
     for letter, why in list(progress.failed.items())[:MOST_LISTED]:
         say(f"{letter} stays: {why}")

@@ -17,6 +17,8 @@ from lanes.operate.status import StatusReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.table import Table
+
     from lanes.operate.status import LaneStatus, Status
 
 
@@ -51,7 +53,7 @@ def status(
     if place.output is Output.JSON:
         show_json([_record(lane) for lane in found.lanes])
     else:
-        console().print(table_of([_row(lane) for lane in found.lanes]))
+        console().print(_table(found))
     for note in found.notes:
         say(f"note: {note}")
 
@@ -75,7 +77,13 @@ def _watch(looks: Iterator[Status], *, output: Output) -> None:
         return
     with Live(console=console(), auto_refresh=False) as live:
         for found in looks:
-            live.update(table_of([_row(lane) for lane in found.lanes]), refresh=True)
+            live.update(_table(found), refresh=True)
+
+
+def _table(found: Status) -> Table:
+    table = table_of([_row(lane) for lane in found.lanes])
+    table.caption = "handled, sent and yields are per minute; dead is dead letters"
+    return table
 
 
 def _record(lane: LaneStatus) -> dict[str, Any]:
@@ -106,10 +114,10 @@ def _row(lane: LaneStatus) -> dict[str, Any]:
         "in flight": lane.in_flight,
         "parked": lane.parked,
         "oldest": "none" if nothing else lane.figures.oldest_age,
-        "handled/min": lane.figures.pace,
-        "sent/min": lane.figures.arrivals,
-        "yields/min": lane.figures.yields,
-        "time to drain": drains,
+        "handled": lane.figures.pace,
+        "sent": lane.figures.arrivals,
+        "yields": lane.figures.yields,
+        "drains in": drains,
         "mapping": lane.mapping,
-        "dead letters": lane.dead_letters,
+        "dead": lane.dead_letters,
     }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+DENIED = ("AccessDenied", "Unauthorized", "Forbidden")
 GONE = ("NotFound", "NonExistentQueue", "DoesNotExist")
 
 
@@ -86,7 +87,9 @@ class Findings:
             if any(word in error.code for word in GONE):
                 self.wrong(subject, f"does not exist ({error.code})", "deploy the stack again")
             else:
-                self.unknown(subject, f"could not be read: {_first_line(error)}", f"the caller needs {right}")
+                denied = any(word in error.code for word in DENIED)
+                advice = f"the caller needs {right}" if denied else f"try again; it needs {right}"
+                self.unknown(subject, f"could not be read: {_first_line(error)}", advice)
             return None
 
 
