@@ -1,0 +1,195 @@
+"""How fast a relay is: beside a naive loop, from commit to queue, and for urgent entries behind a backlog."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import sqlalchemy as sa
+
+from lanes.aws.clients import Clients
+from lanes.aws.outbox_relay import relay_producer
+from lanes.config import LanesConfig
+from lanes.outbox.outbox import Outbox
+from lanes.outbox.relay import Relay
+from lanes.outbox.sql_schema import OutboxTables, row_of
+from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.outgoing import SentMessage
+from local.deploy import CdkApp
+from local.platform import ROOT, Platform
+from local.server import AwsServer
+from tests.support.lanes_server import LanesOnServer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.message import Message
+    from lanes.outbox.entry import Entry
+
+# What a loop of an afternoon does, and what examples on the web show: a look every half second, ten at a time.
+NAIVE_PAUSE_SECONDS, NAIVE_BATCH = 0.5, 10
+STAGE = "outbox"
+
+
+def new_store(url: str, name: str) -> SqlOutboxStore:
+    """Make empty tables."""
+    store = SqlOutboxStore(sa.create_engine(url), OutboxTables(name))
+    store.setup()
+    return store
+
+
+def write(store: SqlOutboxStore, entries: Sequence[Entry]) -> None:
+    """Commit entries."""
+    with store.engine.begin() as connection:
+        for start in range(0, len(entries), 5000):
+            rows = [row_of(entry) for entry in entries[start : start + 5000]]
+            connection.execute(store.tables.entries.insert(), rows)
+
+
+def everyday(count: int, *, priority: int = 0) -> list[Entry]:
+    """Make entries that are each their own group."""
+    outbox = Outbox()
+    return [outbox.prepare("order.placed", {"number": number}, priority=priority) for number in range(count)]
+
+
+def publish_rates(url: str, count: int) -> dict[str, float]:
+    """Publish the same work with the relay and with a naive loop, to the same local SQS."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        AwsServer(log_path=Path(folder) / "server.log") as server,
+    ):
+        lanes = LanesOnServer(server.endpoint_url, stack="Rates", outbox={"batch": 100})
+        variables = lanes.variables()
+        session = boto3.Session(
+            aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+            region_name=variables["AWS_REGION"],
+        )
+        clients = Clients(endpoint_url=server.endpoint_url, session=session)
+        store = new_store(url, "rates_relay")
+        write(store, everyday(count))
+        relay = Relay(
+            store=store, producer=relay_producer(lanes.deployment, clients), config=lanes.deployment.config
+        )
+        started = time.perf_counter()
+        done = relay.run_until(float("inf"))
+        relay_rate = done.published / (time.perf_counter() - started)
+        naive = new_store(url, "rates_naive")
+        write(naive, everyday(count // 4))
+        started = time.perf_counter()
+        sent = naive_loop(naive, lanes)
+        naive_rate = sent / (time.perf_counter() - started)
+    return {"publish_per_second": round(relay_rate, 1), "naive_publish_per_second": round(naive_rate, 1)}
+
+
+def naive_loop(store: SqlOutboxStore, lanes: LanesOnServer) -> int:
+    """Poll, send one by one, mark one by one; end when nothing is left."""
+    table = store.tables.entries
+    url = lanes.deployment.queues["MEDIUM"].url
+    sent = 0
+    while True:
+        with store.engine.connect() as connection:
+            waiting = sa.select(table).where(table.c.state == "PENDING").order_by(table.c.position)
+            rows = connection.execute(waiting.limit(NAIVE_BATCH)).mappings().all()
+        if not rows:
+            return sent
+        for row in rows:
+            lanes.sqs.send_message(
+                QueueUrl=url,
+                MessageBody=row["body"],
+                MessageGroupId=row["id"],
+                MessageDeduplicationId=row["id"],
+            )
+            with store.engine.begin() as connection:
+                connection.execute(sa.update(table).where(table.c.id == row["id"]).values(state="PUBLISHED"))
+            sent += 1
+        time.sleep(NAIVE_PAUSE_SECONDS)
+
+
+class _InstantProducer:
+    """Takes everything at once, so that what is measured is the order of the outbox and not a queue."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.urgent_left: set[str] = set()
+
+    def send_many(self, messages: Sequence[Message], *, concurrency: int = 4) -> list[SentMessage]:
+        """Note what was sent."""
+        del concurrency
+        self.urgent_left.difference_update(message.id for message in messages)
+        self.sent += len(messages)
+        return [
+            SentMessage(id=message.id, lane="MEDIUM", message_id=message.id, sequence_number="1")
+            for message in messages
+        ]
+
+
+def urgent_behind_backlog(url: str, *, backlog: int, urgent: int) -> dict[str, float]:
+    """Time until all urgent entries are published, in priority order and first in, first out."""
+    seconds = {}
+    for name, priority in (("by_priority", 100), ("first_in_first_out", 0)):
+        store = new_store(url, f"urgent_{name}")
+        write(store, everyday(backlog))
+        late = everyday(urgent, priority=priority)
+        write(store, late)
+        with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(f"VACUUM ANALYZE {store.tables.entries.name}")
+        producer = _InstantProducer()
+        producer.urgent_left = {entry.id for entry in late}
+        config = LanesConfig.from_dict({"outbox": {"batch": 100}})
+        relay = Relay(store=store, producer=producer, config=config)
+        started = time.perf_counter()
+        while producer.urgent_left:
+            relay.run_once()
+        seconds[name] = time.perf_counter() - started
+    return {
+        "urgent_seconds": round(seconds["by_priority"], 3),
+        "urgent_seconds_first_in_first_out": round(seconds["first_in_first_out"], 3),
+        "urgent_first_speedup": round(seconds["first_in_first_out"] / seconds["by_priority"], 1),
+    }
+
+
+def commit_to_send(count: int) -> dict[str, float]:
+    """Time from a commit in DynamoDB until the message is in its lane, through stream, mapping and relay function."""
+    waits: list[float] = []
+    seen: dict[str, float] = {}
+    changed = threading.Condition()
+
+    def note(_function: str, line: str) -> None:
+        if '"message_handled"' in line:
+            event: dict[str, Any] = json.loads(line)
+            with changed:
+                seen[event["id"]] = event["sent_at"]
+                changed.notify_all()
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = CdkApp(directory=ROOT, stage=STAGE, context={"removal": "destroy"})
+        with Platform(app=app, on_line=note, build_directory=Path(folder)) as platform:
+            variables = platform.variables()
+            session = boto3.Session(
+                aws_access_key_id=variables["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+                region_name=variables["AWS_REGION"],
+            )
+            outbox = Outbox.from_stack(
+                f"PriorityLanes-{STAGE}", endpoint_url=platform.endpoint_url, session=session
+            )
+            for number in range(count + 1):
+                with outbox.transaction() as transaction:
+                    entry = transaction.add("order.placed", {"number": number})
+                committed = time.time()
+                with changed:
+                    if not changed.wait_for(lambda wanted=entry.id: wanted in seen, 60):
+                        raise RuntimeError(f"entry {entry.id} did not arrive")
+                    waits.append(seen[entry.id] - committed)
+    # The first one starts both functions, which is no matter of the outbox.
+    return {
+        "commit_to_send_p50_ms": round(1000 * statistics.median(waits[1:]), 1),
+        "commit_to_send_max_ms": round(1000 * max(waits[1:]), 1),
+    }
