@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
 
 
+MOST_BATCHES = 10
+"""AWS: a transaction has at most 100 items (TransactWriteItems) and a batch 10 records; beyond, it would be two."""
+
+
 class Waker:
     """
     Frees parked batches at the end of an invocation that found nothing above.
@@ -75,7 +79,7 @@ class Waker:
     @property
     def _batches(self) -> int:
         """One for each free slot, and one for the slot of whoever wakes."""
-        return self._gate.free_slots + 1
+        return min(self._gate.free_slots + 1, MOST_BATCHES)
 
     def _free(self, lane: Lane) -> bool:
         """Wake as many batches as there are slots for; return False where they turn out to be parked no more."""

@@ -182,6 +182,23 @@ def test_as_many_batches_are_woken_as_there_are_slots_free():
     assert [event["records"] for event in story.world.recorder.named("batch_woken")] == [30]
 
 
+def test_no_more_is_woken_at_once_than_one_transaction_takes():
+    """With very many slots: a hundred records are noted as woken together, or none is."""
+    story = Story({"consumer": {"reserved_concurrency": 20}}, environments=1)
+    for number in range(200):
+        story.send("MAIN", f"main{number}", group=f"g{number}")
+        story.send("HIGH", f"high{number}", group=f"g{number}")
+    held = [story.world.receive("HIGH") for _ in range(20)]
+    for _ in range(20):
+        story.step("MAIN")
+    assert story.starts == []
+
+    for batch in held:
+        story.invoke("HIGH", batch)
+
+    assert max(event["records"] for event in story.world.recorder.named("batch_woken")) == 100
+
+
 def test_two_wakers_wake_a_batch_once():
     """Whoever comes second finds it noted as no longer parked, and touches nothing."""
     story, (one, two) = yielded_behind_high({"consumer": {"reserved_concurrency": 2}}, environments=2)
