@@ -19,7 +19,7 @@ def test_config_show_prints_one_json_document():
     done = lanes("--output", "json", "--stage", "demo", "config", "show")
 
     rows = json.loads(done.stdout)
-    assert ["HIGH", "MEDIUM", "MAIN"] == [row["lane"] for row in rows]
+    assert [row["lane"] for row in rows] == ["HIGH", "MEDIUM", "MAIN"]
     assert "reserved_concurrency is 1" in done.stderr
     assert done.returncode == 0
 
