@@ -194,6 +194,7 @@ def test_a_dead_letters_fields_are_those_of_the_code():
         cdk.PriorityConsumer,
         cdk.LanesParameter,
         cdk.Observability,
+        cdk.Outbox,
         cdk.PriorityLanesStack,
     ],
 )

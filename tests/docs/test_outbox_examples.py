@@ -1,0 +1,73 @@
+"""The examples of the outbox do what their pages say."""
+
+import boto3
+import pytest
+import sqlalchemy as sa
+from moto import mock_aws
+from sqlalchemy.orm import Session
+
+from examples import outbox_dynamodb, outbox_sql
+from lanes.aws.outbox_table import create_table
+from lanes.errors import AwsError
+from lanes.outbox import EntryState, Outbox, Relay
+from lanes.outbox.sql_store import SqlOutboxStore
+from tests.support.outbox import publisher
+from tests.support.sending import queue_url
+
+
+@pytest.fixture
+def dynamodb():
+    """A table of orders and an outbox."""
+    with mock_aws():
+        client = boto3.client("dynamodb")
+        client.create_table(
+            TableName="orders",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        create_table(client, "outbox")
+        yield client
+
+
+def entries(dynamodb):
+    """Give kinds and lanes in the outbox."""
+    items = dynamodb.scan(TableName="outbox")["Items"]
+    return sorted((item["kind"]["S"], item["lane"]["S"]) for item in items)
+
+
+def test_an_order_and_its_message_are_written_together_or_not_at_all(dynamodb):
+    """The second order of the same id writes neither."""
+    outbox = Outbox(table="outbox", dynamodb=dynamodb)
+    outbox_dynamodb.place_order(outbox, {"id": "7", "customer": "c"})
+
+    with pytest.raises(AwsError, match="TransactionCanceled"):
+        outbox_dynamodb.place_order(outbox, {"id": "7", "customer": "c"})
+    assert entries(dynamodb) == [("order.placed", "MEDIUM")]
+
+
+def test_an_entry_joins_a_transaction_of_the_callers_own(dynamodb):
+    """With its explicit priority."""
+    outbox = Outbox(table="outbox", dynamodb=dynamodb)
+    outbox_dynamodb.place_order(outbox, {"id": "7", "customer": "c"})
+    outbox_dynamodb.cancel_order(outbox, dynamodb, "7")
+
+    assert ("order.cancelled", "HIGH") in entries(dynamodb)
+    assert dynamodb.scan(TableName="orders")["Count"] == 0
+
+
+def test_an_order_and_its_message_commit_together_in_sql():
+    """Through the application's own session and schema; the import waits behind everyday work."""
+    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
+    outbox_sql.Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        outbox_sql.import_orders(session, [outbox_sql.Order(id="1", customer="a")])
+        outbox_sql.place_order(session, outbox_sql.Order(id="2", customer="b"))
+    producer, sqs = publisher()
+    store = SqlOutboxStore(engine)
+
+    done = Relay(store=store, producer=producer, config=outbox_sql.outbox.config).run_once()
+    assert done.published == 2
+    assert len(sqs.ids(queue_url("MAIN"))) == len(sqs.ids(queue_url("MEDIUM"))) == 1
+    assert store.standing().counts == {EntryState.PUBLISHED: 2}
+    engine.dispose()
