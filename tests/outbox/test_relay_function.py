@@ -1,0 +1,146 @@
+"""The relay as a function: its events, its figures, its limits of time."""
+
+import json
+from types import SimpleNamespace
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws.outbox_relay import RelayFunction, relay_from_env, send_policy
+from lanes.aws.outbox_seen import ConsumerEffects
+from lanes.config import LanesConfig, OutboxSettings
+from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import ConfigurationError
+from lanes.outbox import EntryState, Outbox
+from local import corrections
+from tests.support.outbox import DynamoDBSubject
+
+FIFO = {"FifoQueue": "true", "DeduplicationScope": "messageGroup"}
+
+
+@pytest.fixture
+def place():
+    """Lanes and an outbox on moto, and the variables of the function."""
+    corrections.install()
+    with mock_aws():
+        yield make_place()
+
+
+def make_place(**outbox):
+    sqs = boto3.client("sqs")
+    config = LanesConfig.from_dict({"outbox": {"enabled": True, **outbox}})
+    queues = {
+        lane.name: LaneQueues(
+            url=sqs.create_queue(QueueName=f"{lane.name}.fifo", Attributes=FIFO)["QueueUrl"],
+            dead_letter_url="none",
+        )
+        for lane in config.lanes
+    }
+    deployment = Deployment(config=config, queues=queues, table="ledger", outbox="outbox")
+    return SimpleNamespace(
+        subject=DynamoDBSubject(),
+        outbox=Outbox(config=config),
+        deployment=deployment,
+        environ={"LANES_DEPLOYMENT": deployment.to_json(), "POWERTOOLS_SERVICE_NAME": "shop"},
+        count=lambda lane: int(
+            sqs.get_queue_attributes(
+                QueueUrl=queues[lane].url, AttributeNames=["ApproximateNumberOfMessages"]
+            )["Attributes"]["ApproximateNumberOfMessages"]
+        ),
+    )
+
+
+def context(seconds=60):
+    return SimpleNamespace(get_remaining_time_in_millis=lambda: seconds * 1000)
+
+
+def figures(capsys):
+    """Read the metric object that was printed."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    return [line for line in lines if "_aws" in line][-1]
+
+
+def test_a_stream_event_publishes_everything_that_is_due(place, capsys):
+    """Batch after batch, with counts and latency."""
+    place.subject.write(*(place.outbox.prepare("k", number) for number in range(60)))
+
+    RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context())
+    assert place.count("MEDIUM") == 60
+    told = figures(capsys)
+    assert told["OutboxPublished"] == [60.0]
+    assert len(told["OutboxPublishLatency"]) == 60
+    assert "OutboxPending" not in told
+
+
+def test_a_scheduled_event_reports_how_the_outbox_stands(place, capsys, monkeypatch):
+    """After it has published what it could."""
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
+    place.subject.write(place.outbox.prepare("k", None))
+
+    RelayFunction(lambda: relay_from_env(place.environ)).handle({"source": "aws.events"}, context())
+    told = figures(capsys)
+    assert told["OutboxPending"] == [0.0]
+    assert told["OutboxAbandoned"] == [0.0]
+    assert told["service"] == "shop"
+
+
+def test_without_time_one_batch_is_published_and_the_rest_waits(place):
+    """The next event goes on; nothing is cut off in the middle."""
+    place.subject.write(*(place.outbox.prepare("k", number) for number in range(30)))
+
+    RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context(seconds=5))
+    assert place.count("MEDIUM") == 25
+
+
+def test_a_full_lane_is_filled_up_as_it_empties():
+    """A scheduled relay looks again until its time is over, since no event tells of consumers' work."""
+    corrections.install()
+    with mock_aws():
+        place = make_place(lane_window=2)
+        place.subject.write(*(place.outbox.prepare("k", number) for number in range(3)))
+        now = SimpleNamespace(time=0.0)
+        looks = []
+
+        def pause(seconds):
+            now.time += 10
+            looks.append(place.count("MEDIUM"))
+
+        function = RelayFunction(lambda: relay_from_env(place.environ), clock=lambda: now.time, pause=pause)
+        function.handle({"source": "aws.events"}, context(seconds=45))
+
+        assert looks == [2, 2, 2]
+        (left,) = place.subject.operations.entries({EntryState.PENDING})
+        assert left.state is EntryState.PENDING
+
+
+def test_a_stack_without_an_outbox_has_no_relay(place):
+    """The mistake is named."""
+    without = Deployment(config=LanesConfig(), queues=place.deployment.queues, table="ledger")
+
+    with pytest.raises(ConfigurationError, match="has no outbox"):
+        relay_from_env({"LANES_DEPLOYMENT": without.to_json()})
+
+
+def test_sends_end_well_before_the_lock_does():
+    """So that no two relays send one entry at once."""
+    settings = OutboxSettings()
+
+    assert send_policy(settings).give_up_after < settings.lock
+    short = LanesConfig.from_dict({"outbox": {"lock": "10s"}}).outbox
+    assert send_policy(short).give_up_after.total_seconds() == 5
+
+
+def test_the_consumers_ledger_tells_what_was_handled(place):
+    """By source and id, as its idempotency notes effects."""
+    client = place.subject.client
+    client.create_table(
+        TableName="ledger",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.put_item(TableName="ledger", Item={"pk": {"S": "effect#lanes#done"}})
+    entries = [place.outbox.prepare("k", None, id=one) for one in ("done", "open")]
+
+    assert ConsumerEffects(table="ledger", client=client)(entries) == {"done"}
