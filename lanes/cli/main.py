@@ -9,6 +9,7 @@ import typer
 
 from lanes.cli import (
     audit_verbs,
+    bulk_verbs,
     check_verbs,
     config_verbs,
     dead_letter_verbs,
@@ -35,6 +36,7 @@ app.command()(pause_verbs.pause)
 app.command()(pause_verbs.resume)
 app.command()(audit_verbs.audit)
 app.add_typer(outbox_verbs.app, name="outbox")
+app.add_typer(bulk_verbs.app, name="bulk")
 app.add_typer(config_verbs.app, name="config")
 
 
