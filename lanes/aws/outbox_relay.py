@@ -29,6 +29,9 @@ LEFT_FOR_THE_LAST_ROUND = timedelta(seconds=15)
 LONGEST_SEND = timedelta(seconds=10)
 # Enough to see that it is many; counting costs a read unit for some fifty entries.
 COUNTED = 10_000
+# AWS: a global index follows its table with a delay, usually of a fraction of a second (DynamoDB, "Global secondary
+# indexes"), so the stream may tell of an entry before the index does.
+LOOKS, INDEX_DELAY = 3, timedelta(milliseconds=250)
 
 
 class LaneDepths:
@@ -139,11 +142,20 @@ class RelayFunction:
             if is_scheduled and self._built.has_windows:
                 self._keep_lanes_filled(relay, deadline)
             else:
-                relay.run_until(deadline)
+                self._publish_announced(relay, deadline, len(event.get("Records", ())))
             if is_scheduled:
                 relay.report_standing(limit=COUNTED)
         finally:
             self._built.telemetry.flush()
+
+    def _publish_announced(self, relay: Relay, deadline: float, announced: int) -> None:
+        """Run until nothing is due, and look again where the stream told of more entries than were found."""
+        for look in range(LOOKS):
+            done = relay.run_until(deadline)
+            announced -= done.published + done.failed
+            if announced <= 0 or self._clock() >= deadline or look == LOOKS - 1:
+                return
+            self._pause(INDEX_DELAY.total_seconds())
 
     def _keep_lanes_filled(self, relay: Relay, deadline: float) -> None:
         """Look again and again while lanes are at their window: their consumers empty them without any event."""

@@ -73,6 +73,23 @@ def test_a_stream_event_publishes_everything_that_is_due(place, capsys):
     assert "OutboxPending" not in told
 
 
+def test_an_entry_that_the_index_shows_late_is_found_all_the_same(place):
+    """The stream told of it; where another relay has taken it, the looks end soon."""
+    entry = place.outbox.prepare("k", None)
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 1:
+            place.subject.write(entry)
+
+    function = RelayFunction(lambda: relay_from_env(place.environ), pause=pause)
+    function.handle({"Records": [{}]}, context())
+    assert place.count("MEDIUM") == 1
+    function.handle({"Records": [{}]}, context())
+    assert pauses == [0.25, 0.25, 0.25]
+
+
 def test_a_scheduled_event_reports_how_the_outbox_stands(place, capsys, monkeypatch):
     """After it has published what it could."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
