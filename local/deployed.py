@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from local.account import PLATFORM_KEY, REGION, connection_variables
 from local.function import FunctionSettings
 from local.model.mapping import MappingSettings
+from local.model.schedule import ScheduleSettings
 from local.model.stream_mapping import StreamMappingSettings
 
 _READ_TIMEOUT = 60
@@ -47,12 +48,17 @@ class DeployedQueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """Everything the mappings need, as one reading: by mapping uuid, function ARN, queue ARN, stream mapping uuid."""
+    """
+    Everything that runs needs, as one reading.
+
+    By mapping uuid, function ARN, queue ARN, uuid of a stream's mapping, and rule ARN.
+    """
 
     mappings: Mapping[str, MappingSettings] = field(default_factory=dict)
     functions: Mapping[str, FunctionSettings] = field(default_factory=dict)
     queues: Mapping[str, DeployedQueue] = field(default_factory=dict)
     streams: Mapping[str, StreamMappingSettings] = field(default_factory=dict)
+    schedules: Mapping[str, ScheduleSettings] = field(default_factory=dict)
 
 
 class DeploymentReader:
@@ -75,12 +81,16 @@ class DeploymentReader:
         return make_client("sqs", self._endpoint_url)
 
     @cached_property
+    def _events(self) -> Any:
+        return make_client("events", self._endpoint_url)
+
+    @cached_property
     def _cloudformation(self) -> Any:
         return make_client("cloudformation", self._endpoint_url)
 
     def read(self) -> Deployed:
         """
-        Read mappings on queues and streams of tables, with their functions and queues.
+        Read mappings on queues and streams of tables, and schedules, with their functions and queues.
 
         A mapping whose function or queue is being replaced at this moment is left out: the next reading
         finds it whole.
@@ -96,6 +106,8 @@ class DeploymentReader:
             if ":dynamodb:" in entry["EventSourceArn"]
         ]
         arns = {one.function_arn for one in mappings} | {one.function_arn for one in streams}
+        schedules = self._schedules()
+        arns.update(arn for one in schedules for arn in one.function_arns)
         functions = {arn: self._function(arn) for arn in arns}
         queues = {arn: self._queue(arn) for arn in {one.queue_arn for one in mappings}}
         whole = {one.uuid: one for one in mappings if functions[one.function_arn] and queues[one.queue_arn]}
@@ -104,6 +116,9 @@ class DeploymentReader:
             functions={arn: settings for arn, settings in functions.items() if settings},
             queues={arn: queue for arn, queue in queues.items() if queue},
             streams={one.uuid: one for one in streams if functions[one.function_arn]},
+            schedules={
+                one.rule_arn: one for one in schedules if all(functions[arn] for arn in one.function_arns)
+            },
         )
 
     def outputs(self) -> dict[str, dict[str, str]]:
@@ -114,6 +129,22 @@ class DeploymentReader:
             for page in pages
             for stack in page["Stacks"]
         }
+
+    def _schedules(self) -> list[ScheduleSettings]:
+        found = []
+        for rule in self._events.list_rules()["Rules"]:
+            if not rule.get("ScheduleExpression"):
+                continue
+            try:
+                targets = self._events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
+            except ClientError as error:
+                if _is_gone(error):
+                    continue
+                raise
+            settings = ScheduleSettings.from_api(rule, targets)
+            if settings is not None:
+                found.append(settings)
+        return found
 
     def _function(self, arn: str) -> FunctionSettings | None:
         try:

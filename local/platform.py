@@ -21,6 +21,7 @@ from local.function_code import CodeStore
 from local.function_log import FunctionLog
 from local.model.mapping import MappingSettings, ThrottleBackoff, start_order
 from local.polled_queue import ReceiveSink, SqsQueue
+from local.schedule import ScheduleEmulator
 from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
 
@@ -77,7 +78,8 @@ class Platform:
         self._functions: dict[str, DeployedFunction] = {}
         self._mappings: dict[str, EventSourceMappingEmulator] = {}
         self._streams: dict[str, StreamMappingEmulator] = {}
-        self._retired: list[EventSourceMappingEmulator | StreamMappingEmulator] = []
+        self._schedules: dict[str, ScheduleEmulator] = {}
+        self._retired: list[EventSourceMappingEmulator | StreamMappingEmulator | ScheduleEmulator] = []
         self._outputs: dict[str, dict[str, str]] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -107,6 +109,11 @@ class Platform:
     def streams(self) -> Mapping[str, StreamMappingEmulator]:
         """Running mappings of streams, by the name of their table."""
         return {mapping.settings.table_name: mapping for mapping in list(self._streams.values())}
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleEmulator]:
+        """Running schedules, by the ARN of their rule."""
+        return dict(self._schedules)
 
     def variables(self, access_key: str = USER_KEY) -> dict[str, str]:
         """Environment variables that lead an AWS SDK in any process to this machine."""
@@ -165,6 +172,7 @@ class Platform:
             self._follow_functions(deployed)
             self._follow_mappings(deployed)
             self._follow_streams(deployed)
+            self._follow_schedules(deployed)
 
     def _follow(self) -> None:
         while not self._stopped.wait(_FOLLOW_EVERY.total_seconds()):
@@ -229,6 +237,18 @@ class Platform:
             )
             self._streams[uuid].start()
 
+    def _follow_schedules(self, deployed: Deployed) -> None:
+        for arn in self._schedules.keys() - deployed.schedules.keys():
+            retired = self._schedules.pop(arn)
+            retired.stop()
+            self._retired.append(retired)
+        for arn, settings in deployed.schedules.items():
+            if arn in self._schedules:
+                self._schedules[arn].update(settings)
+                continue
+            self._schedules[arn] = ScheduleEmulator(settings, functions=self._functions)
+            self._schedules[arn].start()
+
     def _write_note(self, destination: str, note: str) -> None:
         """Put the note of a given-up batch into the queue that its mapping names."""
         sqs = make_client("sqs", self.endpoint_url)
@@ -252,7 +272,12 @@ class Platform:
         """End mappings, environments and server; nothing that this object started goes on."""
         self._stopped.set()
         with self._lock:
-            mappings = [*self._mappings.values(), *self._streams.values(), *self._retired]
+            mappings = [
+                *self._mappings.values(),
+                *self._streams.values(),
+                *self._schedules.values(),
+                *self._retired,
+            ]
             functions = list(self._functions.values())
         for mapping in mappings:
             mapping.stop()

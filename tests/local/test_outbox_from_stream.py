@@ -95,3 +95,12 @@ def test_the_relays_own_marks_do_not_wake_it(platform, handled, session):
     handled.wait_for(entry.id)
 
     assert mapping.invokes - before <= 2
+
+
+def test_the_schedule_of_the_relay_runs_too(platform):
+    """For retries and ended locks, once a minute as deployed."""
+    (schedule,) = platform.schedules.values()
+
+    assert schedule.settings.rate.total_seconds() == 60
+    assert schedule.settings.enabled
+    assert platform.outputs[STACK]["OutboxRelayFunctionName"] in schedule.settings.function_arns[0]

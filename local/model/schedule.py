@@ -1,0 +1,76 @@
+"""
+Rules of EventBridge schedules that invoke functions.
+
+Decisions alone: when a schedule fires, and what the function is sent.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+_RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSettings:
+    """
+    One deployed rule with a rate, as ListRules and ListTargetsByRule tell it.
+
+    Attributes:
+        rule_arn: of the rule.
+        rate: time between two events.
+        function_arns: targets that are functions.
+        enabled: whether it fires.
+    """
+
+    rule_arn: str
+    rate: timedelta
+    function_arns: tuple[str, ...] = ()
+    enabled: bool = True
+
+    @classmethod
+    def from_api(cls, rule: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> Self | None:
+        """Read a rule; None where it has no rate or no function, so that there is nothing to emulate."""
+        rate = parse_rate(rule.get("ScheduleExpression") or "")
+        arns = tuple(target["Arn"] for target in targets if ":lambda:" in target["Arn"])
+        if rate is None or not arns:
+            return None
+        return cls(
+            rule_arn=rule["Arn"], rate=rate, function_arns=arns, enabled=rule.get("State") == "ENABLED"
+        )
+
+
+def parse_rate(expression: str) -> timedelta | None:
+    """
+    Read a rate expression; None for cron expressions, which are not emulated.
+
+    # AWS: rate(value unit), units minute, hour, day, in the plural for values over 1 (EventBridge User Guide, "Rate
+    # expressions").
+    """
+    match = _RATE.fullmatch(expression.strip())
+    return timedelta(**{f"{match[2]}s": int(match[1])}) if match else None
+
+
+def scheduled_event(settings: ScheduleSettings, *, at: datetime) -> bytes:
+    """
+    Write the event of a schedule.
+
+    # AWS: "Example event data for scheduled events" (EventBridge User Guide); times are in whole seconds of UTC.
+    """
+    account = settings.rule_arn.split(":")[4]
+    return json.dumps(
+        {
+            "version": "0",
+            "id": f"{settings.rule_arn}@{at.timestamp():.0f}",
+            "detail-type": "Scheduled Event",
+            "source": "aws.events",
+            "account": account,
+            "time": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": settings.rule_arn.split(":")[3],
+            "resources": [settings.rule_arn],
+            "detail": {},
+        }
+    ).encode()

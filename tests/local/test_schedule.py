@@ -1,0 +1,84 @@
+"""Schedules: their rates, their events, and the thread that fires them."""
+
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from local.environment import Invocation
+from local.model.schedule import ScheduleSettings, parse_rate, scheduled_event
+from local.schedule import ScheduleEmulator
+
+RULE = "arn:aws:events:eu-central-1:123456789012:rule/every-minute"
+FUNCTION = "arn:aws:lambda:eu-central-1:123456789012:function:relay"
+
+
+@pytest.mark.parametrize(
+    ("expression", "rate"),
+    [
+        ("rate(1 minute)", timedelta(minutes=1)),
+        ("rate(5 minutes)", timedelta(minutes=5)),
+        ("rate(1 day)", timedelta(days=1)),
+        ("cron(0 12 * * ? *)", None),
+        ("", None),
+    ],
+)
+def test_rates_are_read_and_nothing_else(expression, rate):
+    """Cron expressions are not emulated."""
+    assert parse_rate(expression) == rate
+
+
+def test_a_rule_without_a_function_or_a_rate_is_none_to_emulate():
+    """Rules on events belong to other tools."""
+    rule = {"Arn": RULE, "ScheduleExpression": "rate(1 minute)", "State": "ENABLED"}
+
+    assert ScheduleSettings.from_api(rule, [{"Arn": FUNCTION}]).function_arns == (FUNCTION,)
+    assert ScheduleSettings.from_api(rule, [{"Arn": "arn:aws:sqs:eu-central-1:1:queue"}]) is None
+    assert ScheduleSettings.from_api({"Arn": RULE, "EventPattern": "{}"}, [{"Arn": FUNCTION}]) is None
+
+
+def test_the_event_is_that_of_eventbridge():
+    """Source, account, region, time and rule."""
+    settings = ScheduleSettings(rule_arn=RULE, rate=timedelta(minutes=1))
+    event = json.loads(scheduled_event(settings, at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)))
+
+    assert (event["source"], event["time"]) == ("aws.events", "2026-01-02T03:04:05Z")
+    assert (event["account"], event["region"]) == ("123456789012", "eu-central-1")
+    assert event["resources"] == [RULE]
+
+
+class Function:
+    """Counts its invocations."""
+
+    def __init__(self):
+        self.events = []
+        self.thrice = threading.Event()
+
+    def invoke(self, payload):
+        self.events.append(json.loads(payload))
+        if len(self.events) == 3:
+            self.thrice.set()
+        return Invocation(payload=b"null")
+
+
+def test_a_schedule_fires_at_its_rate_until_it_is_stopped():
+    """And not while it is disabled."""
+    function, disabled = Function(), Function()
+    rate = timedelta(milliseconds=5)
+    schedules = [
+        ScheduleEmulator(
+            ScheduleSettings(rule_arn=RULE, rate=rate, function_arns=(FUNCTION,), enabled=enabled),
+            functions={FUNCTION: one},
+        )
+        for one, enabled in ((function, True), (disabled, False))
+    ]
+    for schedule in schedules:
+        schedule.start()
+    fired = function.thrice.wait(10)
+    for schedule in schedules:
+        schedule.stop()
+        schedule.join()
+
+    assert fired
+    assert disabled.events == []
