@@ -23,6 +23,7 @@ from local.account import (
     isolated_variables,
     without_aws_settings,
 )
+from local.interrupts import uninterrupted
 
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
@@ -162,22 +163,24 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
 
 def _run(command: Sequence[str], *, cwd: Path, environment: dict[str, str], log_path: Path) -> int:
     """Run the command in a group of its own, which ends with us when we are interrupted."""
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait()
-        except BaseException:
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with log_path.open("wb") as log, uninterrupted():
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return process.wait()
+    except BaseException:
+        if process is not None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise
+        raise
 
 
 def _words_of(log_path: Path, status: int) -> str:

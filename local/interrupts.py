@@ -1,18 +1,51 @@
 """Ctrl-C and SIGTERM: the first one ends what goes on, later ones change nothing."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
-def interrupt_once() -> None:
-    """Let the first signal raise KeyboardInterrupt, and nothing disturb the cleaning up after that."""
+@dataclass(slots=True)
+class _Interrupt:
+    """Whether one may come now, and whether one has come meanwhile."""
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
+    held_back: int = 0
+    has_come: bool = False
+
+    def take(self, _number: int, _frame: FrameType | None) -> None:
         for one in _NUMBERS:
             signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        if self.held_back:
+            self.has_come = True
+        else:
+            raise KeyboardInterrupt
 
+
+_interrupt = _Interrupt()
+
+
+def interrupt_once() -> None:
+    """Let the first signal raise KeyboardInterrupt, and nothing disturb the cleaning up after that."""
     for one in _NUMBERS:
-        signal.signal(one, interrupt)
+        signal.signal(one, _interrupt.take)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """
+    Hold an interrupt back while something happens that must not be torn apart, and raise it at the end.
+
+    Starting a process is such a thing: torn apart, the process would run and nobody would know of it.
+    """
+    _interrupt.held_back += 1
+    try:
+        yield
+    finally:
+        _interrupt.held_back -= 1
+    if _interrupt.has_come and not _interrupt.held_back:
+        _interrupt.has_come = False
+        raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from typing import IO, Self
 from local.account import REGION, USER_KEY, isolated_variables, without_aws_settings
 from local.demo.plan import BACKFILL_RUN, DemoPlan
 from local.demo.stage import Stage
+from local.interrupts import uninterrupted
 from local.platform import ROOT
 
 _STOP_SECONDS = 5.0
@@ -88,7 +89,7 @@ class BackfillJob:
         """Start the job."""
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
         environment = without_aws_settings(os.environ) | isolated_variables(self._endpoint_url, USER_KEY)
-        with self._log_path.open("wb") as log, self._summary_path.open("wb") as summary:
+        with self._log_path.open("wb") as log, self._summary_path.open("wb") as summary, uninterrupted():
             self._process = self._popen(environment, log=log, summary=summary)
 
     def _popen(
@@ -144,7 +145,11 @@ class BackfillJob:
                 return
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_details: object) -> None:

@@ -1,5 +1,6 @@
 """The figures of one run, and of two runs compared, in the words of the report."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,9 +151,9 @@ def _lane_figures(
 
 
 def rounded(value: Any) -> Any:
-    """Round every float in a JSON document to what a reader needs."""
+    """Round every float in a JSON document to what a reader needs; JSON has nothing for infinity but null."""
     if isinstance(value, float):
-        return round(value, 4)
+        return round(value, 4) if math.isfinite(value) else None
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     return [rounded(item) for item in value] if isinstance(value, list | tuple) else value

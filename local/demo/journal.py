@@ -10,6 +10,7 @@ from typing import Any
 from local.demo.evidence import Delivery, Effect, Ending
 
 _STARTED = "started"
+_STEPS = (_STARTED, *Ending)
 
 
 class Journal:
@@ -44,7 +45,7 @@ class Journal:
             told = json.loads(line)
         except ValueError:
             return
-        if "resource" in told:
+        if told.get("resource") in _STEPS:
             self._take_effect(told)
         elif told.get("event") == "batch_yielded":
             with self._changed:

@@ -1,12 +1,12 @@
 """The show: the order of things, from the start of AWS on this machine to the judged runs."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from local.demo.backfill import BackfillJob
+from local.demo.backfill import BackfillJob, BackfillSummary
 from local.demo.evidence import Evidence
 from local.demo.figures import run_figures
 from local.demo.flood import Flood
@@ -79,32 +79,44 @@ class Show:
 
     def _prepare(self, stage: Stage) -> tuple[Stage | None, list[PlannedMessage]]:
         """Have Spark fill the first stage while the second one is deployed, and that one from the same table."""
+        # Left by an earlier demo.
+        shutil.rmtree(self._table, ignore_errors=True)
         other = None
         with ExitStack() as jobs:
-            # Left by an earlier demo.
-            shutil.rmtree(self._table, ignore_errors=True)
             first = jobs.enter_context(self._job(stage, make_table=True))
             if self._compares:
                 words = f"Spark starts; cdk deploy -c stage={WITHOUT_PRIORITY}"
                 with self._phases.phase("deploy_without", words):
                     other = self._deploy(WITHOUT_PRIORITY)
-            words = f"Spark makes the table of {self._plan.customers:,} customers and sends it"
-            with self._phases.phase("backfill", words):
-                second = None
-                while not first.has_ended(within=_LOOK_SECONDS):
-                    self._show_filling(stage)
-                    if other is not None and second is None and (self._table / "_SUCCESS").exists():
-                        second = jobs.enter_context(self._job(other, make_table=False))
-                summary = first.result()
-            if other is not None:
-                with self._phases.phase("backfill_without", "Spark sends the same table to the other stage"):
-                    second = second or jobs.enter_context(self._job(other, make_table=False))
-                    while not second.has_ended(within=_LOOK_SECONDS):
-                        self._show_filling(other)
-                    second.result()
+            summary = self._fill(first, stage, other, jobs)
         # Nothing more is deployed, so nothing has to be followed while the runs are timed.
         self._platform.start_mappings(follow=False)
         return other, self._plan.backfill(poison=summary.poison_ids, flaky=summary.flaky_ids)
+
+    def _fill(
+        self, first: BackfillJob, stage: Stage, other: Stage | None, jobs: ExitStack
+    ) -> BackfillSummary:
+        """Wait until the stages are filled; the second job starts as soon as there is a table."""
+        words = f"Spark makes the table of {self._plan.customers:,} customers and sends it"
+        with self._phases.phase("backfill", words):
+            self._watch(first, stage, until=self._is_table_made)
+            second = jobs.enter_context(self._job(other, make_table=False)) if other is not None else None
+            self._watch(first, stage)
+            summary = first.result()
+        if other is not None and second is not None:
+            with self._phases.phase("backfill_without", "Spark sends the same table to the other stage"):
+                self._watch(second, other)
+                second.result()
+        return summary
+
+    def _watch(self, job: BackfillJob, stage: Stage, *, until: Callable[[], bool] = lambda: False) -> None:
+        """Show how the lanes fill, until the job has ended or something has come true."""
+        while not (until() or job.has_ended(within=_LOOK_SECONDS)):
+            view = flood_view(stage.depths(), done={}, yields={}, pace={}, total=self._plan.customers)
+            self._screen.show(view)
+
+    def _is_table_made(self) -> bool:
+        return (self._table / "_SUCCESS").exists()
 
     def _job(self, stage: Stage, *, make_table: bool) -> BackfillJob:
         return BackfillJob(
@@ -115,10 +127,6 @@ class Show:
             make_table=make_table,
             log_path=self._logs / f"spark-{stage.name}.log",
         )
-
-    def _show_filling(self, stage: Stage) -> None:
-        view = flood_view(stage.depths(), done={}, yields={}, pace={}, total=self._plan.customers)
-        self._screen.show(view)
 
     def _flood(self, stage: Stage, *, traffic: Stage, backfill: list[PlannedMessage]) -> Evidence:
         ids = frozenset(one.id for one in backfill)

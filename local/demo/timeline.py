@@ -52,7 +52,7 @@ def _draw_run(panel: Any, title: str, evidence: Evidence, *, seconds: float) -> 
             _draw_pace(panel, mine, evidence, base=base, colour=colour, seconds=seconds)
     panel.set_title(title, loc="left", fontsize=11, fontweight="bold", color=_INK)
     panel.set_xlim(0, seconds * 1.02)
-    panel.set_ylim(-_ROW_GAP / 2, len(lanes))
+    panel.set_ylim(-_ROW_GAP, len(lanes))
     panel.set_yticks([len(lanes) - 1 - number + (1 - _ROW_GAP) / 2 for number in range(len(lanes))])
     panel.set_yticklabels(lanes, fontsize=10, fontweight="bold")
     for number, label in enumerate(panel.get_yticklabels()):
@@ -107,11 +107,11 @@ def _draw_pace(
     panel.annotate(
         f"height: records done, at most {most / width:.0f} a second",
         (0, base),
-        xytext=(4, 3),
+        xytext=(0, -3),
         textcoords="offset points",
-        fontsize=7.5,
+        va="top",
+        fontsize=8,
         color=_INK,
-        bbox={"facecolor": _BACKGROUND, "edgecolor": "none", "alpha": 0.8, "pad": 1},
     )
 
 

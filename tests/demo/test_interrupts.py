@@ -1,0 +1,45 @@
+"""Interrupts: one ends what goes on, and none tears a start of a process apart."""
+
+import signal
+
+import pytest
+
+from local.interrupts import interrupt_once, uninterrupted
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before():
+    """The tests' own handlers come back."""
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    interrupt_once()
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_interrupts_and_a_second_one_does_not(number):
+    """Cleaning up is left in peace."""
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_an_interrupt_waits_for_what_must_not_be_torn_apart():
+    """And is raised right after it."""
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("inner")
+        done.append("outer")
+
+    assert done == ["inner", "outer"]
+
+
+def test_nothing_is_raised_where_nothing_has_come():
+    """The usual case."""
+    with uninterrupted():
+        pass

@@ -1,0 +1,89 @@
+"""The demo's journal takes down what functions print and mappings receive."""
+
+import json
+
+import pytest
+
+from local.demo.evidence import Ending
+from local.demo.journal import Journal
+
+
+@pytest.fixture
+def journal():
+    """A journal of one lane; ids that begin with bulk are the backfill's."""
+    return Journal(lane_of_queue={"main.fifo": "MAIN"}, backfill=lambda one: one.startswith("bulk"))
+
+
+def tell(journal, step, one, *, at, attempt=1):
+    """Print what the sample's handler prints."""
+    line = {"resource": step, "id": one, "kind": "k", "group": "g", "attempt": attempt, "at": at}
+    journal.take_line(json.dumps(line))
+
+
+def test_a_start_and_its_end_make_an_effect(journal):
+    """With the handler's own times."""
+    tell(journal, "started", "bulk-1", at=5.0)
+    tell(journal, "finished", "bulk-1", at=6.0)
+
+    [effect] = journal.effects()
+
+    assert (effect.started_at, effect.ended_at, effect.ending) == (5.0, 6.0, Ending.FINISHED)
+
+
+def test_a_start_after_a_start_means_that_the_first_one_crashed(journal):
+    """Both are kept."""
+    tell(journal, "started", "bulk-1", at=5.0)
+    tell(journal, "started", "bulk-1", at=50.0, attempt=2)
+    tell(journal, "refused", "bulk-1", at=51.0, attempt=2)
+
+    assert [effect.ending for effect in journal.effects()] == [None, Ending.REFUSED]
+
+
+def test_an_effect_that_never_ended_is_told_too(journal):
+    """Its process was killed."""
+    tell(journal, "started", "bulk-1", at=5.0)
+
+    assert [effect.ended_at for effect in journal.effects()] == [None]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "START RequestId", "{half a li", '{"level": "INFO"}', "[1]", '{"resource": {"a": 1}}']
+)
+def test_other_lines_tell_nothing(journal, line):
+    """Functions print whatever they like."""
+    journal.take_line(line)
+
+    assert journal.effects() == []
+
+
+def test_yields_are_counted_in_the_consumers_words(journal):
+    """They are shown; no promise rests on them."""
+    journal.take_line(json.dumps({"event": "batch_yielded", "lane": "MAIN"}))
+
+    assert journal.yields() == {"MAIN": 1}
+
+
+def test_a_receive_is_taken_down_as_the_queue_gave_it(journal):
+    """Its numbers are text in the API."""
+    attributes = {
+        "MessageGroupId": "g",
+        "SequenceNumber": "18850000000000000001",
+        "SentTimestamp": "1700000000123",
+        "ApproximateReceiveCount": "2",
+    }
+    journal.take_receive("main.fifo", [{"Body": '{"id": "bulk-1"}', "Attributes": attributes}])
+
+    [delivery] = journal.deliveries()
+
+    assert (delivery.id, delivery.lane, delivery.group) == ("bulk-1", "MAIN", "g")
+    assert (delivery.sequence, delivery.sent_at) == (18850000000000000001, 1_700_000_000.123)
+
+
+def test_progress_counts_messages_of_the_backfill_once(journal):
+    """Repeats and live messages are no progress."""
+    for one in ("bulk-1", "bulk-1", "pay-1"):
+        tell(journal, "finished", one, at=1.0)
+
+    assert journal.wait_for_backfill(1, timeout=0)
+    assert not journal.wait_for_backfill(2, timeout=0)
+    assert journal.wait_for_all(2, timeout=0)

@@ -1,0 +1,82 @@
+"""The plan of a demo follows from its seed and size."""
+
+import pytest
+
+from lanes.config import LanesConfig
+from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan, Fault
+from local.platform import ROOT
+
+SIZES = [100, 500, DEFAULT_CUSTOMERS, 20_000]
+
+
+def draw(customers=DEFAULT_CUSTOMERS, seed=1, shards=4):
+    """Draw a plan."""
+    return DemoPlan.draw(customers=customers, seed=seed, shards=shards)
+
+
+def test_a_seed_draws_the_same_plan_again():
+    """And another one another plan."""
+    assert draw(seed=7) == draw(seed=7)
+    assert draw(seed=7) != draw(seed=8)
+
+
+def test_the_default_size_has_enough_urgent_messages_for_a_p99():
+    """At least forty, those behind a failing one left out."""
+    urgent = [one for one in draw().live if one.kind == "payment.captured"]
+
+    assert len(urgent) - 1 >= 40
+
+
+@pytest.mark.parametrize("customers", SIZES)
+def test_every_episode_meets_a_backlog(customers):
+    """The last one is due while a fifth of the backfill waits; they come one after the other."""
+    due = [episode.due_after for episode in draw(customers).episodes]
+
+    assert due == sorted(due)
+    assert due[-1] <= 0.8 * customers
+
+
+@pytest.mark.parametrize("customers", SIZES)
+def test_a_few_of_every_lane_fail(customers):
+    """Some always, some once."""
+    plan = draw(customers)
+
+    faults = {(one.kind, one.fault) for one in plan.live if one.fault}
+
+    assert faults == {(kind, fault) for kind in ("payment.captured", "order.placed") for fault in Fault}
+    assert plan.poison >= 1
+    assert plan.flaky >= 1
+
+
+def test_the_poison_payment_has_another_message_behind_it():
+    """The group has to go on once it is given up."""
+    live = draw().live
+    [poison] = [one for one in live if one.kind == "payment.captured" and one.fault is Fault.ALWAYS]
+
+    assert sum(1 for one in live if one.group == poison.group) == 2
+
+
+def test_the_backfill_knows_the_faults_that_the_job_chose():
+    """One message for each customer."""
+    backfill = draw(100).backfill(
+        poison=["loyalty-tiers:c-0000007"], flaky=["loyalty-tiers:c-0000009", "loyalty-tiers:c-0000100"]
+    )
+
+    assert len({one.id for one in backfill}) == 100
+    assert [(one.id[-3:], one.fault) for one in backfill if one.fault] == [
+        ("007", Fault.ALWAYS),
+        ("009", Fault.ONCE),
+        ("100", Fault.ONCE),
+    ]
+
+
+def test_every_message_can_be_sent_and_reaches_the_lane_of_its_priority():
+    """With the demo's own stage."""
+    config = LanesConfig.load(ROOT / "lanes.toml", stage="demo")
+    plan = draw(100)
+    lanes = set()
+    for one in [*plan.live, *plan.backfill(poison=[], flaky=[])]:
+        one.to_message().to_body()
+        lanes.add(config.lane_for(one.priority).name)
+
+    assert lanes == {lane.name for lane in config.lanes}

@@ -1,0 +1,101 @@
+"""The demo's promises: what breaks them, what is said then, and what is not judged."""
+
+from dataclasses import replace
+
+import pytest
+
+from local.demo.figures import run_figures
+from local.demo.footprint import Footprint
+from local.demo.plan import DEFAULT_CUSTOMERS
+from local.demo.promises import judge
+from tests.support.demo_runs import RULES, quiet_run
+
+GOOD = run_figures(quiet_run().evidence, RULES)
+SLOW = replace(run_figures(quiet_run(high_wait=9.0).evidence, RULES), drain_seconds=GOOD.drain_seconds)
+
+
+def broken(figures=GOOD, without=SLOW, *, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=None):
+    """Judge and give what is broken, by name."""
+    promises = judge(figures, without, rules=rules, top_lane="HIGH", customers=customers, footprint=footprint)
+    return {promise.name: promise for promise in promises if not promise.is_kept}
+
+
+def test_a_good_demo_keeps_every_promise():
+    """Nothing is broken and everything is judged."""
+    promises = judge(GOOD, SLOW, rules=RULES, top_lane="HIGH", customers=DEFAULT_CUSTOMERS)
+
+    assert not [promise.name for promise in promises if promise.not_judged or not promise.is_kept]
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"losses": 1}, "losses"),
+        ({"left_in_queues": 2}, "left_in_queues"),
+        ({"order_violations": 1}, "order_violations"),
+        ({"healthy_dead_lettered": 1}, "healthy_dead_lettered"),
+        ({"unexplained_dead_letters": 1}, "unexplained_dead_letters"),
+        ({"duplicates_handled": 1}, "duplicates_handled"),
+        ({"poison_sent": 1}, "poison_dead_lettered"),
+        ({"least_backlog_at_live_send": 3}, "least_backlog_at_live_send"),
+        ({"least_backlog_at_live_send": None}, "least_backlog_at_live_send"),
+        ({"inversions": 1}, "inversions"),
+        ({"longest_record_seconds": -1.0}, "high_wait_p99_seconds"),
+        ({"drain_seconds": 100.0}, "total_drain_ratio"),
+        ({"function_calls_per_message": 0.51}, "function_calls_per_message"),
+    ],
+)
+def test_each_figure_breaks_its_own_promise(change, name):
+    """And no other one."""
+    assert set(broken(replace(GOOD, **change))) == {name}
+
+
+def test_a_queue_that_is_as_quick_without_priority_breaks_the_promise():
+    """Then the demo shows nothing."""
+    assert set(broken(without=GOOD)) == {"high_wait_ratio"}
+
+
+def test_the_run_without_priority_must_be_safe_too():
+    """Its promises carry a name of their own."""
+    assert set(broken(without=replace(SLOW, losses=1))) == {"losses_without"}
+
+
+def test_a_broken_promise_says_which_and_by_how_much():
+    """In words for the terminal."""
+    words = broken(replace(GOOD, function_calls_per_message=0.75))[
+        "function_calls_per_message"
+    ].broken_words()
+
+    assert words.startswith("function_calls_per_message is 0.75, off by 0.25; promised is <= 0.5.")
+
+
+def test_a_figure_that_is_missing_breaks_its_promise():
+    """Nothing measured is nothing kept."""
+    words = broken(replace(GOOD, lanes={}))["high_wait_p99_seconds"].broken_words()
+
+    assert "there is no figure" in words
+
+
+def test_small_backfills_are_not_compared():
+    """They are over too soon; the rest is judged."""
+    small = broken(replace(GOOD, drain_seconds=100.0, losses=1), customers=200)
+
+    assert set(small) == {"losses"}
+
+
+def test_inversions_are_judged_with_one_slot_only():
+    """With several the promise is another one."""
+    assert not broken(replace(GOOD, inversions=5), rules=replace(RULES, slots=2))
+
+
+@pytest.mark.parametrize("change", [{"batch_size": 1}, {"idempotency": True}])
+def test_calls_are_judged_at_the_settings_they_were_promised_for(change):
+    """Batches of ten with idempotency off."""
+    assert not broken(replace(GOOD, function_calls_per_message=3.0), rules=replace(RULES, **change))
+
+
+def test_heavy_code_breaks_its_promises():
+    """Size and import."""
+    footprint = Footprint(asset_megabytes=20.5, cold_import_milliseconds=900.0)
+
+    assert set(broken(footprint=footprint)) == {"asset_megabytes", "cold_import_milliseconds"}

@@ -1,0 +1,167 @@
+"""The demo's reports: JSON, page, picture and summary."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from local.demo.figures import run_figures
+from local.demo.footprint import Footprint
+from local.demo.page import write_page
+from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan
+from local.demo.promises import judge
+from local.demo.report import Outcome, report_document, write_summary
+from local.demo.timeline import draw_timeline
+from tests.support.demo_runs import RULES, quiet_run
+
+WANTED = {
+    "losses",
+    "order_violations",
+    "healthy_dead_lettered",
+    "duplicates_handled",
+    "inversions",
+    "high_wait_p99_seconds",
+    "high_wait_p99_seconds_without",
+    "longest_record_seconds",
+    "total_drain_ratio",
+    "function_calls_per_message",
+    "poison_dead_lettered",
+    "poison_sent",
+    "customers",
+    "seed",
+    "slots",
+    "lanes",
+    "promises",
+    "passed",
+}
+VOID = {"meta", "img", "br"}
+
+
+def make_outcome(*, compares=True, losses=False):
+    """Make the outcome of a made-up demo."""
+    run = quiet_run()
+    if losses:
+        run.send("gone & <forgotten>", delivered=False)
+    without = quiet_run(high_wait=9.0) if compares else None
+    figures = run_figures(run.evidence, RULES)
+    figures_without = run_figures(without.evidence, RULES) if without else None
+    footprint = Footprint(asset_megabytes=5.0, cold_import_milliseconds=40.0)
+    return Outcome(
+        plan=DemoPlan.draw(customers=DEFAULT_CUSTOMERS, seed=1, shards=4),
+        rules=RULES,
+        evidence=run.evidence,
+        evidence_without=without.evidence if without else None,
+        figures=figures,
+        figures_without=figures_without,
+        promises=judge(
+            figures,
+            figures_without,
+            rules=RULES,
+            top_lane="HIGH",
+            customers=DEFAULT_CUSTOMERS,
+            footprint=footprint,
+        ),
+        footprint=footprint,
+        phase_seconds={"deploy": 8.0},
+        total_seconds=100.0,
+    )
+
+
+class Tags(HTMLParser):
+    """Checks that tags close in order, and collects addresses."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.addresses = [], []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        self.addresses += [value for name, value in attrs if name in {"src", "href"}]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_the_document_has_every_key_that_is_asked_for(compares):
+    """It is JSON, also where the comparison was left out."""
+    document = json.loads(json.dumps(report_document(make_outcome(compares=compares)), allow_nan=False))
+
+    assert document.keys() >= WANTED
+    assert (document["high_wait_p99_seconds_without"] is None) == (not compares)
+
+
+def test_a_message_that_waits_for_ever_leaves_the_document_readable():
+    """JSON has no infinity; the promise is broken all the same."""
+    run = quiet_run().send("lost", "HIGH", group="l", at=0.1, position=2)
+    figures = run_figures(run.evidence, RULES)
+    promises = judge(figures, None, rules=RULES, top_lane="HIGH", customers=200)
+    outcome = replace(make_outcome(compares=False), evidence=run.evidence, figures=figures, promises=promises)
+
+    document = json.loads(json.dumps(report_document(outcome), allow_nan=False))
+
+    assert document["high_wait_p99_seconds"] is None
+    assert {"losses", "high_wait_p99_seconds"} <= {promise.name for promise in outcome.broken}
+
+
+def test_a_broken_promise_fails_the_document():
+    """And is named in it."""
+    document = report_document(make_outcome(losses=True))
+
+    assert document["passed"] is False
+    assert any(words.startswith("losses is 1, off by 1") for words in document["broken"])
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_the_page_stands_for_itself(tmp_path, compares):
+    """Its tags close, and it asks for nothing from elsewhere."""
+    outcome = make_outcome(compares=compares, losses=True)
+    write_page(outcome, draw_timeline(outcome, tmp_path / "timeline.png"), tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    tags = Tags()
+
+    tags.feed(page)
+
+    assert tags.open == []
+    assert [address[:22] for address in tags.addresses] == ["data:image/png;base64,"]
+    assert not re.search(r"https?://|@import|url\(", page)
+    assert "Promises were broken." in page
+
+
+@pytest.mark.parametrize("compares", [True, False])
+def test_the_picture_is_a_png_file(tmp_path, compares):
+    """The same bytes that the page shows."""
+    picture = draw_timeline(make_outcome(compares=compares), tmp_path / "timeline.png")
+
+    assert picture.startswith(b"\x89PNG")
+    assert (tmp_path / "timeline.png").read_bytes() == picture
+
+
+def test_the_summary_has_a_plain_line_for_each_lane_and_promise():
+    """Without colours or boxes where the output is no terminal."""
+    outcome, stream = make_outcome(losses=True), io.StringIO()
+
+    write_summary(outcome, stream)
+
+    lines = stream.getvalue().splitlines()
+    assert [line.split(":")[0] for line in lines[:3]] == ["HIGH", "MEDIUM", "MAIN"]
+    assert "BROKEN     losses: 1 (= 0)" in lines
+    assert stream.getvalue().isprintable() is False
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_the_summary_on_a_terminal_has_the_same_promises():
+    """As a table."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    write_summary(make_outcome(), stream)
+
+    assert "order_violations" in stream.getvalue()
