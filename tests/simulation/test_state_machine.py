@@ -25,7 +25,7 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(
-    "nightly", settings.get_profile("suite"), max_examples=5_000, stateful_step_count=150, derandomize=False
+    "nightly", settings.get_profile("suite"), max_examples=1_500, stateful_step_count=100, derandomize=False
 )
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 
