@@ -12,7 +12,8 @@ Everything this library raises.
     │   └── PartialSendError        .sent .failed
     ├── OutboxError
     │   ├── EntryTooLargeError      .size_bytes .limit_bytes ; refused before any call
-    │   └── TransactionTooLargeError  .actions .size_bytes ; refused before any call
+    │   ├── TransactionTooLargeError  .actions .size_bytes ; refused before any call
+    │   └── OutboxStoreError        .retryable ; what a SQL database said
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
     │   └── DuplicateHandlerError   .kind
@@ -144,6 +145,14 @@ class TransactionTooLargeError(OutboxError):
         self.actions = actions
         self.size_bytes = size_bytes
         super().__init__(f"the transaction has {actions} actions with {size_bytes:,} bytes: {problem}")
+
+
+class OutboxStoreError(OutboxError):
+    """A SQL database refused or was out of reach; `retryable` says whether the same may succeed later."""
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        self.retryable = retryable
+        super().__init__(message)
 
 
 class HandlerError(LanesError):

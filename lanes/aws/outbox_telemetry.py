@@ -57,6 +57,10 @@ class PowertoolsRelayTelemetry:
             reason=reason,
         )
 
+    def trouble(self, error: Exception) -> None:
+        """Log an outage."""
+        self._logger.warning("outbox_out_of_reach", event="outbox_out_of_reach", reason=str(error))
+
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Count what a round did."""
         self.count(RelayMetric.PUBLISHED, outcome.published)

@@ -33,5 +33,9 @@ class SpokenTelemetry:
         lost = f", {outcome.lock_lost} lost to another relay" if outcome.lock_lost else ""
         say(f"{outcome.published} published, {outcome.failed} not{lost}; the oldest was {oldest:.1f} s old")
 
+    def trouble(self, error: Exception) -> None:
+        """Tell of an outage."""
+        say(f"{error}; trying again")
+
     def standing(self, standing: Standing, *, now: float) -> None:
         """Tell nothing; `lanes outbox status` does."""

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.errors import MessageError, PartialSendError
+from lanes.errors import AwsError, MessageError, OutboxStoreError, PartialSendError
 from lanes.outbox.rules import Mark, abandoned, lane_shares, next_pause, not_sent, published
 from lanes.outbox.telemetry import RelayMetric, Silence
 
@@ -138,17 +138,29 @@ class Relay:
         """
         Run rounds for ever: at once while there is work, after growing pauses while there is none.
 
+        An outage of the store is reported and waited out; what was locked then is taken over when the lock ends.
+
         Args:
             should_stop: asked between rounds.
             pause: waits, and may return early, for instance when a commit was notified.
         """
         waited: timedelta | None = None
         while not should_stop():
-            if not self.run_once().is_idle:
+            if not self._run_once_or_say_why().is_idle:
                 waited = None
                 continue
             waited = next_pause(waited, self._settings)
             pause(waited)
+
+    def _run_once_or_say_why(self) -> RelayRound:
+        """Run a round; an outage of the store counts as nothing to do, since it may pass."""
+        try:
+            return self.run_once()
+        except (OutboxStoreError, AwsError) as error:
+            if not error.retryable:
+                raise
+            self._telemetry.trouble(error)
+            return RelayRound()
 
     def remove_expired(self) -> int:
         """Remove a batch of finished entries whose retention is over; give how many."""

@@ -39,7 +39,7 @@ class SqlOutboxOperations:
             statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)
             if after is not None:
                 statement = statement.where(sa.tuple_(column.position, column.id) > sa.tuple_(*after))
-            with self._store.engine.connect() as connection:
+            with self._store.reading() as connection:
                 page = [entry_of(row) for row in connection.execute(statement).mappings()]
             yield from page
             if len(page) < PAGE:
@@ -48,7 +48,7 @@ class SqlOutboxOperations:
 
     def entry(self, entry_id: str) -> Entry | None:
         """Give one entry."""
-        with self._store.engine.connect() as connection:
+        with self._store.reading() as connection:
             statement = sa.select(self._table).where(self._table.c.id == entry_id)
             row = connection.execute(statement).mappings().first()
         return None if row is None else entry_of(row)
@@ -130,6 +130,6 @@ class SqlOutboxOperations:
     def audits(self) -> list[AuditEntry]:
         """Give the audit entries, latest first."""
         audit = self._store.tables.audit
-        with self._store.engine.connect() as connection:
+        with self._store.reading() as connection:
             rows = connection.execute(sa.select(audit).order_by(audit.c.number.desc())).mappings()
             return [AuditEntry(**{name: row[name] for name in row if name != "number"}) for row in rows]

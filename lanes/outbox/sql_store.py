@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, OutboxStoreError
 from lanes.outbox.entry import FINISHED, Entry, EntryState
 from lanes.outbox.rules import Candidate, LaneShare, choose
 from lanes.outbox.sql_schema import TABLE, OutboxTables, entry_of
@@ -28,6 +28,26 @@ if TYPE_CHECKING:
 PROCESSING = EntryState.PROCESSING.value
 WOKEN_AT_ONCE = 100
 CHANGED_AT_ONCE = 500
+
+
+@contextmanager
+def sql_errors() -> Iterator[None]:
+    """
+    Run statements.
+
+    Raises:
+        OutboxStoreError: whatever SQLAlchemy raised inside, kept as the cause.
+    """
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+        raise OutboxStoreError(_first_line(error), retryable=True) from error
+    except sa.exc.SQLAlchemyError as error:
+        raise OutboxStoreError(_first_line(error), retryable=False) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"the database of the outbox: {str(error).partition(chr(10))[0]}"
 
 
 class SqlOutboxStore:
@@ -60,16 +80,22 @@ class SqlOutboxStore:
 
     def setup(self) -> None:
         """Make the tables and indexes that do not exist yet."""
-        with self.engine.begin() as connection:
+        with sql_errors(), self.engine.begin() as connection:
             for statement in self.tables.ddl(connection.dialect):
                 connection.exec_driver_sql(statement)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that writes."""
-        with self.engine.begin() as connection:
+        with sql_errors(), self.engine.begin() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that reads."""
+        with sql_errors(), self.engine.connect() as connection:
             yield connection
 
     def claim(
@@ -208,7 +234,7 @@ class SqlOutboxStore:
     def standing(self, *, limit: int | None = None) -> Standing:  # noqa: ARG002 - one statement counts them all
         """Count the entries."""
         column = self._table.c
-        with self.engine.connect() as connection:
+        with self.reading() as connection:
             rows = connection.execute(sa.select(column.state, sa.func.count()).group_by(column.state)).all()
             unfinished = column.state.not_in([state.value for state in FINISHED])
             oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()

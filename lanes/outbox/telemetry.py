@@ -41,6 +41,9 @@ class RelayTelemetry(Protocol):
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Report what a round did."""
 
+    def trouble(self, error: Exception) -> None:
+        """Report an outage that the relay waits out."""
+
     def standing(self, standing: Standing, *, now: float) -> None:
         """Report how the outbox stands."""
 
@@ -55,6 +58,9 @@ class Silence:
         """Do nothing."""
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
+        """Do nothing."""
+
+    def trouble(self, error: Exception) -> None:
         """Do nothing."""
 
     def standing(self, standing: Standing, *, now: float) -> None:

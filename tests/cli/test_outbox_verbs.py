@@ -123,6 +123,15 @@ def test_what_does_not_exist_is_said_without_a_traceback(url):
     assert run(url, "show", "nothing").returncode == 1
 
 
+def test_a_database_without_an_outbox_is_said_without_a_traceback(tmp_path):
+    """With what the database said."""
+    done = run(f"sqlite:///{tmp_path / 'empty.db'}", "status")
+
+    assert done.returncode == 1
+    assert "no such table: lanes_outbox" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_relay_runs_as_a_command(url, tmp_path):
     """Once, until nothing is due; then everything adds up, and what is kept long enough goes."""
     write(url, a="mail.sent", b="mail.sent")

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.errors import OutboxStoreError
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 from lanes.outbox.sql_schema import row_of
@@ -209,3 +210,26 @@ def test_nothing_of_a_rolled_back_transaction_is_sent(sqlite_subject, clock):
     assert run.relay.run_once().published == 1
     assert run.sent() == [entry.id]
     assert row_of(entry)["position"] >= START * 1_000_000
+
+
+def test_an_outage_of_the_store_is_waited_out(sqlite_subject, clock, monkeypatch):
+    """A relay that polls does not end for what passes, and ends for what does not."""
+    run = Run(sqlite_subject, clock)
+    run.write("a")
+    claim = sqlite_subject.store.claim
+    outages = iter([OutboxStoreError("gone", retryable=True)] * 2)
+
+    def unsteady(*args, **kwargs):
+        if outage := next(outages, None):
+            raise outage
+        return claim(*args, **kwargs)
+
+    monkeypatch.setattr(sqlite_subject.store, "claim", unsteady)
+    pauses = []
+    run.relay.run(should_stop=lambda: len(pauses) == 3, pause=pauses.append)
+    assert run.sent() == ["a"]
+    assert len(pauses) == 3
+
+    outages = iter([OutboxStoreError("no such table", retryable=False)])
+    with pytest.raises(OutboxStoreError, match="no such table"):
+        run.relay.run(should_stop=lambda: False, pause=pauses.append)
