@@ -18,6 +18,8 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from lanes.bulk_settings import spark_submit_parameters
+
 from .job_network import JobNetwork
 from .job_package import entry_point, job_packages
 from .lane_queues import LaneQueue, LaneQueues
@@ -27,7 +29,6 @@ from .ledger import Ledger
 # AWS: Spark 4.1 with support to 2029-09-07 (EMR-Serverless-UserGuide/release-versions).
 RELEASE_LABEL = "emr-spark-8.1.0"
 KEPT = Duration.days(90)
-PACKAGES = "packages"
 SERVICE = "emr-serverless.amazonaws.com"
 
 
@@ -179,7 +180,9 @@ class BulkEnqueue(Construct):
                         *[job, *arguments, "--deployment", self.deployment],
                         *["--region", Stack.of(self).region, *manifest],
                     ],
-                    "SparkSubmitParameters": self._spark_parameters(maximum_executors),
+                    "SparkSubmitParameters": spark_submit_parameters(
+                        packages=self.packages.s3_object_url, executors=maximum_executors
+                    ),
                 }
             },
             "ConfigurationOverrides": {
@@ -210,19 +213,6 @@ class BulkEnqueue(Construct):
                 max_event_age=Duration.hours(1),
             ),
         )
-
-    def _spark_parameters(self, maximum_executors: int) -> str:
-        settings = {
-            "spark.archives": f"{self.packages.s3_object_url}#{PACKAGES}",
-            "spark.emr-serverless.driverEnv.PYTHONPATH": f"./{PACKAGES}",
-            "spark.executorEnv.PYTHONPATH": f"./{PACKAGES}",
-            "spark.executor.cores": "2",
-            "spark.executor.memory": "4g",
-            "spark.driver.cores": "2",
-            "spark.driver.memory": "4g",
-            "spark.dynamicAllocation.maxExecutors": str(maximum_executors),
-        }
-        return " ".join(f"--conf {name}={value}" for name, value in settings.items())
 
     def _files(self, removal_policy: RemovalPolicy) -> s3.Bucket:
         bucket = s3.Bucket(

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from pyspark.sql import SparkSession
+
+# What may be made up for after a pause.
+BURST_SECONDS = 1.0
 LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 UNKNOWN_TASKS = (
     "maxSendRate can't be shared out, since Spark's settings leave open how many tasks run at once: set "
@@ -43,13 +47,34 @@ class SendPace:
         """How many messages to send in one go: about half a second's, at least one."""
         return most if self.rate is None else max(1, min(most, int(self.rate / 2)))
 
-    def keep(self, *, started: float, sent: int) -> None:
-        """Wait until so many messages since then are within the rate."""
+    def keep(self, *, started: float, sent: int) -> float:
+        """
+        Wait until so many messages since then are within the rate.
+
+        Returns:
+            From when on to count next time: later than before after a pause that was not this one's, so that
+            what was not sent meanwhile is not made up for in a burst.
+        """
         if self.rate is None:
-            return
+            return started
         ahead = started + sent / self.rate - self.clock()
         if ahead > 0:
             self.wait(ahead)
+        return started + max(0.0, -ahead - BURST_SECONDS)
+
+
+def with_tasks(options: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
+    """
+    Add the number of tasks to options that divide something among them, on the driver.
+
+    Raises:
+        ConfigurationError: the settings of the session leave it open.
+    """
+    names = {name.lower() for name in options}
+    if "maxtasks" in names or not names & {"maxsendrate", "maxbacklog"}:
+        return dict(options)
+    settings = spark.sparkContext.getConf()
+    return {**options, "maxTasks": str(tasks_at_once(settings.get))}
 
 
 def tasks_at_once(setting: Callable[[str], str | None]) -> int:

@@ -14,7 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 
+from .pace import with_tasks
 from .plan import WritePlan
 
 if TYPE_CHECKING:
@@ -51,7 +53,8 @@ class PartitionWriter:
         Raises:
             ConfigurationError: with what is wrong and what is allowed.
         """
-        return cls(WritePlan.make(options, schema))
+        spark = SparkSession.getActiveSession()
+        return cls(WritePlan.make(options if spark is None else with_tasks(options, spark), schema))
 
     def __call__(self, rows: Iterable[Row]) -> None:
         """Send the rows; for `foreachPartition`."""

@@ -257,7 +257,7 @@ class _Run:
         task = self._task
         if task.backlog is not None:
             task.backlog.wait(lane, messages)
-        task.pace.keep(started=self._started, sent=self._paced)
+        self._started = task.pace.keep(started=self._started, sent=self._paced)
         self._paced += messages
 
     def _collect(self, timeout: float | None) -> None:

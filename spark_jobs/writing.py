@@ -7,6 +7,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .pace import with_tasks
 from .partitions import write_partitions
 from .progress import Progress, manifest_of
 
@@ -27,6 +28,7 @@ def write_table(table: DataFrame, options: Mapping[str, str]) -> dict[str, Any]:
     Returns:
         `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped` and `quarantined`.
     """
+    options = with_tasks(options, table.sparkSession)
     started = time.monotonic()
     with Progress(table.sparkSession, options):
         sent = _write(table, options)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import parameter_name
+from lanes.bulk_settings import spark_submit_parameters
 from lanes.errors import AwsError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
 
-PACKAGES = "packages"
 # Files of a manifest have the number of their rows at the end of their names.
 SEGMENT = re.compile(r"-(\d+)\.jsonl?")
 OVER = ("SUCCESS", "FAILED", "CANCELLED")
@@ -129,20 +129,10 @@ class BulkRuns:
             token: starting again with the same token starts nothing.
         """
         bulk = self._application
-        settings = {
-            "spark.archives": f"{bulk.packages}#{PACKAGES}",
-            "spark.emr-serverless.driverEnv.PYTHONPATH": f"./{PACKAGES}",
-            "spark.executorEnv.PYTHONPATH": f"./{PACKAGES}",
-            "spark.executor.cores": "2",
-            "spark.executor.memory": "4g",
-            "spark.driver.cores": "2",
-            "spark.driver.memory": "4g",
-            "spark.dynamicAllocation.maxExecutors": str(executors),
-        }
         submit = {
             "entryPoint": bulk.entry_point,
             "entryPointArguments": list(arguments),
-            "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in settings.items()),
+            "sparkSubmitParameters": spark_submit_parameters(packages=bulk.packages, executors=executors),
         }
         logs = {"s3MonitoringConfiguration": {"logUri": f"{bulk.files}/logs/"}}
         with aws_errors("StartJobRun"):
@@ -186,10 +176,10 @@ class BulkRuns:
     def log(self, run_id: str, *, stream: str) -> Iterator[str]:
         """Give what the driver of a run has written so far to `stdout` or `stderr`, piece by piece."""
         bulk = self._application
-        prefix = f"{bulk.files}/logs/applications/{bulk.application}/jobs/{run_id}/SPARK_DRIVER/"
+        prefix = f"{bulk.files}/logs/applications/{bulk.application}/jobs/{run_id}/"
         # AWS: older pieces are kept under rotated names; the newest has none (EMR-Serverless-UserGuide/logging).
         for key, _ in sorted(self._keys(prefix), key=lambda found: found[1]):
-            if key.rpartition("/")[2].startswith(stream):
+            if "/SPARK_DRIVER/" in key and key.rpartition("/")[2].startswith(stream):
                 with aws_errors("GetObject"):
                     content = self._s3.get_object(Bucket=urlsplit(prefix).netloc, Key=key)["Body"].read()
                 yield (gzip.decompress(content) if key.endswith(".gz") else content).decode(errors="replace")

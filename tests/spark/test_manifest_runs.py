@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import boto3
 import pytest
@@ -190,6 +191,18 @@ def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_p
 
     assert [(one["messages"], one["skipped"]) for one in done] == [(50, 0), (0, 50)]
     assert (lanes.waiting(), more_lanes.waiting()) == (50, 0)
+
+
+@SPARKS_SOCKETS
+def test_the_form_for_older_sparks_keeps_to_the_rate(spark, lanes):
+    """The share of each task is found on the driver, since tasks do not see all settings."""
+    options = {"deployment": lanes.deployment.to_json(), "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
+    started = time.monotonic()
+
+    write_partitions(numbered(spark, 40, partitions=4), options | {"maxSendRate": "20"})
+
+    assert time.monotonic() - started >= 2.0
+    assert lanes.waiting() == 40
 
 
 @SPARKS_SOCKETS

@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from spark_jobs.pace import SendPace, tasks_at_once
+from spark_jobs.pace import SendPace, tasks_at_once, with_tasks
 
 
 class Clock:
@@ -93,3 +93,32 @@ def test_settings_that_leave_it_open_are_refused():
 
     with pytest.raises(ConfigurationError, match="maxTasks"):
         tasks_at_once(settings.get)
+
+
+def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst():
+    """After a hold-back or a slow source the rate holds again, but for a second's worth."""
+    now, waits = [0.0], []
+    pace = SendPace(rate=10, clock=lambda: now[0], wait=waits.append)
+
+    started = pace.keep(started=0.0, sent=10)
+    now[0] = 100.0
+    started = pace.keep(started=started, sent=10)
+
+    assert waits == [1.0]
+    assert started == 98.0
+    pace.keep(started=started, sent=30)
+    assert waits == [1.0, 1.0]
+
+
+def test_jobs_are_told_on_the_driver_how_many_tasks_share():
+    """Unless that is given, or nothing is shared."""
+
+    class Session:
+        class sparkContext:  # noqa: N801 - Spark's own name
+            @staticmethod
+            def getConf():  # noqa: N802 - Spark's own name
+                return {"spark.master": "local[3]"}
+
+    assert with_tasks({"maxSendRate": "9"}, Session) == {"maxSendRate": "9", "maxTasks": "3"}
+    assert with_tasks({"maxSendRate": "9", "maxTasks": "1"}, Session)["maxTasks"] == "1"
+    assert with_tasks({"kind": "a.kind"}, Session) == {"kind": "a.kind"}
