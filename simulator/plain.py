@@ -1,0 +1,72 @@
+"""
+The plain pattern, to compare with: what the first description of priority queues on Lambda does.
+
+A check of the higher queues before each record, any message in any state counts, visibility is left alone, records
+travel one by one, and the queue's own dead-letter queue takes them after five receives.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.config import LanesConfig
+    from lanes.consumer.gate import DepthReader
+
+NATIVE_RECEIVES = 5
+
+
+class PlainConsumer:
+    """
+    Checks and yields as the plain pattern does.
+
+    Args:
+        config: the lanes.
+        depths: reads the queues.
+        lane_of: gives the name of the lane of a queue's ARN.
+        work: handles one body.
+        yields: False never looks at the other queues: no priority at all.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        depths: DepthReader,
+        lane_of: Callable[[str], str],
+        work: Callable[[str, str], None],
+        yields: bool,
+    ) -> None:
+        self._config = config
+        self._depths = depths
+        self._lane_of = lane_of
+        self._work = work
+        self._yields = yields
+        self.yielded = 0
+
+    def handle(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG002
+        """Handle a batch up to the first record that has to make way or fails."""
+        records = event["Records"]
+        lane = self._config.lane(self._lane_of(records[0]["eventSourceARN"]))
+        for position, record in enumerate(records):
+            if self._yields and self._must_yield(lane.name):
+                self.yielded += len(records) - position
+                return _kept(records[position:])
+            try:
+                self._work(lane.name, record["body"])
+            except Exception:  # noqa: BLE001 - as the pattern does: any failure goes back
+                return _kept(records[position:])
+        return _kept([])
+
+    def _must_yield(self, lane: str) -> bool:
+        for higher in self._config.lanes_above(self._config.lane(lane)):
+            if not self._depths.depth(higher.name).is_empty:
+                return True
+        return False
+
+
+def _kept(records: list[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"batchItemFailures": [{"itemIdentifier": record["messageId"]} for record in records]}

@@ -1,0 +1,107 @@
+"""The deployed consumer behind mappings in virtual time, with one slot and with several, beside the plain pattern."""
+
+from functools import cache
+from random import Random
+
+import pytest
+
+from lanes.config import LanesConfig
+from simulator.world import Pattern, SimulatedLanes
+
+WORK = 0.2
+LOAD = 0.6
+BURST = 20
+
+
+def flooded(pattern, slots, *, seed=1, fault=""):
+    """Lanes with a MAIN backlog, bursts of HIGH and a trickle of MEDIUM; run until everything is handled."""
+    lanes = SimulatedLanes(
+        LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}}), pattern=pattern, seed=seed
+    )
+    chance = Random(seed)
+    backlog = 100 * (slots + 1)
+    for number in range(backlog):
+        lanes.send(
+            "MAIN", group=f"m{number % (20 * slots)}", seconds=WORK, fault=fault if number % 50 == 7 else ""
+        )
+    span = backlog * WORK / slots / (1 - LOAD)
+    rate = LOAD * slots / WORK
+    schedule(lanes, chance, "HIGH", first=1.0, span=span, rate=rate * 0.8 / BURST, burst=BURST)
+    schedule(lanes, chance, "MEDIUM", first=0.5, span=span, rate=rate * 0.2, burst=1)
+    lanes.run(seconds=span)
+    assert lanes.run(seconds=3_600, until=lambda: len(lanes.handled) >= lanes.sent)
+    return lanes
+
+
+def schedule(lanes, chance, lane, *, first, span, rate, burst):
+    moment = first
+    while moment < span:
+        for _ in range(burst):
+            group = f"{lane}{chance.randrange(500)}"
+            lanes.kernel.after(moment, lambda group=group: lanes.send(lane, group=group, seconds=WORK))
+        moment += chance.expovariate(rate)
+
+
+@cache
+def run(pattern, slots):
+    return flooded(pattern, slots)
+
+
+def longest_wait(lanes, lane):
+    return max(one.started_at - one.sent_at for one in lanes.handled if one.lane == lane)
+
+
+def duration(lanes):
+    return max(one.finished_at for one in lanes.handled) - min(one.sent_at for one in lanes.handled)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 10])
+def test_every_message_is_handled_once_and_in_the_order_of_its_group(slots):
+    """At any number of slots, under yields, parking and waking."""
+    lanes = run(Pattern.LANES, slots)
+
+    assert lanes.tally.counts["YieldedMessages"] > 0
+    assert len(lanes.handled) == lanes.sent
+    for lane in ("HIGH", "MEDIUM", "MAIN"):
+        last = {}
+        for one in (one for one in lanes.handled if one.lane == lane):
+            assert one.number == last.get(one.group, 0) + 1
+            last[one.group] = one.number
+
+
+@pytest.mark.parametrize("slots", [1, 3, 10])
+def test_high_overtakes_a_backlog(slots):
+    """Its longest wait is a fraction of that without priority."""
+    assert (
+        longest_wait(run(Pattern.LANES, slots), "HIGH") < longest_wait(run(Pattern.NONE, slots), "HIGH") / 3
+    )
+
+
+@pytest.mark.parametrize("slots", [1, 3, 10])
+def test_priority_costs_little_of_the_whole(slots):
+    """The plain pattern parks for whole visibility timeouts; this one wakes, and is done nearly as soon as without."""
+    without = duration(run(Pattern.NONE, slots))
+
+    assert duration(run(Pattern.LANES, slots)) < 1.4 * without
+    assert duration(run(Pattern.PLAIN, slots)) > 2 * without
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_failures_among_them_change_neither_order_nor_count(slots):
+    """Some messages fail once; they return after their backoff, before the later ones of their group."""
+    lanes = flooded(Pattern.LANES, slots, seed=2, fault="once")
+
+    assert lanes.tally.counts["FailedAttempts"] > 0
+    assert len(lanes.handled) == lanes.sent
+    last = {}
+    for one in (one for one in lanes.handled if one.lane == "MAIN"):
+        assert one.number == last.get(one.group, 0) + 1
+        last[one.group] = one.number
+
+
+def test_a_run_is_decided_by_its_seed():
+    """The same seed gives the same run, another seed another one."""
+    first, again, other = (flooded(Pattern.LANES, 3, seed=seed) for seed in (5, 5, 6))
+
+    assert [one.started_at for one in first.handled] == [one.started_at for one in again.handled]
+    assert [one.started_at for one in first.handled] != [one.started_at for one in other.handled]
