@@ -15,6 +15,7 @@ from lanes.aws.outbox_telemetry import PowertoolsRelayTelemetry
 from lanes.aws.sqs import SqsSender
 from lanes.deployment import Deployment
 from lanes.errors import ConfigurationError
+from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
 from lanes.producer import Producer
 from lanes.send_order import RetryPolicy
@@ -161,6 +162,7 @@ class RelayFunction:
         """Look again and again while lanes are at their window: their consumers empty them without any event."""
         while True:
             relay.run_until(deadline)
-            if self._clock() >= deadline or not relay.store.standing(limit=1).counts:
+            is_held_back = EntryState.PENDING in relay.store.standing(limit=1).counts
+            if self._clock() >= deadline or not is_held_back:
                 return
             self._pause(relay.config.outbox.tick.total_seconds())
