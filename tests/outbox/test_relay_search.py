@@ -6,14 +6,16 @@ from collections import defaultdict
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.outbox import sql_store
 from lanes.outbox.entry import EntryState, chain_of
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operate import Operator
 from lanes.outbox.relay import Relay
+from lanes.outbox.rules import Choice
 from tests.support.outbox import new_outbox, publisher
 from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE
 
-SEEDS = {"sqlite": 16, "postgresql": 4, "dynamodb": 4}
+SEEDS = {"sqlite": 40, "postgresql": 4, "dynamodb": 4}
 CONFIG = LanesConfig.from_dict({"outbox": {"batch": 3, "max_attempts": 3}})
 
 
@@ -125,21 +127,42 @@ def test_whatever_happens_nothing_is_lost_stuck_or_out_of_order(store, block, re
     """Every entry ends published or abandoned, what is published arrived, and groups arrived in order."""
     subject = request.getfixturevalue(f"{store}_subject")
     for seed in range(block, SEEDS[store], 4):
-        search = Search(subject, clock, seed)
-        search.run()
+        check_run(subject, clock, seed)
 
-        arrived = search.arrivals()
-        everywhere = {one for ids in arrived.values() for one in ids}
-        states = {
-            entry.id: entry.state
-            for entry in subject.operations.entries(frozenset(EntryState))
-            if entry.id in search.entries
-        }
-        assert states.keys() == search.entries.keys(), seed
-        assert set(states.values()) <= {EntryState.PUBLISHED, EntryState.ABANDONED}, seed
-        assert {one for one, state in states.items() if state is EntryState.PUBLISHED} <= everywhere, seed
-        for ids in arrived.values():
-            check_order(search, states, ids, seed)
+
+def test_the_search_notices_a_store_that_ignores_the_order_of_groups(sqlite_subject, clock, monkeypatch):
+    """It would prove little if it did not."""
+
+    def everything(candidates, _chains):
+        return Choice(claimed=tuple(candidates), blocked=())
+
+    monkeypatch.setattr(sql_store, "choose", everything)
+
+    def search():
+        for seed in range(20):
+            check_run(sqlite_subject, clock, seed)
+
+    with pytest.raises(AssertionError):
+        search()
+
+
+def check_run(subject, clock, seed):
+    """Run once and hold the end against what was written."""
+    search = Search(subject, clock, seed)
+    search.run()
+
+    arrived = search.arrivals()
+    everywhere = {one for ids in arrived.values() for one in ids}
+    states = {
+        entry.id: entry.state
+        for entry in subject.operations.entries(frozenset(EntryState))
+        if entry.id in search.entries
+    }
+    assert states.keys() == search.entries.keys(), seed
+    assert set(states.values()) <= {EntryState.PUBLISHED, EntryState.ABANDONED}, seed
+    assert {one for one, state in states.items() if state is EntryState.PUBLISHED} <= everywhere, seed
+    for ids in arrived.values():
+        check_order(search, states, ids, seed)
 
 
 def check_order(search, states, ids, seed):
