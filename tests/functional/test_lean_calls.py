@@ -2,15 +2,21 @@
 
 import json
 import socket
+import ssl
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from types import SimpleNamespace
 
 import boto3
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +28,7 @@ from lanes.aws.request_signature import RequestSignature
 from lanes.errors import AwsError
 from lanes.outgoing import Refused
 
+HOUR = timedelta(hours=1)
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/MAIN.fifo"
 
 
@@ -37,12 +44,14 @@ class Entry:
 class Server:
     """Answers each request with the next of its answers; None closes the connection instead."""
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, tls=None):
+        self._tls = tls
         self.requests = []
         self.connections = 0
         self._answers = list(answers)
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._listening.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -55,6 +64,12 @@ class Server:
             threading.Thread(target=self._serve, args=[connection], daemon=True).start()
 
     def _serve(self, connection):
+        if self._tls is not None:
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                connection.close()
+                return
         with connection, connection.makefile("rb") as stream:
             while True:
                 head = {}
@@ -293,6 +308,65 @@ def test_what_a_plugin_does_to_requests_makes_boto3_do_it(caplog):
 
     assert isinstance(calls, ClientCalls)
     assert "requests have x-own" in caplog.text
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Give the file of a certificate of this machine, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + HOUR)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = tmp_path / "server.pem"
+    file.write_bytes(made.public_bytes(pem) + secret)
+    return file
+
+
+def over_tls(certificate, *answers):
+    """Make a server with this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return Server(*answers, tls=context)
+
+
+def test_calls_go_over_tls(certificate, monkeypatch):
+    """On kept connections, with the certificates that AWS_CA_BUNDLE names."""
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+    server = over_tls(certificate, *[ok("0")] * 12)
+
+    calls = open_calls(Clients(region="eu-central-1", endpoint_url=server.url), concurrency=4)
+    assert isinstance(calls, LeanCalls)
+    ended = []
+    for round_of_three in range(1, 5):
+        for _ in range(3):
+            calls.start(QUEUE, [Entry()])
+        while len(ended) < 3 * round_of_three:
+            ended += calls.ended(None)
+    calls.close()
+    server.close()
+
+    assert [one.answers for one in ended] == [[None]] * 12
+    assert server.connections <= 3
+
+
+def test_a_server_that_is_not_trusted_gets_nothing(certificate):
+    """The request is not sent at all."""
+    server = over_tls(certificate, ok("0"))
+
+    calls = open_calls(Clients(region="eu-central-1", endpoint_url=server.url), concurrency=1)
+    ended = one_call(calls)
+    calls.close()
+    server.close()
+
+    assert ended.error.code == "SSLCertVerificationError"
+    assert server.requests == []
 
 
 def test_calls_through_the_client_answer_in_the_same_way():
