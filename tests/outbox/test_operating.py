@@ -91,7 +91,9 @@ def test_raising_and_lowering_are_counted_and_audited(desk):
     told = []
 
     assert desk.operator.prioritize(EntryFilter(kind="mail.sent", exact=True), 50, progress=told.append) == 2
+    desk.clock.advance(1)
     assert desk.operator.prioritize(EntryFilter(), -50) == 3
+    desk.clock.advance(1)
     assert desk.operator.prioritize(EntryFilter(), -50) == 0
     assert set(desk.priorities().values()) == {-50}
     assert told == [2]
