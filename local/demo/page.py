@@ -5,18 +5,19 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from local.demo.promises import Promise
 from local.demo.report import (
     COUNTING,
     LANE_HEADINGS,
+    PROMISE_HEADINGS,
     Outcome,
     headline,
     lane_rows,
     number_words,
+    promise_rows,
     seconds_words,
-    verdict_words,
 )
 
+_WORDS_COLUMN = len(PROMISE_HEADINGS) - 1
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fdfdfc; --faint: #6b6b70; --line: #dcdce0;
   --card: #f3f3f0; --good: #1c6b3a; --bad: #b3261e; }
@@ -40,7 +41,8 @@ th { font-size: .8rem; color: var(--faint); font-weight: 600; } td.number, th.nu
   white-space: nowrap; }
 code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { .promises thead { display: none; } .promises tr { display: grid;
-  grid-template-columns: 1fr auto; border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  grid-template-columns: 1fr repeat(4, auto); column-gap: .75rem; padding: .5rem 0;
+  border-bottom: 1px solid var(--line); }
   .promises td { border: 0; padding: .1rem 0; } .promises td.words { grid-column: 1 / -1; order: 5; } }
 """
 
@@ -57,7 +59,7 @@ def write_page(outcome: Outcome, picture: bytes, path: Path) -> None:
         "<h2>What ran when</h2>",
         _figure(inline, words=_picture_words(outcome)),
         "<h2>Promises</h2>",
-        _promises(outcome.promises),
+        _promises(outcome),
         "<h2>Lanes</h2>",
         "" if outcome.figures_without is None else "<p class='small'>With priority | without.</p>",
         _table(LANE_HEADINGS, lane_rows(outcome)),
@@ -102,28 +104,25 @@ def _cards(outcome: Outcome) -> str:
     return f"<ul class='cards'>{items}</ul>"
 
 
-def _promises(promises: Sequence[Promise]) -> str:
+def _promises(outcome: Outcome) -> str:
     rows = []
-    for promise in promises:
-        words = (
-            f"{promise.sentence} Not judged: {promise.not_judged}."
-            if promise.not_judged
-            else promise.sentence
-        )
-        verdict = verdict_words(promise)
-        css = verdict.lower().replace(" ", "-")
+    for row in promise_rows(outcome):
+        words = f"Not judged: {row.words}." if row.verdict == "not judged" else row.words
+        verdict = row.verdict.lower()
         rows.append(
-            f"<tr><td><code>{escape(promise.name)}</code></td>"
-            f"<td class='number'>{number_words(promise.value)}</td>"
-            f"<td class='number small'>{escape(promise.relation.value)} {number_words(promise.limit)}</td>"
-            f"<td class='number verdict {css}'>{escape(verdict.lower())}</td>"
+            f"<tr><td><code>{escape(row.name)}</code></td>"
+            f"<td class='number'>{escape(row.value)}</td>"
+            f"<td class='number small'>{escape(row.without)}</td>"
+            f"<td class='number small'>{escape(row.limit)}</td>"
+            f"<td class='number verdict {verdict.replace(' ', '-')}'>{escape(verdict)}</td>"
             f"<td class='words'>{escape(words)}</td></tr>"
         )
-    head = (
-        "<tr><th>figure</th><th class='number'>value</th><th class='number'>promised</th>"
-        "<th class='number'></th><th>in words</th></tr>"
+    cells = "".join(
+        f"<th{' class=number' if 0 < number < _WORDS_COLUMN else ''}>{escape(heading)}</th>"
+        for number, heading in enumerate(PROMISE_HEADINGS)
     )
-    return f"<table class='promises'><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    head, body = f"<thead><tr>{cells}</tr></thead>", f"<tbody>{''.join(rows)}</tbody>"
+    return f"<table class='promises'>{head}{body}</table>"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -14,6 +14,7 @@ from local.demo.footprint import Footprint
 from local.demo.plan import DemoPlan
 from local.demo.promises import Promise
 
+_WITHOUT = "_without"
 COUNTING = (
     "The clock of both runs starts when the mappings are switched on, with the whole backfill waiting in its "
     "queue; the live messages are the same ones, sent when the same share of the backfill is done. A wait lasts "
@@ -121,11 +122,46 @@ def number_words(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
-def verdict_words(promise: Promise) -> str:
-    """Say in one word how a promise came out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseRow:
+    """A promise as people read it: its figures of both runs side by side; empty where there is none."""
+
+    name: str
+    value: str
+    without: str
+    limit: str
+    verdict: str
+    words: str
+
+
+def promise_rows(outcome: Outcome) -> list[PromiseRow]:
+    """Rows of the table of promises; what both runs promise is one row."""
+    named = {promise.name: promise for promise in outcome.promises}
+    figures = outcome.figures_without
+    shown = {"high_wait_p99_seconds": figures.p99_of(outcome.top_lane)} if figures else {}
+    rows = []
+    for name, promise in named.items():
+        if name.endswith(_WITHOUT):
+            continue
+        twin = named.get(name + _WITHOUT)
+        without = twin.value if twin else shown.get(name)
+        rows.append(
+            PromiseRow(
+                name=name,
+                value=number_words(promise.value),
+                without="" if without is None else number_words(without),
+                limit=f"{promise.relation.value} {number_words(promise.limit)}",
+                verdict=_verdict(promise, twin),
+                words=promise.not_judged or promise.sentence,
+            )
+        )
+    return rows
+
+
+def _verdict(promise: Promise, twin: Promise | None) -> str:
     if promise.not_judged:
         return "not judged"
-    return "kept" if promise.is_kept else "BROKEN"
+    return "kept" if promise.is_kept and (twin is None or twin.is_kept) else "BROKEN"
 
 
 def lane_rows(outcome: Outcome) -> list[tuple[str, ...]]:
@@ -149,6 +185,7 @@ def lane_rows(outcome: Outcome) -> list[tuple[str, ...]]:
     return rows
 
 
+PROMISE_HEADINGS = ("promise", "with", "without", "promised", "", "in words")
 LANE_HEADINGS = ("lane", "sent", "handled", "dead letters", "p50 wait", "p99 wait", "yields", "receives")
 
 
@@ -183,27 +220,24 @@ def _write_tables(outcome: Outcome, console: Console) -> None:
     lanes = Table(title=f"Lanes{compared}", title_justify="left")
     for heading in LANE_HEADINGS:
         lanes.add_column(heading, justify="left" if heading == "lane" else "right")
-    for row in lane_rows(outcome):
-        lanes.add_row(*row)
+    for cells in lane_rows(outcome):
+        lanes.add_row(*cells)
     promises = Table(title="Promises", title_justify="left")
-    for heading in ("promise", "figure", "limit", "", "in words"):
-        promises.add_column(heading, justify="right" if heading in {"figure", "limit"} else "left")
-    for promise in outcome.promises:
-        style = "dim" if promise.not_judged else None if promise.is_kept else "bold red"
-        limit = f"{promise.relation.value} {number_words(promise.limit)}"
-        words = promise.not_judged or promise.sentence
-        figure = number_words(promise.value)
-        promises.add_row(promise.name, figure, limit, verdict_words(promise), words, style=style)
+    for heading in PROMISE_HEADINGS:
+        promises.add_column(
+            heading, justify="right" if heading in {"with", "without", "promised"} else "left"
+        )
+    for row in promise_rows(outcome):
+        style = {"BROKEN": "bold red", "not judged": "dim"}.get(row.verdict)
+        promises.add_row(row.name, row.value, row.without, row.limit, row.verdict, row.words, style=style)
     console.print(lanes, promises, headline(outcome), sep="\n")
 
 
 def _write_lines(outcome: Outcome, stream: TextIO) -> None:
-    for row in lane_rows(outcome):
-        pairs = zip(LANE_HEADINGS[1:], row[1:], strict=True)
-        stream.write(f"{row[0]}: {', '.join(f'{heading} {value}' for heading, value in pairs)}\n")
-    for promise in outcome.promises:
-        limit = f"{promise.relation.value} {number_words(promise.limit)}"
-        stream.write(
-            f"{verdict_words(promise):<10} {promise.name}: {number_words(promise.value)} ({limit})\n"
-        )
+    for cells in lane_rows(outcome):
+        pairs = zip(LANE_HEADINGS[1:], cells[1:], strict=True)
+        stream.write(f"{cells[0]}: {', '.join(f'{heading} {value}' for heading, value in pairs)}\n")
+    for row in promise_rows(outcome):
+        without = f"; without priority {row.without}" if row.without else ""
+        stream.write(f"{row.verdict:<10} {row.name}: {row.value} ({row.limit}){without}\n")
     stream.write(headline(outcome) + "\n")

@@ -13,7 +13,7 @@ from local.demo.footprint import Footprint
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan
 from local.demo.promises import judge
-from local.demo.report import Outcome, report_document, write_summary
+from local.demo.report import Outcome, promise_rows, report_document, write_summary
 from local.demo.timeline import draw_timeline
 from tests.support.demo_runs import RULES, quiet_run
 
@@ -149,9 +149,20 @@ def test_the_summary_has_a_plain_line_for_each_lane_and_promise():
 
     lines = stream.getvalue().splitlines()
     assert [line.split(":")[0] for line in lines[:3]] == ["HIGH", "MEDIUM", "MAIN"]
-    assert "BROKEN     losses: 1 (= 0)" in lines
+    assert "BROKEN     losses: 1 (= 0); without priority 0" in lines
     assert stream.getvalue().isprintable() is False
     assert "\x1b" not in stream.getvalue()
+
+
+def test_a_promise_that_the_other_run_broke_is_shown_as_broken():
+    """Both runs share its row."""
+    outcome = make_outcome()
+    broken = [replace(one, value=1) if one.name == "losses_without" else one for one in outcome.promises]
+
+    rows = {row.name: row for row in promise_rows(replace(outcome, promises=broken))}
+
+    assert (rows["losses"].value, rows["losses"].without, rows["losses"].verdict) == ("0", "1", "BROKEN")
+    assert not [name for name in rows if name.endswith("_without")]
 
 
 def test_the_summary_on_a_terminal_has_the_same_promises():

@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.support.processes import descendants, still_running
+from tests.support.processes import descendants, name_of, still_running
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("--customers", "200")
@@ -58,20 +59,44 @@ def test_a_small_demo_keeps_its_promises_and_says_so_in_its_report(tmp_path):
     assert all(f"BROKEN: {name}" in errors for name in broken)
 
 
-@pytest.mark.parametrize(
-    ("phase", "number"),
-    [("Spark starts", signal.SIGINT), ("customers drain", signal.SIGTERM)],
-)
-def test_an_interrupted_demo_leaves_nothing_running(tmp_path, phase, number):
-    """Neither deploy nor Java, neither server nor execution environments."""
-    with start_demo(tmp_path, *SMALL) as process:
-        wait_for_line(process, phase)
-        if phase == "customers drain":
-            wait_for_line(process, "done;")
-        started = descendants(process.pid)
-        os.kill(process.pid, number)
-        _, errors = process.communicate()
+def wait_for_program(process, name):
+    """Wait until it has started a program, directly or through others."""
+    pause = threading.Event()
+    while process.poll() is None:
+        if any(name_of(pid) == name for pid, _ in descendants(process.pid)):
+            return
+        pause.wait(0.05)
+    pytest.fail(f"the demo ended before it started {name}: {process.stderr.read()}")
+
+
+def interrupt(process, number):
+    """Interrupt it, and check that it says so and that nothing it had started goes on."""
+    started = descendants(process.pid)
+    os.kill(process.pid, number)
+    _, errors = process.communicate()
 
     assert process.returncode == 130
     assert errors == "local demo: interrupted; everything it started has ended\n"
     assert not still_running(started, within=5)
+
+
+def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
+    """At the moment when the Spark job and the second deploy are being started."""
+    with start_demo(tmp_path, *SMALL) as process:
+        wait_for_line(process, "Spark starts")
+        interrupt(process, signal.SIGINT)
+
+
+def test_ctrl_c_ends_spark(tmp_path):
+    """With its Java process."""
+    with start_demo(tmp_path, *SMALL) as process:
+        wait_for_program(process, "java")
+        interrupt(process, signal.SIGINT)
+
+
+def test_sigterm_ends_a_run(tmp_path):
+    """With the server and the execution environments."""
+    with start_demo(tmp_path, *SMALL, "--no-comparison") as process:
+        wait_for_line(process, "customers drain")
+        wait_for_line(process, "done;")
+        interrupt(process, signal.SIGTERM)

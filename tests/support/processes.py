@@ -21,6 +21,14 @@ def descendants(pid):
     return below
 
 
+def name_of(pid):
+    """Give the name of a process's program, or nothing if it has ended."""
+    try:
+        return (PROC / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def still_running(processes, *, within):
     """Wait for their end, and give those that go on after so many seconds."""
     until = time.monotonic() + within
