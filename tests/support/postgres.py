@@ -39,7 +39,7 @@ class PostgresServer:
     @property
     def url(self) -> str:
         """Address for SQLAlchemy."""
-        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/postgres"
+        return f"postgresql+pg8000://postgres@127.0.0.1:{self.port}/postgres"
 
     def __enter__(self) -> Self:
         try:
