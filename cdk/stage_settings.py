@@ -4,6 +4,7 @@ The stage settings: what ``-c name=value`` on the command line or ``cdk.json`` s
 Owns the word stage on the side of the infrastructure. Read in ``app.py`` alone; constructs get plain values.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -15,6 +16,7 @@ from lanes.errors import ConfigurationError
 
 STACK_NAME = "PriorityLanes"
 REMOVALS: Mapping[str, RemovalPolicy] = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,15 @@ class StageSettings:
                 [f"bulk is {bulk!r}: 'on' adds an application for bulk jobs, 'off' does not"],
                 source="cdk context",
             )
+        stage = node.try_get_context("stage") or None
+        # AWS: a stack's name has letters, digits and hyphens (CloudFormation, CreateStack).
+        if stage is not None and not STAGE_NAME.fullmatch(stage):
+            raise ConfigurationError(
+                [f"stage is {stage!r}: it becomes part of the stack's name; use letters, digits and hyphens"],
+                source="cdk context",
+            )
         return cls(
-            stage=node.try_get_context("stage") or None,
+            stage=stage,
             removal_policy=REMOVALS[removal],
             bulk_jobs=bulk == "on",
         )

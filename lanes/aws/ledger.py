@@ -7,7 +7,8 @@ Items, by their partition key `pk`:
 - `effect#SOURCE#ID`: an effect that runs or was done.
 - `slots`: the register, one attribute for each environment and each lane with parked records.
 
-All expire by `expires_at`. AWS: time to live deletes within days, so what has expired is also told by its time.
+Entries and effects expire by `expires_at`; the register stays. AWS: time to live deletes within days, so what has
+expired is also told by its time.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class PowertoolsRelayTelemetry:
     """
 
     def __init__(self, *, environ: Mapping[str, str]) -> None:
-        self._logger = Logger(child=False)
+        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._values: dict[RelayMetric, list[float]] = {}
 

@@ -29,7 +29,7 @@ class PowertoolsTelemetry:
     """
 
     def __init__(self, *, environ: Mapping[str, str]) -> None:
-        self._logger = Logger(child=False)
+        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._counts: dict[str, float] = {}
         self._durations: dict[str, list[float]] = {}
