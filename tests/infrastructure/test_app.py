@@ -80,5 +80,5 @@ def test_settings_default_to_no_stage_and_to_keeping_everything():
 
 def test_a_stage_that_cannot_be_part_of_a_stack_name_is_refused():
     """Before CloudFormation or jsii says it less clearly."""
-    with pytest.raises(ConfigurationError, match="my_stage.*letters, digits and hyphens"):
+    with pytest.raises(ConfigurationError, match=r"my_stage.*letters, digits and hyphens"):
         StageSettings.from_context(App(context={"stage": "my_stage"}).node)
