@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -22,11 +22,13 @@ PRIORITIES: Mapping[str, Priority] = {
     ORDER_KIND: Priority.NORMAL,
 }
 
-# At the default size 6 episodes: 48 payments, enough for a p99 that means something.
+# At the default size 6 episodes of each kind: 48 payments, enough for a p99 that means something.
 _CUSTOMERS_AN_EPISODE = 800
 _FEWEST_EPISODES = 3
 # Share of the backfill that is done when the first and the last episode are due: there is always a backlog.
 _FIRST_EPISODE, _LAST_EPISODE = 0.04, 0.78
+# Of the time between two episodes.
+_JITTER = 0.5
 # Few enough not to decide the drain: each holds its group back for seconds.
 _CUSTOMERS_A_POISON, _MOST_POISON = 2_500, 10
 _CUSTOMERS_A_FLAKY, _MOST_FLAKY = 1_000, 20
@@ -101,25 +103,21 @@ class DemoPlan:
         """Make the plan of a seed."""
         chance = random.Random(seed)  # noqa: S311 - a demo
         count = max(_FEWEST_EPISODES, customers // _CUSTOMERS_AN_EPISODE)
-        in_trouble = chance.randrange(count)
-        step = (_LAST_EPISODE - _FIRST_EPISODE) / count
-        return cls(
-            customers=customers,
-            seed=seed,
-            shards=shards,
-            episodes=tuple(
-                Episode(
-                    due_after=round(customers * (_FIRST_EPISODE + step * (number + 0.8 * chance.random()))),
-                    messages=_live_messages(
-                        number,
-                        plan=(customers, seed, shards),
-                        faults=_FAULTY_PLACES if number == in_trouble else {},
-                        chance=chance,
-                    ),
-                )
-                for number in range(count)
-            ),
-        )
+        in_trouble = [chance.randrange(count) for _ in _BURSTS]
+        step = (_LAST_EPISODE - _FIRST_EPISODE) / (count * len(_BURSTS))
+        episodes = []
+        for number in range(count * len(_BURSTS)):
+            turn, which = divmod(number, len(_BURSTS))
+            share = _FIRST_EPISODE + step * (number + _JITTER * chance.random())
+            messages = _live_messages(
+                number,
+                burst=_BURSTS[which],
+                fails=turn == in_trouble[which],
+                draw=lambda taken: _draw_customer(customers, shards=shards, taken=taken, chance=chance),
+                shards=shards,
+            )
+            episodes.append(Episode(due_after=round(customers * share), messages=messages))
+        return cls(customers=customers, seed=seed, shards=shards, episodes=tuple(episodes))
 
     @property
     def poison(self) -> int:
@@ -149,18 +147,32 @@ class DemoPlan:
         return [PlannedMessage(id=one, kind=BACKFILL_KIND, fault=faults.get(one)) for one in ids]
 
 
-# Of each episode: payments and orders of customers in the groups of their customers, where without priority
-# the backfill is in front of them, and of visitors, each in a group of its own.
-_PLACES = (
-    *((PAYMENT_KIND, True),) * 4,
-    *((PAYMENT_KIND, False),) * 4,
-    *((ORDER_KIND, True),) * 4,
-    *((ORDER_KIND, False),) * 2,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Burst:
+    """
+    What an episode of one kind consists of.
+
+    Attributes:
+        kind: of all its messages.
+        customers: how many belong to customers, in the groups of these, where without priority the backfill is
+            in front of them.
+        visitors: how many belong to visitors, each in a group of its own.
+        faults: which of its messages fail in the one episode in which the resource is in trouble.
+        followed: a message that fails then, and whose visitor sends the next one too.
+    """
+
+    kind: str
+    customers: int
+    visitors: int
+    faults: Mapping[int, Fault]
+    followed: int | None = None
+
+
+# They take turns.
+_BURSTS = (
+    _Burst(kind=PAYMENT_KIND, customers=4, visitors=4, faults={4: Fault.ALWAYS, 6: Fault.ONCE}, followed=4),
+    _Burst(kind=ORDER_KIND, customers=4, visitors=2, faults={4: Fault.ALWAYS, 5: Fault.ONCE}),
 )
-# In one episode the resource is in trouble: these places fail. The first one's visitor has another message
-# behind it, which has to be handled once that is given up.
-_FAULTY_PLACES: Mapping[int, Fault] = {4: Fault.ALWAYS, 6: Fault.ONCE, 12: Fault.ALWAYS, 13: Fault.ONCE}
-_FOLLOWER, _LEADER = 5, 4
 _TRIES_FOR_ANOTHER_GROUP = 50
 
 
@@ -175,33 +187,30 @@ def group_of(customer: str, *, shards: int) -> str:
 
 
 def _live_messages(
-    episode: int,
-    *,
-    plan: tuple[int, int, int],
-    faults: Mapping[int, Fault],
-    chance: random.Random,
+    episode: int, *, burst: _Burst, fails: bool, draw: Callable[[Collection[str]], str], shards: int
 ) -> tuple[PlannedMessage, ...]:
-    customers, seed, shards = plan
-    messages: list[PlannedMessage] = []
-    for place, (kind, is_customer) in enumerate(_PLACES):
-        taken = {one.group for one in messages if one.kind == kind}
-        customer = _draw_customer(customers, shards=shards, taken=taken, chance=chance)
-        visitor = _LEADER if faults and place == _FOLLOWER else place
+    taken: list[str] = []
+    messages = []
+    for place in range(burst.customers + burst.visitors):
+        customer = draw(taken)
+        follows = fails and burst.followed is not None and place == burst.followed + 1
+        group = f"visitor-{episode}-{burst.followed if follows else place}"
+        if place < burst.customers:
+            group = group_of(customer, shards=shards)
+            taken.append(group)
         messages.append(
             PlannedMessage(
-                id=f"live-{seed}:{episode:04d}-{place:02d}",
-                kind=kind,
-                group=group_of(customer, shards=shards) if is_customer else f"visitor-{episode}-{visitor}",
-                fault=faults.get(place),
+                id=f"live:{episode:04d}-{place:02d}",
+                kind=burst.kind,
+                group=group,
+                fault=burst.faults.get(place) if fails else None,
                 data={"customer_id": customer, "amount_cents": 1_000 + 100 * place},
             )
         )
     return tuple(messages)
 
 
-def _draw_customer(
-    customers: int, *, shards: int, taken: Collection[str | None], chance: random.Random
-) -> str:
+def _draw_customer(customers: int, *, shards: int, taken: Collection[str], chance: random.Random) -> str:
     """
     Choose a customer, of another group than those taken if there is one.
 
