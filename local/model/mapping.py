@@ -271,7 +271,7 @@ class ThrottleBackoff:
 
     initial: timedelta = timedelta(milliseconds=100)
     factor: float = 2.0
-    longest: timedelta = timedelta(seconds=1)
+    longest: timedelta = timedelta(milliseconds=300)
     jitter: float = 0.2
 
     def wait(self, tries: int, *, left: timedelta, chance: random.Random) -> timedelta | None:

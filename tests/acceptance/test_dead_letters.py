@@ -119,7 +119,7 @@ def test_a_delete_takes_what_it_was_told_to(typed, sqs, deployment, request):
 
 def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed, sqs, deployment, request):
     """Status 130, an entry that says interrupted, and nothing hidden."""
-    put_dead_letters(sqs, deployment, "MAIN", 40, groups=40, kind=fresh_kind(request))
+    put_dead_letters(sqs, deployment, "MAIN", 300, groups=300, kind=fresh_kind(request))
     queues = deployment.queues["MAIN"]
     with lanes.start("dead-letters", "redrive", "MAIN", "--yes", "--rate", "20") as process:
         while process.poll() is None and count(sqs, queues.url) == 0:
