@@ -169,8 +169,8 @@ def test_without_report_batch_item_failures_any_return_is_success():
 
 
 def test_throttle_waits_double_up_to_a_cap():
-    """Without jitter: a tenth of a second, doubled, at most one second."""
-    backoff = ThrottleBackoff(jitter=0)
+    """Without jitter: a tenth of a second, doubled, at most the cap."""
+    backoff = ThrottleBackoff(longest=timedelta(seconds=1), jitter=0)
     left = timedelta(minutes=1)
 
     waits = [backoff.wait(tries, left=left, chance=_chance(0)) for tries in (1, 2, 3, 4, 5, 5000)]
@@ -180,7 +180,7 @@ def test_throttle_waits_double_up_to_a_cap():
 
 def test_throttle_jitter_only_shortens_and_follows_its_seed():
     """The same seed gives the same waits."""
-    backoff = ThrottleBackoff(jitter=0.5)
+    backoff = ThrottleBackoff(longest=timedelta(seconds=1), jitter=0.5)
 
     waits = [
         [backoff.wait(5, left=timedelta(minutes=1), chance=chance) for _ in range(20)]
