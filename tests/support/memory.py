@@ -12,6 +12,7 @@ from lanes.config import LanesConfig
 from lanes.consumer.consumer import Consumer, Surroundings
 from lanes.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from simulator.function import sqs_event as event_of_queue
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister, ProcessLost
 
 if TYPE_CHECKING:
@@ -196,25 +197,4 @@ class World:
 
 def sqs_event(lane: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
     """Return the Lambda event of a received batch."""
-    return {
-        "Records": [
-            {
-                "messageId": message.message_id,
-                "receiptHandle": message.receipt_handle,
-                "body": message.body,
-                "attributes": {
-                    "ApproximateReceiveCount": str(message.receive_count),
-                    "SentTimestamp": str(int(message.sent_at * 1000)),
-                    "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
-                    "MessageGroupId": message.group,
-                    "MessageDeduplicationId": message.deduplication_id,
-                    "SequenceNumber": message.sequence_number,
-                },
-                "messageAttributes": {},
-                "eventSource": "aws:sqs",
-                "eventSourceARN": f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
-                "awsRegion": "us-east-1",
-            }
-            for message in messages
-        ]
-    }
+    return event_of_queue(f"arn:aws:sqs:us-east-1:1:{lane}.fifo", messages)
