@@ -14,7 +14,7 @@ CALLS_A_MESSAGE = 0.5
 ASSET_MEGABYTES = 20.0
 IMPORT_MILLISECONDS = 500.0
 _CALLS_BATCH_SIZE = 10
-_CALLS_MESSAGES = 1_000
+_CALLS_CUSTOMERS = 1_000
 _RECORDS, _SLACK_SECONDS = 1.5, 1.0
 
 
@@ -104,7 +104,7 @@ def judge(
         *([] if without is None else _safety(without, suffix="_without")),
         *_urgency(with_priority, rules=rules, top_lane=top_lane),
         *_comparison(with_priority, without, top_lane=top_lane, customers=customers),
-        _economy(with_priority, rules),
+        _economy(with_priority, rules, customers),
         *([] if footprint is None else _lightness(footprint)),
     ]
 
@@ -195,12 +195,12 @@ def _comparison(
     ]
 
 
-def _economy(run: RunFigures, rules: RunRules) -> Promise:
+def _economy(run: RunFigures, rules: RunRules, customers: int) -> Promise:
     reason = ""
     if rules.batch_size != _CALLS_BATCH_SIZE or rules.idempotency:
         reason = f"the promise is one of batches of {_CALLS_BATCH_SIZE} with idempotency off"
-    elif run.handled < _CALLS_MESSAGES:
-        reason = f"under {_CALLS_MESSAGES:,} messages, the calls of each burst weigh more than those of the backlog"
+    elif customers < _CALLS_CUSTOMERS:
+        reason = f"judged from {_CALLS_CUSTOMERS:,} customers on"
     return Promise(
         name="function_calls_per_message",
         sentence="The function makes at most one call to SQS and DynamoDB for two messages.",

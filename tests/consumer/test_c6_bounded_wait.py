@@ -75,10 +75,10 @@ def test_the_share_is_that_of_the_configuration(reserve):
 
 @pytest.mark.parametrize(("work", "seconds"), [(0.02, 120), (5.0, 3000)])
 def test_the_share_holds_for_short_and_for_long_records(work, seconds):
-    """A long one overdraws the account, which is paid back before the next."""
+    """A long one overdraws the account, which is paid back before the next; no flood is without a gap of a recheck."""
     flood = Flood(seconds=seconds, max_wait=30, work=work, main=1000)
 
-    assert 0 < flood.spent["MAIN"] <= 0.05 * seconds + work
+    assert 0 < flood.spent["MAIN"] <= 0.05 * seconds + work + 0.25
 
 
 def test_nothing_overdue_nothing_served():
