@@ -127,7 +127,7 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed,
         process.send_signal(signal.SIGINT)
         _, talk = process.communicate(timeout=20)
 
-    assert process.returncode == 130
+    assert process.returncode == 130, talk
     assert "interrupted after" in talk
     attributes = sqs.get_queue_attributes(
         QueueUrl=queues.dead_letter_url, AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
