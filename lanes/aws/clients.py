@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import NoCredentialsError, NoRegionError
 
 from lanes.aws.errors import aws_errors
+from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,28 +83,32 @@ class Clients:
 
     def sqs(self) -> SQSClient:
         """Make a client for SQS."""
-        return self._session.client(
-            "sqs", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
-        )
+        return cast("SQSClient", self.operations("sqs"))
 
     def ssm(self) -> SSMClient:
         """Make a client for the Systems Manager's parameters."""
-        return self._session.client(
-            "ssm", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
-        )
+        return cast("SSMClient", self.operations("ssm"))
 
     def dynamodb(self) -> DynamoDBClient:
         """Make a client for DynamoDB."""
-        return self._session.client(
-            "dynamodb", region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
-        )
+        return cast("DynamoDBClient", self.operations("dynamodb"))
 
     def operations(self, service: str) -> Any:
-        """Make a client for a service that only operators talk to, such as `lambda` or `cloudwatch`."""
+        """
+        Make a client for a service by its name, such as `lambda` or `cloudwatch`.
+
+        Raises:
+            ConfigurationError: no region is known.
+        """
         session: Any = self._session
-        return session.client(
-            service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
-        )
+        try:
+            return session.client(
+                service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+            )
+        except NoRegionError as error:
+            raise ConfigurationError(
+                ["no AWS region is known; give region= (or --region), or set AWS_REGION"], source="AWS"
+            ) from error
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """
