@@ -215,11 +215,11 @@ def test_a_function_under_the_mappings_sum_is_explained():
 
 def test_a_function_that_serves_all_mappings_needs_no_explanation():
     """With enough slots only the account's quota is left to explain."""
-    stack = foreign_stack(lanes_config(1, reserved_concurrency=4))
+    annotations = Annotations.from_stack(foreign_stack(lanes_config(1, reserved_concurrency=4)))
 
-    notes = Annotations.from_stack(stack).find_info("*", Match.any_value())
-
-    assert len(notes) == 1
+    # Not find_info: what it finds can't always be brought over from JavaScript ("Unknown interface").
+    annotations.has_no_info("*", Match.string_like_regexp("reserved_concurrency is"))
+    annotations.has_info("*", Match.string_like_regexp("quota can be as low as 10"))
 
 
 def test_an_accounts_concurrency_quota_is_explained():
