@@ -26,7 +26,7 @@ class PlainConsumer:
         config: the lanes.
         depths: reads the queues.
         lane_of: gives the name of the lane of a queue's ARN.
-        work: handles one body.
+        work: handles one record: lane, group, body.
         yields: False never looks at the other queues: no priority at all.
 
     """
@@ -37,7 +37,7 @@ class PlainConsumer:
         config: LanesConfig,
         depths: DepthReader,
         lane_of: Callable[[str], str],
-        work: Callable[[str, str], None],
+        work: Callable[[str, str, str], None],
         yields: bool,
     ) -> None:
         self._config = config
@@ -56,7 +56,7 @@ class PlainConsumer:
                 self.yielded += len(records) - position
                 return _kept(records[position:])
             try:
-                self._work(lane.name, record["body"])
+                self._work(lane.name, record["attributes"]["MessageGroupId"], record["body"])
             except Exception:  # noqa: BLE001 - as the pattern does: any failure goes back
                 return _kept(records[position:])
         return _kept([])

@@ -156,7 +156,7 @@ class SimulatedLanes:
             config=self.config,
             depths=self.queues,
             lane_of=lambda arn: arn.rpartition(":")[2].removesuffix(".fifo"),
-            work=lambda lane, body: self._work(lane, json.loads(body)["data"], group="", attempt=1),
+            work=lambda lane, group, body: self._work(lane, json.loads(body)["data"], group=group, attempt=1),
             yields=self.pattern is Pattern.PLAIN,
         )
 
