@@ -1,0 +1,40 @@
+"""What the time of the slots went into: handlers, calls of the consumer, Lambda's own share, and nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.world import SimulatedLanes
+
+SPENT = ("work %", "calls %", "invoking %", "unused %")
+"""Titles of the shares, for tables."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """
+    Shares of all slots' time in per cent.
+
+    Attributes:
+        work: handlers that succeeded.
+        calls: the consumer's own calls.
+        invoking: starting an invocation and taking its answer.
+        unused: nobody held the slot, or what ran in it failed.
+
+    """
+
+    work: float
+    calls: float
+    invoking: float
+    unused: float
+
+
+def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
+    """Divide the slots' time of a run that lasted so many seconds."""
+    whole = lanes.config.consumer.reserved_concurrency * seconds / 100
+    work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
+    calls = sum(lanes.calls.counts.values()) * lanes.unknowns.call / whole
+    invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
+    return Spent(work=work, calls=calls, invoking=invoking, unused=100 - work - calls - invoking)
