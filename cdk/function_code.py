@@ -24,6 +24,7 @@ LEFT_OUT_NAMES = frozenset(
     {"__pycache__", "tests", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
 LEFT_OUT_SUFFIXES = frozenset({".pyc", ".pyo"})
+TESTING = "testing"  # lanes.testing serves the tests of applications alone
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:
@@ -71,7 +72,7 @@ def bundle(source: Path, target: Path) -> None:
 
     """
     install_packages(target, requirements_file=source / "requirements.txt")
-    _copy(_library_folder(), target / lanes.__name__)
+    _copy(_library_folder(), target / lanes.__name__, without=TESTING)
     _copy(source, target)
 
 
@@ -85,8 +86,10 @@ class _LocalBundling:
         return True
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, *, without: str | None = None) -> None:
     for file in _files(source):
+        if file.relative_to(source).parts[0] == without:
+            continue
         destination = target / file.relative_to(source)
         destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, destination)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import Lane
-    from local.model.fifo_message import ReceivedMessage
+    from lanes.testing.fifo.message import ReceivedMessage
     from simulator.kernel import Kernel
     from simulator.parameters import Unknowns
 

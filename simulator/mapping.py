@@ -6,15 +6,15 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from local.model.fifo_errors import FifoQueueError
+from lanes.testing.fifo.errors import FifoQueueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
     from lanes.config import Lane
-    from local.model.fifo_message import ReceivedMessage
-    from local.model.fifo_queue import FifoQueue
+    from lanes.testing.fifo.message import ReceivedMessage
+    from lanes.testing.fifo.queue import FifoQueue
     from simulator.kernel import Kernel
     from simulator.parameters import Unknowns
 

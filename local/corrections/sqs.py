@@ -1,7 +1,7 @@
 """
 Corrections of moto 5.2.5's SQS: FIFO queues behave as AWS documents them, at any depth.
 
-Everything that concerns messages of a FIFO queue goes to `local.model.fifo_queue`; standard queues and the
+Everything that concerns messages of a FIFO queue goes to `lanes.testing.fifo.queue`; standard queues and the
 administration of queues stay moto's. What this corrects, all of it for FIFO queues unless said otherwise:
 
 * order within a group after a visibility timeout of several messages ends (moto: the last comes first);

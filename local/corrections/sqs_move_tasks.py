@@ -6,9 +6,9 @@ from typing import Any
 from moto.sqs.exceptions import InvalidParameterValue, SQSException
 from moto.sqs.models import Queue, SQSBackend
 
+from lanes.testing.fifo.message import StoredMessage
+from lanes.testing.fifo.queue import FifoQueue
 from local.corrections.sqs_queue import LOCK, LocalQueue, read_clock
-from local.model.fifo_message import StoredMessage
-from local.model.fifo_queue import FifoQueue
 
 # AWS: a listing shows one task unless asked for more, ten at most (ListMessageMoveTasks API page).
 _MAXIMUM_RESULTS = 10

@@ -24,15 +24,15 @@ from moto.sqs.exceptions import (
 )
 from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
-from local.corrections.sqs_entry import Entry, check_entry, size_of
-from local.corrections.sqs_queue import LocalQueue, Payload
-from local.model.fifo_errors import (
+from lanes.testing.fifo.errors import (
     FifoQueueError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     ReceiptHandleUnknownError,
 )
-from local.model.fifo_message import ReceivedMessage
+from lanes.testing.fifo.message import ReceivedMessage
+from local.corrections.sqs_entry import Entry, check_entry, size_of
+from local.corrections.sqs_queue import LocalQueue, Payload
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _MAXIMUM_ENTRIES = 10

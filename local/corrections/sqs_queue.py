@@ -14,9 +14,9 @@ from typing import Any
 
 from moto.sqs.models import Queue, sqs_backends
 
-from local.model.fifo_message import QueueCounts, ReceivedMessage, SentMessage
-from local.model.fifo_queue import FifoQueue
-from local.model.fifo_settings import FifoSettings
+from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
+from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.settings import FifoSettings
 
 LOCK = RLock()
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from botocore.exceptions import ClientError
 
-from local.model.fifo_errors import (
+from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
     FifoQueueError,
     MessageNotInFlightError,
@@ -14,8 +14,8 @@ from local.model.fifo_errors import (
     ReceiptHandleUnknownError,
     VisibilityTimeoutError,
 )
-from local.model.fifo_queue import FifoQueue
-from local.model.fifo_settings import FifoSettings
+from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.settings import FifoSettings
 
 CODES = {
     DeduplicationIdMissingError: "InvalidParameterValue",

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from local.model.fifo_queue import FifoQueue
-from local.model.fifo_settings import FifoSettings
+from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.settings import FifoSettings
 from tests.conformance.subjects import Clock
 
 

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from local.model.fifo_errors import FifoQueueError
-from local.model.fifo_queue import FifoQueue
-from local.model.fifo_settings import FifoSettings
+from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.settings import FifoSettings
 from tests.conformance.subjects import Clock
 
 RETENTION_SECONDS = 500

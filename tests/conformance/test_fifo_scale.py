@@ -2,7 +2,7 @@
 
 import time
 
-from local.model.fifo_queue import FifoQueue
+from lanes.testing.fifo.queue import FifoQueue
 
 CYCLES = 200
 GENEROUS_RATIO = 4

@@ -8,9 +8,9 @@ from datetime import timedelta
 from lanes.consumer.yielding import LaneDepth
 from lanes.message import Message
 from lanes.operate.dead_letters import DeadLetteredMessage
-from local.model.fifo_errors import FifoQueueError
-from local.model.fifo_queue import FifoQueue
-from local.model.fifo_settings import FifoSettings
+from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.settings import FifoSettings
 
 SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))
 

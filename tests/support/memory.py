@@ -18,7 +18,7 @@ from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from local.model.fifo_message import ReceivedMessage
+    from lanes.testing.fifo.message import ReceivedMessage
 
 START = 1_800_000_000.0
 

@@ -13,7 +13,7 @@ from local.model.mapping import ThrottleBackoff
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from local.model.fifo_message import ReceivedMessage
+    from lanes.testing.fifo.message import ReceivedMessage
     from tests.support.memory import World
 
 POLL, INVOKE, DELETE = 0.010, 0.010, 0.010

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanes.consumer.consumer import Consumer
     from lanes.consumer.context import HandlerContext
     from lanes.message import Message
-    from local.model.fifo_message import ReceivedMessage
+    from lanes.testing.fifo.message import ReceivedMessage
 
 FAILURES = frozenset({"fail", "retry", "exit", "dead"})
 

@@ -8,7 +8,7 @@ Each change costs at most the logarithm of the number of groups, however many me
 import heapq
 from collections import deque
 
-from local.model.fifo_message import MessageGroup, MessageState, QueueCounts, StoredMessage
+from lanes.testing.fifo.message import MessageGroup, MessageState, QueueCounts, StoredMessage
 
 _COMPACTION_SLACK = 1024
 

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import timedelta
 
-from local.model.fifo_settings import DEDUPLICATION_INTERVAL
+from lanes.testing.fifo.settings import DEDUPLICATION_INTERVAL
 
 DeduplicationKey = str | tuple[str, str]
 

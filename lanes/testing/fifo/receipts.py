@@ -1,7 +1,7 @@
 """Receipt handles of one queue: made new at each receive, good for that receive alone."""
 
-from local.model.fifo_errors import ReceiptHandleUnknownError
-from local.model.fifo_message import ReceivedMessage, StoredMessage
+from lanes.testing.fifo.errors import ReceiptHandleUnknownError
+from lanes.testing.fifo.message import ReceivedMessage, StoredMessage
 
 
 class Receipts:

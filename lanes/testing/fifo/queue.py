@@ -10,15 +10,15 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
-from local.model.deadlines import Deadlines
-from local.model.deduplication import DeduplicationKey, DeduplicationWindow, deduplication_id_of
-from local.model.fifo_errors import (
+from lanes.testing.fifo.deadlines import Deadlines
+from lanes.testing.fifo.deduplication import DeduplicationKey, DeduplicationWindow, deduplication_id_of
+from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     VisibilityTimeoutError,
 )
-from local.model.fifo_message import (
+from lanes.testing.fifo.message import (
     MessageGroup,
     MessageState,
     QueueCounts,
@@ -26,9 +26,9 @@ from local.model.fifo_message import (
     SentMessage,
     StoredMessage,
 )
-from local.model.fifo_settings import MAXIMUM_RECEIVE, MAXIMUM_VISIBILITY, FifoSettings
-from local.model.fifo_store import FifoStore
-from local.model.receipts import Receipts
+from lanes.testing.fifo.receipts import Receipts
+from lanes.testing.fifo.settings import MAXIMUM_RECEIVE, MAXIMUM_VISIBILITY, FifoSettings
+from lanes.testing.fifo.store import FifoStore
 
 # AWS: sequence numbers have 20 digits, rise and are not consecutive (SendMessage API page).
 _FIRST_SEQUENCE_NUMBER = 18_850_000_000_000_000_000

@@ -2,8 +2,8 @@
 
 from heapq import heapify, heappop, heappush
 
-from local.model.fifo_message import MessageState, StoredMessage
-from local.model.receipts import Receipts
+from lanes.testing.fifo.message import MessageState, StoredMessage
+from lanes.testing.fifo.receipts import Receipts
 
 _SLACK = 1024
 
