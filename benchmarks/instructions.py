@@ -1,0 +1,55 @@
+"""
+Machine instructions of a piece of Python, counted by valgrind: the same on a busy machine and on an idle one.
+
+A worker runs the piece a number of times. Two numbers of times give two counts, and their difference is free of what
+starting Python and importing costs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+
+
+def available() -> bool:
+    """Whether this machine can count."""
+    return shutil.which("valgrind") is not None
+
+
+def instructions_each(module: str, *arguments: str, few: int, many: int) -> float:
+    """
+    Return the instructions of one run of a worker's piece.
+
+    Args:
+        module: is called as `python -m MODULE ARGUMENTS TIMES`, and runs its piece so many times.
+        arguments: what it is to run.
+        few: the smaller number of times.
+        many: the larger one.
+
+    Raises:
+        RuntimeError: valgrind said no count.
+
+    """
+    counts = [_counted(module, *arguments, str(times)) for times in (few, many)]
+    return (counts[1] - counts[0]) / (many - few)
+
+
+def _counted(*command: str) -> int:
+    valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    done = subprocess.run(
+        [*valgrind, sys.executable, "-m", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        # Hashes by chance would order sets, and so work, differently each time.
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+    )
+    found = COUNTED.search(done.stderr)
+    if done.returncode or not found:
+        raise RuntimeError(f"valgrind counted nothing: {done.stderr[-500:]}")
+    return int(found[1].replace(",", ""))

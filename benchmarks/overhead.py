@@ -1,0 +1,132 @@
+"""
+What the consumer adds to each message beside AWS's own time: `python -m benchmarks.overhead --json`.
+
+The deployed consumer, its logs and metrics included, with all calls to AWS answered at once, against a loop that
+decodes each body and calls the handler. CPU time, the least of several turns: what else the machine does only adds.
+Where valgrind is installed the machine instructions are counted too; those don't depend on the machine's mood.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import instructions, stubbed
+from benchmarks.report import Findings, Table, run
+from lanes.consumer.telemetry import Silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCHES = (1, 10)
+HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
+    "bare": lambda: stubbed.bare_loop,
+    "silent": lambda: stubbed.consumer(Silence()),
+    "deployed": stubbed.consumer,
+}
+IMPORTED = {
+    "cold_import_ms": "import lanes.consumer, lanes.aws.surroundings, lanes.message",
+    "cold_import_lanes_ms": "import lanes.consumer, lanes.message",
+}
+
+
+def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing here is left to chance
+    """Time all handles in turns, and count their instructions where that is possible."""
+    micros = times(turns=3 if quick else 15, records=200 if quick else 2000)
+    counts = {} if quick or not instructions.available() else instruction_counts()
+    figures: dict[str, Any] = {}
+    for batch in BATCHES:
+        figures[f"us_per_record_batch_{batch}"] = round(micros["deployed", batch] - micros["bare", batch], 1)
+        figures[f"us_per_record_batch_{batch}_without_logs"] = round(
+            micros["silent", batch] - micros["bare", batch], 1
+        )
+        if counts:
+            added = counts["deployed", batch] - counts["bare", batch]
+            figures[f"instructions_per_record_batch_{batch}"] = round(added)
+    for name, statement in IMPORTED.items():
+        figures[name] = cold_import_ms(statement, turns=1 if quick else 7)
+    rows = [(name, batch, micros[name, batch], counts.get((name, batch))) for name, batch in micros]
+    title = "CPU of one message" + ("" if counts else " (instructions: not counted here, valgrind is needed)")
+    columns = ("what", "batch", "us", "instructions")
+    return Findings(figures=figures, tables=[Table(title=title, columns=columns, rows=rows)])
+
+
+def times(*, turns: int, records: int) -> dict[tuple[str, int], float]:
+    """Return the least microseconds a record by handle and batch size; all take turns."""
+    handles = {name: make() for name, make in HANDLES.items()}
+    least: dict[tuple[str, int], float] = {}
+    with silenced():
+        for _ in range(turns):
+            for name, handle in handles.items():
+                for batch in BATCHES:
+                    took = seconds_of(handle, batch=batch, records=records) / records * 1e6
+                    least[name, batch] = min(least.get((name, batch), took), took)
+    return least
+
+
+def seconds_of(handle: Callable[..., Any], *, batch: int, records: int) -> float:
+    """Return the CPU time of so many records."""
+    event, context = stubbed.event_of(batch), stubbed.Context()
+    began = time.process_time()
+    for _ in range(records // batch):
+        handle(event, context)
+    return time.process_time() - began
+
+
+@contextlib.contextmanager
+def silenced() -> Any:
+    """Send what is printed to the system's sink: it is written, as in Lambda, and read by nobody."""
+    kept = os.dup(1)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        sys.stdout.flush()
+        os.dup2(sink, 1)
+        yield
+        sys.stdout.flush()
+    finally:
+        os.dup2(kept, 1)
+        os.close(sink)
+        os.close(kept)
+
+
+def instruction_counts() -> dict[tuple[str, int], float]:
+    """Return the instructions a record by handle and batch size."""
+    return {
+        (name, batch): instructions.instructions_each(
+            "benchmarks.overhead", "--worker", name, str(batch), few=50, many=250
+        )
+        for name in HANDLES
+        for batch in BATCHES
+    }
+
+
+def cold_import_ms(statement: str, *, turns: int) -> float:
+    """Return the median milliseconds of CPU that a fresh process needs for its imports, Python's own start left out."""
+    program = f"import time; a = time.process_time(); {statement}; print((time.process_time() - a) * 1000)"
+    found = [
+        float(
+            subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+        )
+        for _ in range(turns)
+    ]
+    return round(statistics.median(found), 1)
+
+
+def work(name: str, batch: int, records: int) -> None:
+    """Handle so many records; what a process does that is counted."""
+    with silenced():
+        seconds_of(HANDLES[name](), batch=batch, records=records)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        sys.exit(0)
+    sys.exit(
+        run("overhead", measure, about="What the consumer adds to each message, AWS's own time left out.")
+    )
