@@ -12,6 +12,7 @@ from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
 from lanes.consumer.records import RawRecord
+from lanes.consumer.settlement import Reason
 from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
@@ -93,6 +94,7 @@ class Postponed:
 
     entry: Entry
     delay: int
+    reason: Reason
 
 
 Outcome = Handled | Failed | GivenUp | MadeWay | Postponed
@@ -139,7 +141,7 @@ class Attempts:
         if effect is Effect.DONE:
             return self._done_before(entry, work)
         if effect is Effect.ELSEWHERE:
-            return Postponed(entry=entry, delay=ELSEWHERE_RETRY)
+            return Postponed(entry=entry, delay=ELSEWHERE_RETRY, reason=Reason.ELSEWHERE)
         if exhausted:
             # Only now, since its last attempt may have done it and lost no more than the deletion.
             self._release(work, record)

@@ -10,8 +10,8 @@ from lanes.consumer import delays
 from lanes.consumer.attempts import Attempts, Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.context import Yielded
 from lanes.consumer.dead_letters import DeadLetterNote
-from lanes.consumer.reports import report_dead_lettered, report_failed, report_handled
-from lanes.consumer.settlement import Returned, Settlement, Why
+from lanes.consumer.reports import report_dead_lettered, report_failed, report_handled, report_yielded
+from lanes.consumer.settlement import Reason, Returned, Settlement, Why
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
 
@@ -127,7 +127,7 @@ class Batch:
             parts.telemetry.problem(step, lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
             delay = delays.yield_delay(self._lane, receive_count=1, random=parts.random)
-            self._return_rest(0, Why.BEHIND, delay=delay)
+            self._return_rest(0, Why.BEHIND, delay=delay, reason=Reason.UNPREPARED)
             return False
         self._enter()
         return True
@@ -146,7 +146,7 @@ class Batch:
         for position, record in enumerate(self._records):
             group_returns = any(other.record.group == record.group for other in self._returned.values())
             if group_returns or self._group_lost(record):
-                self._return(record, Why.BEHIND, delay=0)
+                self._return(record, Why.BEHIND, delay=0, reason=Reason.BEHIND)
             elif self._too_late():
                 self._return_for_time(position)
                 return
@@ -224,7 +224,7 @@ class Batch:
             parts.telemetry.problem("attempt_not_begun", lane=self._lane.name, message_id=record.message_id)
             parts.telemetry.count(Metric.AWS_ERRORS)
             delay = delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random)
-            outcome = Postponed(entry=entry, delay=delay)
+            outcome = Postponed(entry=entry, delay=delay, reason=Reason.NOT_BEGUN)
         took = parts.clock() - began
         parts.longest[self._lane.name] = max(parts.longest.get(self._lane.name, 0.0), took)
         if self._overdue:
@@ -245,7 +245,7 @@ class Batch:
                 report_failed(parts.telemetry, self._lane, record, outcome)
                 self._return(record, Why.FAILED, delay=outcome.delay)
             case Postponed():
-                self._return(record, Why.BEHIND, delay=outcome.delay)
+                self._return(record, Why.BEHIND, delay=outcome.delay, reason=outcome.reason)
             case MadeWay():
                 if self._seconds_left() < SETTLING:
                     self._return_for_time(self._records.index(record))
@@ -257,7 +257,8 @@ class Batch:
     def _return_for_time(self, position: int) -> None:
         """Send the rest back at once; later and later where a record comes again and again without finding time."""
         most_received = max(record.receive_count for record in self._records[position:])
-        self._return_rest(position, Why.BEHIND, delay=math.floor(delays.receive_floor(most_received)))
+        delay = math.floor(delays.receive_floor(most_received))
+        self._return_rest(position, Why.BEHIND, delay=delay, reason=Reason.TIME)
 
     def _give_up(self, record: RawRecord, outcome: GivenUp) -> None:
         parts, entry = self._parts, outcome.entry
@@ -287,7 +288,15 @@ class Batch:
         self._done.add(record.message_id)
         report_dead_lettered(parts.telemetry, self._lane, record, note, outcome.work)
 
-    def _return(self, record: RawRecord, why: Why, *, delay: int, wakeable: bool = False) -> None:
+    def _return(
+        self,
+        record: RawRecord,
+        why: Why,
+        *,
+        delay: int,
+        wakeable: bool = False,
+        reason: Reason | None = None,
+    ) -> None:
         self._returned.setdefault(
             record.message_id,
             Returned(
@@ -296,13 +305,22 @@ class Batch:
                 why=why,
                 delay=delay,
                 wakeable=wakeable,
+                reason=reason,
             ),
         )
 
-    def _return_rest(self, position: int, why: Why, *, delay: int, wakeable: bool = False) -> None:
+    def _return_rest(
+        self,
+        position: int,
+        why: Why,
+        *,
+        delay: int,
+        wakeable: bool = False,
+        reason: Reason | None = None,
+    ) -> None:
         for record in self._records[position:]:
             if record.message_id not in self._done:
-                self._return(record, why, delay=delay, wakeable=wakeable)
+                self._return(record, why, delay=delay, wakeable=wakeable, reason=reason)
 
     def _yield_rest(self, position: int) -> None:
         rest = [record for record in self._records[position:] if record.message_id not in self._done]
@@ -310,21 +328,18 @@ class Batch:
         delay = delays.yield_delay(self._lane, receive_count=most_received, random=self._parts.random)
         wakeable = delays.receive_floor(most_received) <= self._lane.yield_delay_max.total_seconds()
         self._return_rest(position, Why.YIELDED, delay=delay, wakeable=wakeable)
-        self._parts.telemetry.event(
-            "batch_yielded",
-            lane=self._lane.name,
-            to_lane=self._yields_to.name if self._yields_to else None,
-            records=len(rest),
-            delay=delay,
-        )
+        report_yielded(self._parts.telemetry, self._lane, rest, to=self._yields_to, delay=delay)
 
     def _close(self) -> None:
         """Leave the slot, settle what goes back, and wake parked records if nothing was in the way."""
-        for step in (self._leave, self._settle, self._look_ahead):
+        for step in (self._leave, self._settle, self._look_ahead, self._tell_time):
             try:
                 step()
             except Exception:  # noqa: BLE001 - what was done stays done, whatever goes wrong after it
                 self._parts.telemetry.problem("batch_not_closed", lane=self._lane.name)
+
+    def _tell_time(self) -> None:
+        self._parts.telemetry.milliseconds(Metric.BATCH, (self._parts.clock() - self._began_at) * 1000)
 
     def _leave(self) -> None:
         try:

@@ -13,6 +13,7 @@ import enum
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.ledger import Ending, Entry, Park
+from lanes.consumer.reports import report_returned
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
 
@@ -33,6 +34,16 @@ class Why(enum.Enum):
     BEHIND = Ending.RETURNED  # an earlier record of its group goes back, or the invocation's time is over
 
 
+class Reason(enum.StrEnum):
+    """Why a record goes back that nobody began to handle, and that does not make way."""
+
+    BEHIND = "behind"  # an earlier record of its group goes back
+    TIME = "time"  # the invocation's time was too short for it
+    UNPREPARED = "unprepared"  # the ledger could not be read, or the batch not be held
+    NOT_BEGUN = "not_begun"  # its attempt could not be announced, or its effect not be claimed
+    ELSEWHERE = "elsewhere"  # its id is being handled by another delivery
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
     """
@@ -46,6 +57,7 @@ class Returned:
     why: Why
     delay: int
     wakeable: bool = False
+    reason: Reason | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +95,7 @@ class Settlement:
         themselves when their visibility ends.
         """
         together = same_delay_in_group(returned)
+        report_returned(self._telemetry, lane, together)
         refused = self._change(lane, together)
         now = self._clock()
         entries = [

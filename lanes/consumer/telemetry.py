@@ -19,6 +19,7 @@ class Metric(enum.StrEnum):
     RESERVE = "ReserveMessages"
     WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
     DURATION = "HandlerTime"  # milliseconds of a handler
+    BATCH = "BatchTime"  # milliseconds of an invocation: as many values as invocations
     INVERSION = "InversionTime"  # milliseconds of lower-lane work after which a higher lane was found waiting
     RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
     AWS_ERRORS = "ConsumerCallErrors"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.consumer.ledger import Park
+from lanes.consumer.reports import report_woken
 from lanes.consumer.settlement import VisibilityChange
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
@@ -53,23 +54,23 @@ class Waker:
         """Wake the oldest parked batches of the highest lane that has any, if nothing waits above that lane."""
         try:
             for lane in self._config.lanes[1:]:
-                if self._wake_lane(lane):
+                if self._wake_lane(lane, asking):
                     return
         except AwsError:
             # Nobody has to wake them: they return by themselves.
             self._telemetry.problem("wake_failed", lane=asking.name)
             self._telemetry.count(Metric.AWS_ERRORS)
 
-    def _wake_lane(self, lane: Lane) -> bool:
+    def _wake_lane(self, lane: Lane, asking: Lane) -> bool:
         """Return whether the search ends here: something was woken, or something above waits."""
         if not self._gate.may_be_parked(lane) or not self._wakeable(lane):
             return False
         if self._gate.waits_above(lane):
             return True
-        if not self._free(lane):
+        if not self._free(lane, asking):
             # Somebody else was quicker with one of them, so what is known here is old.
             self._gate.parks.distrust(lane.name)
-            self._free(lane)
+            self._free(lane, asking)
         return True
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
@@ -81,7 +82,7 @@ class Waker:
         """One for each free slot, and one for the slot of whoever wakes."""
         return min(self._gate.free_slots + 1, MOST_BATCHES)
 
-    def _free(self, lane: Lane) -> bool:
+    def _free(self, lane: Lane, asking: Lane) -> bool:
         """Wake as many batches as there are slots for; return False where they turn out to be parked no more."""
         entries = oldest_batches(self._wakeable(lane), count=self._batches)
         written = [entry for entry in entries if self._gate.parks.is_written(entry)]
@@ -94,8 +95,7 @@ class Waker:
             for entry in entries
         ]
         self._visibility.change_visibility(lane.name, changes)
-        self._telemetry.event("batch_woken", lane=lane.name, records=len(entries))
-        self._telemetry.count(Metric.WOKEN, len(entries))
+        report_woken(self._telemetry, lane, entries, by=asking)
         return True
 
 

@@ -159,7 +159,9 @@ def test_batches_that_were_parked_first_are_woken_first():
 
     story.invoke("HIGH", held)
 
-    assert story.world.recorder.named("batch_woken") == [{"lane": "MAIN", "records": 10}]
+    (woken,) = story.world.recorder.named("batch_woken")
+    assert (woken["lane"], woken["by_lane"], woken["records"]) == ("MAIN", "HIGH", 10)
+    assert len(set(woken["message_ids"])) == 10
     story.step("MAIN")
     assert sorted(story.done[1:]) == sorted(f"main{number}" for number in range(10))
 

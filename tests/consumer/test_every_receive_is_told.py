@@ -1,0 +1,115 @@
+"""Each receive that reaches the function ends in exactly one event, which names the message and the receive."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lanes.consumer.records import RawRecord
+from lanes.consumer.reports import READ_FOR_ID, unopened
+from tests.support.memory import aws_error
+from tests.support.story import Story
+
+TOLD_ALONE = ("message_handled", "message_failed", "message_dead_lettered", "duplicate_skipped")
+
+
+def told(story):
+    """Give (message id, receive count) of everything that the events tell of."""
+    events = story.world.recorder.events
+    alone = [fields for name, fields in events if name in TOLD_ALONE]
+    together = [one for _, fields in events for one in fields.get("messages", ())]
+    return [(one["message_id"], one["receive_count"]) for one in alone + together]
+
+
+def listen(story):
+    """Note what is given to the function."""
+    given_to_it = []
+    invoke = story.invoke
+
+    def noting(lane, messages, **options):
+        given_to_it.extend((message.message_id, message.receive_count) for message in messages)
+        invoke(lane, messages, **options)
+
+    story.invoke = noting
+    return given_to_it
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    messages=st.lists(
+        st.tuples(
+            st.sampled_from(["HIGH", "MEDIUM", "MAIN"]),
+            st.sampled_from(["ok", "fail", "retry", "dead", "check"]),
+            st.sampled_from(["a", "b", "c"]),
+        ),
+        max_size=25,
+    ),
+    slots=st.sampled_from([1, 3]),
+    idempotency=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_every_receive_is_told_once(messages, slots, idempotency, seed):
+    """Whatever mixture of successes, failures, yields and returns it is."""
+    consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
+    story = Story({"consumer": consumer}, environments=slots, seed=seed)
+    received = listen(story)
+    for number, (lane, does, group) in enumerate(messages):
+        story.send(lane, f"m{number}", does, "ok", group=group)
+
+    story.drain()
+
+    assert sorted(told(story)) == sorted(received)
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [("BatchGetItem", "unprepared"), ("UpdateItem", "not_begun")],
+)
+def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(operation, reason):
+    """Their receive is explained although nothing was tried."""
+    story = Story({"consumer": {"idempotency": True}}, environments=2)
+    message_id = story.send("HIGH", "m", "fail", "ok")
+    story.step("HIGH")
+    story.world.clock.advance(600)
+    story.world.calls.break_if = lambda name, _place: aws_error() if name == operation else None
+
+    story.step("HIGH", environment=1)
+
+    (returned,) = story.world.recorder.named("batch_returned")
+    assert returned["reason"] == reason
+    assert [(one["message_id"], one["id"]) for one in returned["messages"]] == [(message_id, "m")]
+
+
+def record(body):
+    return RawRecord.from_event(
+        {
+            "messageId": "m",
+            "receiptHandle": "r",
+            "body": body,
+            "attributes": {"SentTimestamp": "1", "MessageGroupId": "g", "MessageDeduplicationId": "d"},
+        }
+    )
+
+
+def test_an_unopened_record_is_named_by_the_event_in_its_body():
+    """As its handler would know it."""
+    named = unopened(record(json.dumps({"id": "order-7", "type": "order.placed", "data": {"id": 1}})))
+
+    assert named == {
+        "message_id": "m",
+        "id": "order-7",
+        "kind": "order.placed",
+        "group": "g",
+        "receive_count": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["no json", "[1]", "{}", "[" * 60_000, '{"id": "x"}' + " " * READ_FOR_ID],
+    ids=["no JSON", "no object", "no event", "too deep", "long"],
+)
+def test_a_body_that_is_no_event_or_long_is_named_by_its_deduplication_id(body):
+    """Naming it must never fail: what is reported goes back to the queue."""
+    assert (unopened(record(body))["id"], unopened(record(body))["kind"]) == ("d", "")
