@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lanes.producer import Producer as Producer
     from lanes.producer import SentMessage as SentMessage
     from lanes.producer import UnsentMessage as UnsentMessage
+    from lanes.trace_context import continuing_trace as continuing_trace
+    from lanes.trace_context import current_traceparent as current_traceparent
 
 HOMES = {
     "ConfigurationError": "lanes.errors",
@@ -48,7 +50,9 @@ HOMES = {
     "Retry": "lanes.errors",
     "SentMessage": "lanes.producer",
     "UnsentMessage": "lanes.producer",
+    "continuing_trace": "lanes.trace_context",
     "current_priority": "lanes.priority",
+    "current_traceparent": "lanes.trace_context",
     "processing_priority": "lanes.priority",
 }
 

@@ -6,6 +6,7 @@ Owns the words lane, threshold and stage. Pure data: `lanes.config_file` reads a
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,6 +51,15 @@ class Lane:
         return self.position < other.position
 
 
+class Tracing(enum.StrEnum):
+    """Who records what the consumer does with each message."""
+
+    OFF = "off"
+    """Nobody; a message's trace context is passed on all the same."""
+    XRAY = "xray"
+    """AWS X-Ray."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
     """
@@ -67,6 +77,7 @@ class ConsumerSettings:
         idempotency: whether a message id that was done is skipped when it comes again.
         idempotency_window: for how long a done message id is remembered.
         reserve: share of capacity for messages beyond their lane's `max_wait`, 0 to 0.5.
+        tracing: who records a trace of each message.
     """
 
     reserved_concurrency: int = 1
@@ -80,6 +91,7 @@ class ConsumerSettings:
     idempotency: bool = False
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
+    tracing: Tracing = Tracing.OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lanes.config import SLOTS_WITH_SLOW_RECHECK, ConsumerSettings, Lane, LanesConfig, OutboxSettings
+from lanes.config import (
+    SLOTS_WITH_SLOW_RECHECK,
+    ConsumerSettings,
+    Lane,
+    LanesConfig,
+    OutboxSettings,
+    Tracing,
+)
 from lanes.config_lanes import LANE_KEYS, LONGEST_VISIBILITY, merged_lanes, read_lanes
 from lanes.config_outbox import OUTBOX_KEYS, read_outbox
 from lanes.config_table import SECOND, ConfigTable, describe, format_duration, nearest
@@ -157,6 +164,7 @@ def _consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         idempotency=table.boolean("idempotency", usual.idempotency),
         idempotency_window=table.duration("idempotency_window", usual.idempotency_window, minimum=SECOND),
         reserve=table.number("reserve", usual.reserve, minimum=0.0, maximum=0.5),
+        tracing=Tracing(table.choice("tracing", usual.tracing, allowed=Tracing)),
     )
     _compare_times(settings, table)
     return settings

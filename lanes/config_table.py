@@ -76,6 +76,15 @@ class ConfigTable:
             return default
         return float(value) if self._is_within(key, value, minimum, maximum) else default
 
+    def choice(self, key: str, default: str, *, allowed: Iterable[str]) -> str:
+        """Read one of a few words."""
+        value = self._raw.get(key, default)
+        words = list(allowed)
+        if isinstance(value, str) and value in words:
+            return value
+        self.problem(f"{key} is {describe(value)}; one of {', '.join(words)} is needed")
+        return default
+
     def duration(
         self,
         key: str,

@@ -55,7 +55,7 @@ class Message:
         priority: explicit priority; None leaves it to the block, the rules of the kind, or NORMAL.
         source: where the event comes from.
         time: when it happened; with a time zone.
-        traceparent: W3C trace context, passed on untouched.
+        traceparent: W3C trace context, passed on untouched; a broken one counts as none.
         deduplication_id: SQS drops a second one within five minutes; without it derived from the id.
 
     Example:
@@ -127,7 +127,7 @@ class Message:
             priority=_priority(event.get("priority")),
             source=_text(event, "source"),
             time=_time(event.get("time")),
-            traceparent=_text(event, "traceparent") if "traceparent" in event else None,
+            traceparent=_traceparent(event.get("traceparent")),
         )
 
     def _encoded(self, problems: list[str]) -> str:
@@ -223,6 +223,11 @@ def _priority(value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise MessageDecodeError(f"priority is {_cut(value)}, an integer is needed")
+
+
+def _traceparent(value: object) -> str | None:
+    """Read the extension attribute; whoever traces must not keep the message from being handled."""
+    return value if isinstance(value, str) and value else None
 
 
 def _time(value: object) -> datetime:

@@ -19,6 +19,7 @@ from lanes.message import Message, size_bytes
 from lanes.outgoing import BatchSender, Outgoing, SentMessage, UnsentMessage
 from lanes.priority import PriorityRules, resolve_priority
 from lanes.send_order import RetryPolicy, SendOrder
+from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +46,7 @@ class Producer:
         clock: monotonic seconds.
         pause: waits for so many seconds.
         jitter: numbers from 0 to 1 that spread the retries.
+        most_concurrency: most calls at once, whatever `send_many` is told; with 1 no thread is started.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Producer:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        most_concurrency: int | None = None,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
@@ -67,6 +70,7 @@ class Producer:
         self._clock = clock
         self._pause = pause
         self._jitter = jitter
+        self._most_concurrency = most_concurrency
 
     @classmethod
     def from_stack(
@@ -152,7 +156,7 @@ class Producer:
             priority: goes before the priority block, the rules of the kind and NORMAL.
             id: identity of the event; without it a new one.
             deduplication_id: SQS drops a second one within five minutes; without it derived from the id.
-            traceparent: W3C trace context to pass on.
+            traceparent: W3C trace context to pass on; without it the current one, if there is one.
 
         Raises:
             MessageError: the message breaks a rule; no call was made.
@@ -195,6 +199,7 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; at least 1 is needed")
+        concurrency = min(concurrency, self._most_concurrency or concurrency)
         items, lanes = self._prepared(messages)
         orders = [
             SendOrder(
@@ -240,6 +245,7 @@ class Producer:
             if message.priority is None:
                 raise
             raise InvalidMessageError([str(error)]) from error
-        resolved = replace(message, priority=priority)
+        traceparent = current_traceparent() if message.traceparent is None else message.traceparent
+        resolved = replace(message, priority=priority, traceparent=traceparent)
         body = resolved.to_body()
         return Outgoing(index=index, message=resolved, body=body, size_bytes=size_bytes(body))

@@ -16,6 +16,7 @@ from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
 from lanes.outbox.entry import Entry, Positions
 from lanes.priority import PriorityRules, resolve_priority
+from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,7 +160,7 @@ class Outbox:
             group: messages of one group in one lane are sent and handled in the order written.
             priority: goes before the priority block, the rules of the kind and NORMAL.
             id: identity of the event and its deduplication ID; without it a new one.
-            traceparent: W3C trace context to pass on.
+            traceparent: W3C trace context to pass on; without it the current one, if there is one.
 
         Raises:
             MessageError: the message breaks a rule.
@@ -170,7 +171,7 @@ class Outbox:
             group=group,
             priority=priority,
             source=self._source,
-            traceparent=traceparent,
+            traceparent=current_traceparent() if traceparent is None else traceparent,
         )
         if id is not None:
             message = replace(message, id=id)

@@ -57,6 +57,8 @@ def written(value):
     """Give a default the way the page writes it."""
     if isinstance(value, timedelta):
         return f'"{format_duration(value)}"'
+    if isinstance(value, str):
+        return f'"{value}"'
     return "none" if value is None or value == {} else str(value).lower()
 
 

@@ -17,6 +17,7 @@ from lanes.errors import (
     TransactionTooLargeError,
 )
 from lanes.outbox import Outbox
+from lanes.trace_context import continuing_trace
 from tests.support.sending import make_deployment
 
 
@@ -66,6 +67,15 @@ def test_the_message_of_an_entry_is_that_of_a_producer():
     assert (message.id, message.group, message.source, message.traceparent) == ("one", "g", "shop", "00-1")
     assert message.message_deduplication_id == "one"
     assert abs(message.time.timestamp() - entry.created_at) < 1
+
+
+def test_an_entry_continues_the_trace_that_it_was_written_in():
+    """The relay, which sends it later, has no part in that trace."""
+    outbox, current, own = Outbox(), f"00-{'a' * 32}-{'b' * 16}-00", f"00-{'1' * 32}-{'2' * 16}-01"
+    with continuing_trace(current):
+        entries = [outbox.prepare("k", None), outbox.prepare("k", None, traceparent=own)]
+
+    assert [entry.message().traceparent for entry in entries] == [current, own]
 
 
 @pytest.mark.parametrize(

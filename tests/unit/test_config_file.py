@@ -113,6 +113,8 @@ def test_a_file_that_is_no_toml_is_a_configuration_error(tmp_path, content):
         ({"consumer": {"reserve": -0.1}}, "at least 0.0 is needed"),
         ({"consumer": {"reserve": float("nan")}}, "reserve is nan"),
         ({"consumer": {"reserve": "much"}}, "a number is needed"),
+        ({"consumer": {"tracing": True}}, "tracing is the boolean true; one of off, xray is needed"),
+        ({"consumer": {"tracing": "x-ray"}}, "tracing is the text 'x-ray'; one of off, xray is needed"),
         ({"consumer": {"function_timeout": "16m"}}, "at most 15m is allowed"),
         ({"consumer": {"function_timeout": "1500ms"}}, "whole seconds"),
         ({"consumer": {"function_timeout": "soon"}}, "a number of seconds or a text"),

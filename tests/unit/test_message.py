@@ -216,7 +216,6 @@ def test_new_messages_have_new_ids_and_a_time():
         json.dumps({**EVENT, "time": "yesterday"}),
         json.dumps({**EVENT, "time": 5}),
         json.dumps({**EVENT, "data_base64": "aGk="}),
-        json.dumps({**EVENT, "traceparent": 5}),
         json.dumps({**EVENT, "data": float("nan")}),
     ],
     ids=lambda body: body[:40],
@@ -245,6 +244,12 @@ def test_an_event_of_another_producer_is_read():
     assert message.group == "g"
     assert message.time.tzinfo is not None
     assert Message.from_body(json.dumps(EVENT)).priority is None
+
+
+@pytest.mark.parametrize("broken", [5, None, "", ["00"], {"trace": 1}], ids=repr)
+def test_a_traceparent_that_is_no_text_counts_as_none(broken):
+    """A trace must not cost a message."""
+    assert Message.from_body(json.dumps({**EVENT, "traceparent": broken})).traceparent is None
 
 
 def test_a_time_without_a_zone_counts_as_utc():

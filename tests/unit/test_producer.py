@@ -19,6 +19,7 @@ from lanes.errors import (
 from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.priority import Priority, PriorityRules, processing_priority
 from lanes.producer import Producer
+from lanes.trace_context import continuing_trace
 from tests.support.sending import (
     ACCEPT,
     FAIL_CALL,
@@ -78,6 +79,17 @@ def test_the_resolved_priority_travels_in_the_message():
     assert message.source == "shop"
     assert message.traceparent == "00-1-2-01"
     assert entry.message_group_id == "g"
+
+
+def test_messages_continue_the_current_trace():
+    """Those that bring their own keep it."""
+    sqs = FakeSqs()
+    current, own = f"00-{'a' * 32}-{'b' * 16}-00", f"00-{'1' * 32}-{'2' * 16}-01"
+    with continuing_trace(current):
+        make_producer(sqs).send_many([Message(kind="k", id="1"), Message(kind="k", id="2", traceparent=own)])
+
+    sent = [Message.from_body(entry.body) for entry in sqs.queues[queue_url("MEDIUM")]]
+    assert {message.id: message.traceparent for message in sent} == {"1": current, "2": own}
 
 
 def test_priority_switched_off_sends_everything_to_the_last_lane():

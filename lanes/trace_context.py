@@ -1,0 +1,160 @@
+"""
+The trace that a message belongs to: the ids of W3C trace context, and the form that X-Ray gives to them.
+
+Owns the word trace. Nothing is recorded here, and no tracing library is imported: a span of OpenTelemetry or a segment
+of X-Ray is found where the application has loaded the library itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# A later version may add fields behind the four of this one; the two ids and the flags keep their places.
+TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+XRAY_ID = re.compile(r"1-([0-9a-f]{8})-([0-9a-f]{24})")
+FORBIDDEN_VERSION = "ff"
+NO_TRACE, NO_SPAN = "0" * 32, "0" * 16
+SAMPLED = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceContext:
+    """
+    A place in a trace: what was going on when a message was sent, or is going on now.
+
+    Attributes:
+        trace_id: 32 hexadecimal digits that everything in the trace has in common.
+        span_id: 16 hexadecimal digits of this place in it.
+        is_sampled: whether somebody records the trace.
+    """
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool = False
+
+    @classmethod
+    def parse(cls, traceparent: object) -> TraceContext | None:
+        """Read a W3C `traceparent`; None where it is none, since a broken one must break nothing else."""
+        match = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+        if match is None:
+            return None
+        version, trace_id, span_id, flags, more = match.groups()
+        if (
+            version == FORBIDDEN_VERSION
+            or (version == "00" and more)
+            or trace_id == NO_TRACE
+            or span_id == NO_SPAN
+        ):
+            return None
+        return cls(trace_id=trace_id, span_id=span_id, is_sampled=bool(int(flags, 16) & SAMPLED))
+
+    @classmethod
+    def of_xray(cls, trace_id: str, segment_id: str, *, is_sampled: bool) -> TraceContext | None:
+        """Make it of X-Ray's ids (`1-<8 digits>-<24 digits>` and 16 digits); None where they are none."""
+        match = XRAY_ID.fullmatch(trace_id)
+        flags = SAMPLED if is_sampled else 0
+        return cls.parse(f"00-{match[1]}{match[2]}-{segment_id}-{flags:02x}") if match else None
+
+    @classmethod
+    def of_xray_header(cls, header: str | None) -> TraceContext | None:
+        """Read a tracing header of X-Ray (`Root=...;Parent=...;Sampled=1`); None where it names no place."""
+        parts = dict(part.strip().partition("=")[::2] for part in (header or "").split(";"))
+        return cls.of_xray(
+            parts.get("Root", ""), parts.get("Parent", ""), is_sampled=parts.get("Sampled") == "1"
+        )
+
+    @property
+    def xray_trace_id(self) -> str:
+        """The trace's id as X-Ray writes it."""
+        return f"1-{self.trace_id[:8]}-{self.trace_id[8:]}"
+
+    def child(self) -> TraceContext:
+        """Give a new place in the same trace."""
+        return replace(self, span_id=_new_span_id())
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-{SAMPLED if self.is_sampled else 0:02x}"
+
+
+_CONTINUED: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
+
+
+@contextlib.contextmanager
+def continuing_trace(traceparent: str | TraceContext | None) -> Iterator[None]:
+    """
+    Let what the block sends continue a trace.
+
+    Handlers run in such a block of their message's trace. Blocks nest, end also by an exception, and are isolated
+    between threads and asyncio tasks. Without a valid `traceparent` the block belongs to no trace of its own.
+
+    Args:
+        traceparent: W3C trace context, as it comes in an HTTP header for example.
+
+    Example:
+        >>> with continuing_trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"):
+        ...     current_traceparent()
+        '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    """
+    trace = traceparent if isinstance(traceparent, TraceContext) else TraceContext.parse(traceparent)
+    token = _CONTINUED.set(trace)
+    try:
+        yield
+    finally:
+        _CONTINUED.reset(token)
+
+
+def current_traceparent() -> str | None:
+    """
+    Give the W3C trace context that a message sent now gets, or None.
+
+    That of the innermost `continuing_trace` block, or without one the current span of OpenTelemetry or segment of
+    X-Ray, if the application has loaded one of them. A span within the block's own trace goes before the block.
+    """
+    trace = current_trace()
+    return None if trace is None else str(trace)
+
+
+def current_trace() -> TraceContext | None:
+    """Give the same as ids."""
+    continued = _CONTINUED.get()
+    recorded = _opentelemetry_span() or _xray_entity()
+    if continued is None or (recorded is not None and recorded.trace_id == continued.trace_id):
+        return recorded
+    return continued
+
+
+def _opentelemetry_span() -> TraceContext | None:
+    library = sys.modules.get("opentelemetry.trace")
+    if library is None:
+        return None
+    span = library.get_current_span().get_span_context()
+    return TraceContext.parse(f"00-{span.trace_id:032x}-{span.span_id:016x}-{int(span.trace_flags):02x}")
+
+
+def _xray_entity() -> TraceContext | None:
+    library = sys.modules.get("aws_xray_sdk.core")
+    recorder: Any = getattr(library, "xray_recorder", None)
+    if recorder is None:
+        return None
+    context = recorder.context
+    if context.context_missing and not getattr(getattr(context, "_local", None), "entities", None):
+        return None  # asked outside of a segment, the recorder would log an error
+    entity = recorder.get_trace_entity()
+    if entity is None or type(entity).__name__.startswith("Dummy"):
+        return None  # a stand-in with ids of no trace
+    return TraceContext.of_xray(entity.trace_id, entity.id, is_sampled=bool(entity.sampled))
+
+
+def _new_span_id() -> str:
+    while (span_id := os.urandom(8).hex()) == NO_SPAN:
+        pass
+    return span_id
