@@ -8,10 +8,10 @@ may end, and a retry may come due, at any moment.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field, replace
 
 from lanes.outbox.rules import Candidate, choose
+from tests.model.search import Violation
 
 PENDING, PROCESSING, PUBLISHED, FAILED, ABANDONED = (
     "PENDING",
@@ -71,6 +71,11 @@ class State:
     expiries: int = 2
     moves: int = 1
 
+    @property
+    def finished(self):
+        """Whether every entry has its end."""
+        return all(entry.state in FINISHED for entry in self.entries)
+
 
 @dataclass(frozen=True, slots=True)
 class Mistakes:
@@ -83,10 +88,6 @@ class Mistakes:
     ignore_group_order: bool = False
 
 
-class Violation(Exception):  # noqa: N818 - what a search looks for
-    """Something that must never happen has happened."""
-
-
 @dataclass(slots=True)
 class Protocol:
     """Gives the successors of a state."""
@@ -96,6 +97,7 @@ class Protocol:
 
     def successors(self, state):
         """Give every state that one step leads to, by the step's name."""
+        _check_published(state)
         for index in range(len(state.relays)):
             yield from self._relay_steps(state, index)
         for number, entry in enumerate(state.entries):
@@ -327,62 +329,10 @@ def _reset(state, index):
     return replace(state, entries=entries, relays=tuple(relays))
 
 
-def explore(start, protocol, *, limit):
-    """
-    Visit every reachable state.
-
-    Returns:
-        How many there are, and those from which no path leads to all entries being finished.
-
-    Raises:
-        Violation: with the steps that lead to it.
-    """
-    steps = {start: (None, "start")}
-    arrivals: dict = {start: []}
-    waiting = deque([start])
-    while waiting:
-        state = waiting.popleft()
-        check(state, steps)
-        try:
-            following = list(protocol.successors(state))
-        except Violation as violation:
-            raise Violation(f"{violation}: {' > '.join(path(state, steps))}") from None
-        for name, after in following:
-            if after not in steps:
-                if len(steps) >= limit:
-                    raise RuntimeError(f"over {limit} states")
-                steps[after] = (state, name)
-                arrivals[after] = []
-                waiting.append(after)
-            arrivals[after].append(state)
-    return len(steps), stuck(arrivals, steps)
-
-
-def check(state, steps):
+def _check_published(state):
     """Nothing may be marked published that the queue does not have, once nobody is about to send it."""
     for number, entry in enumerate(state.entries):
         if entry.state == PUBLISHED and not entry.in_queue:
             sends = any(number in relay.todo or number in relay.held for relay in state.relays)
             if not sends:
-                raise Violation(f"entry {number} is lost: {' > '.join(path(state, steps))}")
-
-
-def stuck(arrivals, steps):
-    """Give the states from which the end can't be reached, walking back from it."""
-    reached = {state for state in arrivals if all(entry.state in FINISHED for entry in state.entries)}
-    waiting = deque(reached)
-    while waiting:
-        for before in arrivals[waiting.popleft()]:
-            if before not in reached:
-                reached.add(before)
-                waiting.append(before)
-    return [" > ".join(path(state, steps)) for state in arrivals if state not in reached]
-
-
-def path(state, steps):
-    """Give the names of the steps that lead to a state."""
-    names = []
-    while state is not None:
-        state, name = steps[state]
-        names.append(name)
-    return names[::-1]
+                raise Violation(f"entry {number} is lost")

@@ -10,9 +10,8 @@ from tests.model.outbox_protocol import (
     Protocol,
     RelayState,
     State,
-    Violation,
-    explore,
 )
+from tests.model.search import Violation, explore
 
 LIMIT = 2_000_000
 
