@@ -19,7 +19,6 @@ from local.model.mapping import (
     Batch,
     MappingSettings,
     Outcome,
-    ThrottleBackoff,
     Verdict,
     batches,
     group_of,
@@ -27,6 +26,7 @@ from local.model.mapping import (
     without_groups,
 )
 from local.polled_queue import PollError, Received
+from simulator.backoff import ThrottleBackoff
 
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)

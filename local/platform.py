@@ -19,11 +19,13 @@ from local.event_source_mapping import EventSourceMappingEmulator
 from local.function import DeployedFunction, FunctionSettings
 from local.function_code import CodeStore
 from local.function_log import FunctionLog
-from local.model.mapping import MappingSettings, ThrottleBackoff, start_order
+from local.log_delivery import LogDelivery
+from local.model.mapping import MappingSettings, start_order
 from local.polled_queue import ReceiveSink, SqsQueue
 from local.schedule import ScheduleEmulator
 from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
+from simulator.backoff import ThrottleBackoff
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "local"
@@ -73,6 +75,7 @@ class Platform:
         self._on_receive = on_receive
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
+        self._delivery = LogDelivery(group_of=self._log_group)
         self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log")
         self._reader: DeploymentReader | None = None
         self._functions: dict[str, DeployedFunction] = {}
@@ -138,6 +141,7 @@ class Platform:
         try:
             self._server.start()
             bootstrap(self.endpoint_url)
+            self._delivery.start(self.endpoint_url)
             self._reader = DeploymentReader(self.endpoint_url)
             if self._app is not None:
                 self.deploy(self._app)
@@ -261,8 +265,16 @@ class Platform:
             task_root=self._task_root(settings),
             endpoint_url=self.endpoint_url,
             machine=os.environ,
-            write_line=self._log.write,
+            write_line=self._take_line,
         )
+
+    def _take_line(self, function_name: str, line: str) -> None:
+        self._delivery.take(function_name, line)
+        self._log.write(function_name, line)
+
+    def _log_group(self, function_name: str) -> str:
+        function = self.functions.get(function_name)
+        return function.settings.log_group if function else f"/aws/lambda/{function_name}"
 
     def _task_root(self, settings: FunctionSettings) -> Path:
         store = CodeStore(s3=make_client("s3", self.endpoint_url), directory=self._build / "code")
@@ -283,6 +295,7 @@ class Platform:
             mapping.stop()
         for function in functions:
             function.close()
+        self._delivery.stop()
         self._server.stop()
         if self._follower.ident is not None:
             self._follower.join()

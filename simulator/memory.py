@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
 
+from .kernel import ProcessLost
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["Calls", "MemoryLedger", "MemoryQueues", "MemoryRegister", "ProcessLost"]
-
-
-class ProcessLost(KeyboardInterrupt):
-    """The execution environment died here: nothing that would follow in it happens."""
 
 
 class Calls:

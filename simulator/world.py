@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,19 +12,27 @@ from lanes.consumer import Consumer
 from lanes.consumer.consumer import Surroundings
 from lanes.consumer.slots import SingleSlot
 from lanes.deployment import Deployment, LaneQueues
-from lanes.message import Message
-from simulator.function import SimulatedFunction
-from simulator.kernel import Kernel
-from simulator.mapping import SimulatedMapping
-from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister
-from simulator.parameters import Unknowns
-from simulator.plain import NATIVE_RECEIVES, PlainConsumer
+
+from .chronicle import Chronicle
+from .counts import ApproximateQueues
+from .function import SimulatedFunction
+from .handled import Handled, HandledLog
+from .kernel import Kernel
+from .letters import KIND, Letters, data_of
+from .mapping import SimulatedMapping
+from .memory import Calls, MemoryLedger, MemoryRegister
+from .meter import Meter
+from .parameters import Faults, Unknowns
+from .plain import NATIVE_RECEIVES, PlainConsumer
+from .troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import LanesConfig
-    from simulator.function import InvocationContext
+    from lanes.message import Message
+
+    from .function import InvocationContext
 
 
 class Pattern(enum.StrEnum):
@@ -34,18 +41,6 @@ class Pattern(enum.StrEnum):
     LANES = "lanes"  # this product's, as it is deployed
     PLAIN = "plain"  # the pattern it grew from
     NONE = "none"  # no priority: the same queues, nobody yields
-
-
-@dataclasses.dataclass(slots=True)
-class Handled:
-    """One handled message; times in epoch seconds."""
-
-    lane: str
-    group: str
-    number: int
-    sent_at: float
-    started_at: float
-    finished_at: float
 
 
 @dataclasses.dataclass(slots=True)
@@ -84,7 +79,14 @@ class SimulatedLanes:
         config: the lanes, as deployed.
         pattern: whose consumer runs.
         unknowns: what AWS leaves open.
+        faults: what goes wrong.
         seed: decides everything that chance decides.
+
+    Attributes:
+        handled: what was handled, in the order of its ends.
+        sent, done: how many messages were sent, and how many of them were handled.
+        chronicle: what became of each message, by its place in the order of sends.
+        meter: how slots were used while messages waited.
 
     """
 
@@ -94,6 +96,7 @@ class SimulatedLanes:
         *,
         pattern: Pattern = Pattern.LANES,
         unknowns: Unknowns | None = None,
+        faults: Faults | None = None,
         seed: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
@@ -102,51 +105,102 @@ class SimulatedLanes:
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()
+        self.faults = faults or Faults()
         self.kernel = Kernel()
         self.chance = Random(seed)  # noqa: S311 - a simulation
         self.calls = Calls()
-        self.calls.takes = lambda _operation: self.kernel.sleep(self.unknowns.call)
-        native = NATIVE_RECEIVES if pattern is Pattern.PLAIN else None
-        self.queues = MemoryQueues(config, self.kernel.clock, self.calls, native=native)
+        self._troubles = Troubles(
+            self.faults,
+            self.unknowns,
+            kernel=self.kernel,
+            chance=Random(f"troubles {seed}"),  # noqa: S311
+        )
+        self._troubles.attach(self.calls)
+        self.meter = Meter(
+            self.kernel.clock,
+            lanes=[lane.name for lane in config.lanes],
+            slots=config.consumer.reserved_concurrency,
+        )
+        self.queues = ApproximateQueues(
+            config,
+            kernel=self.kernel,
+            calls=self.calls,
+            native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
+            unknowns=self.unknowns,
+            chance=Random(f"counts {seed}"),  # noqa: S311
+        )
         self.ledger = MemoryLedger(self.calls)
         self.register = MemoryRegister(self.calls)
         self.tally = Tally()
-        self.handled: list[Handled] = []
-        self.sent = 0
+        self.handled = HandledLog()
+        self.chronicle = Chronicle()
+        self.sent = self.done = 0
+        self._letters = Letters()
         self._numbers: Counter[tuple[str, str]] = Counter()
-        self.function = SimulatedFunction(
-            slots=config.consumer.reserved_concurrency,
-            timeout=config.consumer.function_timeout.total_seconds(),
-            make_handle=self._make_handle,
-            queue_arn=lambda lane: f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
-            kernel=self.kernel,
-            unknowns=self.unknowns,
-            chance=self.chance,
-        )
-        self.mappings = {
-            lane.name: SimulatedMapping(
-                lane,
-                queue=self.queues.live[lane.name],
-                function=self.function,
-                kernel=self.kernel,
-                unknowns=self.unknowns,
-                chance=self.chance,
-            )
-            for lane in config.lanes
-        }
+        self.function = self._function()
+        self.mappings = {lane.name: self._mapping(lane.name) for lane in config.lanes}
+        if self.faults.redeploy_every:
+            self._redeploy_later()
+
+    @property
+    def dead(self) -> int:
+        """How many messages are in dead-letter queues."""
+        return sum(queue.counts().visible for queue in self.queues.dead.values())
+
+    @property
+    def left(self) -> int:
+        """How many messages are in the lanes' queues, in flight or not."""
+        counts = (queue.counts() for queue in self.queues.live.values())
+        return sum(one.visible + one.not_visible for one in counts)
 
     def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
         """Send a message whose handler takes so long; `fault` is "always" or "once"."""
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
-        self.sent += 1
-        data = {"seconds": seconds, "number": number, "sent": self.kernel.now, "fault": fault}
-        body = Message(kind="work", data=data, group=group, id=f"{lane}-{self.sent}").to_body()
-        self.queues.live[lane].send(body, group=group, deduplication_id=f"{lane}-{self.sent}")
+        self.sent = place = self.chronicle.sent()
+        body = self._letters.write(
+            lane=lane, place=place, number=number, seconds=seconds, sent_at=self.kernel.now, fault=fault
+        )
+        self.meter.sent(lane, group)
+        self.queues.live[lane].send(body, group=group, deduplication_id=f"{lane}-{place}")
         self.mappings[lane].notice()
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass; return whether `until` came true."""
         return self.kernel.run(seconds=seconds, until=until)
+
+    def settle(self, *, within: float) -> bool:
+        """Let time pass until every message is done or dead-lettered and its queue is empty; return whether it is."""
+        return self.run(seconds=within, until=lambda: self.done + self.dead >= self.sent and not self.left)
+
+    def _function(self) -> SimulatedFunction:
+        consumer = self.config.consumer
+        return SimulatedFunction(
+            slots=consumer.reserved_concurrency,
+            timeout=consumer.function_timeout.total_seconds(),
+            make_handle=self._make_handle,
+            queue_arn=lambda lane: f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
+            kernel=self.kernel,
+            unknowns=self.unknowns,
+            doom=self._troubles.doom,
+        )
+
+    def _mapping(self, lane: str) -> SimulatedMapping:
+        return SimulatedMapping(
+            self.config.lane(lane),
+            queue=self.queues.live[lane],
+            function=self.function,
+            kernel=self.kernel,
+            unknowns=self.unknowns,
+            chance=self.chance,
+            faults=self.faults,
+        )
+
+    def _redeploy_later(self) -> None:
+        def redeploy() -> None:
+            self.function.redeploy()
+            self._redeploy_later()
+
+        self.kernel.after(self.faults.redeploy_every, redeploy)
 
     def _make_handle(self) -> Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]:
         return self._consumer().handle if self.pattern is Pattern.LANES else self._plain_consumer().handle
@@ -156,7 +210,7 @@ class SimulatedLanes:
             config=self.config,
             depths=self.queues,
             lane_of=lambda arn: arn.rpartition(":")[2].removesuffix(".fifo"),
-            work=lambda lane, group, body: self._work(lane, json.loads(body)["data"], group=group, attempt=1),
+            work=lambda lane, group, body: self._work(lane, data_of(body), group=group, attempt=None),
             yields=self.pattern is Pattern.PLAIN,
         )
 
@@ -174,7 +228,7 @@ class SimulatedLanes:
             )
         )
 
-        @consumer.handler("work")
+        @consumer.handler(KIND)
         def work(message: Message, context: Any) -> None:
             self._work(context.lane, message.data, group=message.group or "", attempt=context.attempt)
 
@@ -189,11 +243,23 @@ class SimulatedLanes:
         }
         return Deployment(config=self.config, queues=queues, table="ledger")
 
-    def _work(self, lane: str, data: Mapping[str, Any], *, group: str, attempt: int) -> None:
+    def _work(self, lane: str, data: Mapping[str, Any], *, group: str, attempt: int | None) -> None:
+        """Be the handler; `attempt` is what the consumer says of it, None where nobody counts."""
+        place, fault = data["place"], data["fault"]
+        before = self.chronicle.begin(place)
+        number = before + 1 if attempt is None else attempt
         started = self.kernel.now
-        self.kernel.sleep(data["seconds"])
-        if data["fault"] == "always" or (data["fault"] == "once" and attempt == 1):
+        self.meter.began(lane, group, first=not before)
+        how = "died"
+        try:
+            self.kernel.sleep(data["seconds"])
+            how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
+        finally:
+            self.meter.ended(lane, group, done=how == "done")
+            self.chronicle.end(place, attempt=number, how=how)
+        if how == "failed":
             raise RuntimeError("as planned")
+        self.done += self.chronicle.times_done(place) == 1
         self.handled.append(
             Handled(
                 lane=lane,

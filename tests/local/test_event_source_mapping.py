@@ -9,8 +9,9 @@ import pytest
 
 from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator
-from local.model.mapping import MappingSettings, ThrottleBackoff
+from local.model.mapping import MappingSettings
 from local.polled_queue import PollError
+from simulator.backoff import ThrottleBackoff
 
 SETTINGS = MappingSettings(
     uuid="u",

@@ -11,13 +11,13 @@ from local.model.mapping import (
     LARGEST_EVENT_BYTES,
     MappingSettings,
     Outcome,
-    ThrottleBackoff,
     batches,
     judge,
     lambda_record,
     start_order,
     without_groups,
 )
+from simulator.backoff import ThrottleBackoff
 
 QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:jobs.fifo"
 SETTINGS = MappingSettings(uuid="u", queue_arn=QUEUE_ARN, function_arn="f", reports_failures=True)

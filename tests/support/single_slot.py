@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from local.model.mapping import ThrottleBackoff
+from simulator.backoff import ThrottleBackoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -132,6 +132,13 @@ class MessageGroup:
         self.in_flight = 0
         self.is_queued = False
 
+    def length(self) -> int:
+        """Count the messages that are not in flight."""
+        count, message = 0, self.first
+        while message is not None:
+            count, message = count + 1, message.following
+        return count
+
     def append(self, message: StoredMessage) -> None:
         """Put a message that arrives behind all others."""
         message.preceding, message.following = self.last, None

@@ -212,6 +212,16 @@ class FifoQueue:
         self._advance()
         return self._store.counts
 
+    def blocked(self) -> int:
+        """Return how many of the visible messages wait behind their group's messages in flight; scans them."""
+        self._advance()
+        return self._store.blocked()
+
+    def bodies(self) -> list[str]:
+        """Return the bodies of all messages in the order of their arrival, in flight or not; scans them."""
+        self._advance()
+        return [message.body for message in self._store.messages()]
+
     def is_receivable(self) -> bool:
         """Whether a receive now would find a message of a group that is not blocked."""
         self._advance()

@@ -88,9 +88,17 @@ class FifoStore:
             self._settle(group)
         return False
 
+    def messages(self) -> list[StoredMessage]:
+        """Return what is here in arrival order, in flight or not; scans all messages."""
+        return [message for message in self._arrivals if message.state is not MessageState.GONE]
+
     def visible_messages(self) -> list[StoredMessage]:
-        """Return what is visible in arrival order, blocked groups included; the one operation that scans."""
+        """Return what is visible in arrival order, blocked groups included; scans all messages."""
         return [message for message in self._arrivals if message.state is MessageState.VISIBLE]
+
+    def blocked(self) -> int:
+        """Return how many messages wait behind their own group, part of which is in flight; scans the groups."""
+        return sum(group.length() for group in self._groups.values() if group.in_flight)
 
     def look_ahead_by(self, look_ahead: int) -> None:
         """Change how many messages are searched for groups; a smaller number acts on later arrivals only."""

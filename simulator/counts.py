@@ -1,0 +1,81 @@
+"""The queues as the function sees them: counts that may be old, wrong, or without what is blocked."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from lanes.consumer.yielding import LaneDepth
+from lanes.testing.memory import MemoryQueues
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from lanes.config import LanesConfig
+
+    from .kernel import Kernel
+    from .memory import Calls
+    from .parameters import Unknowns
+
+LOOKS = 10
+"""How many times within the age of counts they are noted: ages are right to a tenth."""
+
+
+class ApproximateQueues(MemoryQueues):
+    """
+    Queues whose counts are as approximate as the unknowns say.
+
+    AWS: the counts "may not achieve consistency until at least 1 minute" (API_GetQueueAttributes). Whether they count
+    messages of a group in flight is not written anywhere.
+    """
+
+    def __init__(
+        self,
+        config: LanesConfig,
+        *,
+        kernel: Kernel,
+        calls: Calls,
+        native: int | None,
+        unknowns: Unknowns,
+        chance: Random,
+    ) -> None:
+        super().__init__(config, kernel.clock, calls, native=native)
+        self._kernel = kernel
+        self._unknowns = unknowns
+        self._chance = chance
+        self._past: dict[str, deque[tuple[float, LaneDepth]]] = {lane.name: deque() for lane in config.lanes}
+        if unknowns.stale:
+            self._look()
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts as AWS might give them."""
+        with self.calls.make("GetQueueAttributes"):
+            counts = self._aged(lane) if self._unknowns.stale else self._exact(lane)
+            if not self._unknowns.noise:
+                return counts
+            return LaneDepth(backlog=self._wrong(counts.backlog), in_flight=self._wrong(counts.in_flight))
+
+    def _exact(self, lane: str) -> LaneDepth:
+        queue = self.live[lane]
+        counts = queue.counts()
+        blocked = 0 if self._unknowns.blocked_counted else queue.blocked()
+        return LaneDepth(backlog=counts.visible - blocked, in_flight=counts.not_visible)
+
+    def _aged(self, lane: str) -> LaneDepth:
+        """Return the last counts that are old enough; before there are any, the queue was empty."""
+        latest = self._kernel.now - self._unknowns.stale
+        past = self._past[lane]
+        while len(past) > 1 and past[1][0] <= latest:
+            past.popleft()
+        known = past and past[0][0] <= latest
+        return past[0][1] if known else LaneDepth(backlog=0, in_flight=0)
+
+    def _look(self) -> None:
+        for lane, past in self._past.items():
+            past.append((self._kernel.now, self._exact(lane)))
+            if len(past) > LOOKS + 2:
+                past.popleft()
+        self._kernel.after(self._unknowns.stale / LOOKS, self._look)
+
+    def _wrong(self, count: int) -> int:
+        return max(0, round(count * (1 + self._unknowns.noise * self._chance.uniform(-1, 1))))

@@ -1,0 +1,109 @@
+"""What must hold after any run of the lanes' consumer, whatever went wrong in it; looked at from outside."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from .letters import data_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .world import SimulatedLanes
+
+SHOWN = 5
+"""How many messages a violation names."""
+
+
+def violations(lanes: SimulatedLanes) -> list[str]:
+    """Return what does not hold: nothing lost, nothing twice in the end, order within groups, attempts exact."""
+    return [*_lost(lanes), *_out_of_order(lanes), *_miscounted(lanes)]
+
+
+def _lost(lanes: SimulatedLanes) -> Iterator[str]:
+    """Every message is done, dead-lettered, or still in its queue; dead-lettered once at most, and not if left."""
+    chronicle = lanes.chronicle
+    dead = Counter(_places(lanes, dead=True))
+    left = Counter(_places(lanes, dead=False))
+    missing = [
+        place
+        for place in chronicle.places
+        if not (chronicle.times_done(place) or place in dead or place in left)
+    ]
+    yield from _named("lost", missing)
+    yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
+    if not _may_repeat(lanes):
+        yield from _named("done twice", [p for p in chronicle.places if chronicle.times_done(p) > 1])
+        yield from _named("done and dead-lettered", [p for p in dead if chronicle.times_done(p)])
+        yield from _named("dead-lettered and left", [p for p in dead if p in left])
+
+
+def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
+    """The first time that messages of a group are done is in the order in which they were sent."""
+    last: dict[tuple[str, str], int] = {}
+    late: list[tuple[str, str, int]] = []
+    for one in lanes.handled:
+        key = (one.lane, one.group)
+        if one.number > last.get(key, 0):
+            last[key] = one.number
+        else:
+            late.append((*key, one.number))
+    if not late:
+        return
+    wanted = set(late)
+    times = Counter(key for one in lanes.handled if (key := (one.lane, one.group, one.number)) in wanted)
+    yield from _named("out of order", [key for key in late if times[key] == 1])
+
+
+def _miscounted(lanes: SimulatedLanes) -> Iterator[str]:
+    """
+    The attempt that a handler is told is one more than the failures before it, and the last one is `max_attempts`.
+
+    A first attempt that kills its process may go uncounted while idempotency is off: the contract says so.
+    """
+    if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
+        return
+    settings = lanes.config.consumer
+    dead = set(_places(lanes, dead=True))
+    wrong, early = [], []
+    for place, attempts in lanes.chronicle.attempts.items():
+        failures = forgiven = 0
+        for attempt, how in attempts:
+            if not failures - forgiven + 1 <= attempt <= failures + 1:
+                wrong.append(place)
+            failures += how != "done"
+            forgiven |= int(how == "died" and not settings.idempotency)
+        if place in dead and not settings.max_attempts <= failures <= settings.max_attempts + forgiven:
+            early.append(place)
+    yield from _named("told a wrong attempt", wrong)
+    yield from _named("dead-lettered after too few or too many attempts", early)
+    unfailed = [place for place in dead if place not in lanes.chronicle.attempts]
+    yield from _named("dead-lettered without a failed attempt", unfailed)
+
+
+def _may_repeat(lanes: SimulatedLanes, *, deaths: bool = True) -> bool:
+    """Whether a fault was on under which work may be repeated: by a death, or beside that by what AWS does."""
+    faults = lanes.faults
+    if deaths and (faults.crashes or lanes.function.times.lost):
+        return True
+    return bool(
+        faults.duplicates
+        or faults.undeleted
+        or faults.lost_answers
+        or faults.call_errors
+        or faults.ledger_throttled
+    )
+
+
+def _places(lanes: SimulatedLanes, *, dead: bool) -> Iterator[int]:
+    queues = lanes.queues.dead if dead else lanes.queues.live
+    for queue in queues.values():
+        for body in queue.bodies():
+            yield int(data_of(body)["place"])
+
+
+def _named(what: str, found: list[int] | list[tuple[str, str, int]]) -> Iterator[str]:
+    if found:
+        shown = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+        yield f"{what}: {len(found)} ({shown})"
