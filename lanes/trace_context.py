@@ -67,7 +67,9 @@ class TraceContext:
     @classmethod
     def of_xray_header(cls, header: str | None) -> TraceContext | None:
         """Read a tracing header of X-Ray (`Root=...;Parent=...;Sampled=1`); None where it names no place."""
-        parts = dict(part.strip().partition("=")[::2] for part in (header or "").split(";"))
+        if not header:
+            return None
+        parts = dict(part.strip().partition("=")[::2] for part in header.split(";"))
         return cls.of_xray(
             parts.get("Root", ""), parts.get("Parent", ""), is_sampled=parts.get("Sampled") == "1"
         )

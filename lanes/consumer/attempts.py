@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import Reason
 from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
+from lanes.consumer.work import resolve
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
-from lanes.message import Message
 from lanes.priority import processing_priority
+from lanes.trace_context import continuing_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,28 +25,15 @@ if TYPE_CHECKING:
 
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.handlers import Handlers
-    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.ledger import Cause, Entry, Ledger
+    from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
+    from lanes.consumer.tracing import Tracing
+    from lanes.consumer.work import Work
 
 EXHAUSTED = "attempts exhausted"
 ELSEWHERE_RETRY = 2
 """Seconds until a record is looked at again whose id is being handled by another delivery."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a record asks for: the handler, its argument, and the id of its effect."""
-
-    handler: Callable[[Any, HandlerContext], Any]
-    argument: Message | RawRecord
-    effect_id: str
-    kind: str
-    priority: int | None
-
-    @property
-    def id(self) -> str:
-        """The message's own id; a raw body has that of SQS."""
-        return self.argument.message_id if isinstance(self.argument, RawRecord) else self.argument.id
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +97,7 @@ class Attempts:
         handlers: Handlers,
         ledger: Ledger,
         telemetry: Telemetry,
+        tracing: Tracing,
         clock: Callable[[], float],
         random: Random,
     ) -> None:
@@ -117,6 +105,7 @@ class Attempts:
         self._handlers = handlers
         self._ledger = ledger
         self._telemetry = telemetry
+        self._tracing = tracing
         self._clock = clock
         self._random = random
 
@@ -134,7 +123,7 @@ class Attempts:
         if entry.given_up or (exhausted and not self._settings.idempotency):
             return GivenUp(entry=entry, reason=entry.given_up or EXHAUSTED, error=last_words(entry))
         try:
-            work = self._resolve(record)
+            work = resolve(record, self._handlers)
         except (MessageDecodeError, UnknownKindError) as error:
             return GivenUp(entry=entry, reason=str(error))
         effect = self._begin(work, record, seconds_left())
@@ -152,28 +141,6 @@ class Attempts:
         now = self._clock()
         return Handled(
             entry=entry, work=work, attempt=entry.attempts, started_at=now, finished_at=now, duplicate=True
-        )
-
-    def _resolve(self, record: RawRecord) -> Work:
-        try:
-            message = Message.from_body(record.body, group=record.group)
-        except MessageDecodeError:
-            if self._handlers.raw is None:
-                raise
-            return Work(
-                handler=self._handlers.raw,
-                argument=record,
-                effect_id=record.message_id,
-                kind="",
-                priority=None,
-            )
-        return Work(
-            handler=self._handlers.for_kind(message.kind),
-            argument=message,
-            # CloudEvents: source and id together are unique, an id alone is not.
-            effect_id=f"{message.source}#{message.id}",
-            kind=message.kind,
-            priority=message.priority,
         )
 
     def _begin(self, work: Work, record: RawRecord, seconds_left: float) -> Effect:
@@ -195,6 +162,7 @@ class Attempts:
         seconds_left: Callable[[], float],
     ) -> Outcome:
         announced = entry.announces_attempts or self._settings.idempotency
+        cause = entry.cause_of(record)
         if announced:
             entry = self._count(entry, record, Ending.STARTED, error="")
         attempt = entry.attempts if announced else entry.attempts + 1
@@ -209,10 +177,7 @@ class Attempts:
         )
         started_at = self._clock()
         try:
-            with (
-                processing_priority(work.priority) if work.priority is not None else contextlib.nullcontext()
-            ):
-                check_ran(work.handler(work.argument, context))
+            self._run(lane, record, work, context, cause=cause)
         except Yielded:
             self._release(work, record)
             forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if announced else entry
@@ -226,6 +191,16 @@ class Attempts:
             entry=entry, work=work, attempt=attempt, started_at=started_at, finished_at=self._clock()
         )
 
+    def _run(
+        self, lane: Lane, record: RawRecord, work: Work, context: HandlerContext, *, cause: Cause
+    ) -> None:
+        """Call the handler inside the message's priority and trace."""
+        block = processing_priority(work.priority) if work.priority is not None else contextlib.nullcontext()
+        traced = self._tracing.attempt(lane, record, work, attempt=context.attempt, cause=cause)
+        with block, traced as trace, continuing_trace(trace):
+            placed = dataclasses.replace(context, traceparent=str(trace)) if trace else context
+            check_ran(work.handler(work.argument, placed))
+
     def _failed(
         self,
         lane: Lane,
@@ -238,14 +213,21 @@ class Attempts:
     ) -> Outcome:
         words = words_of(error)
         self._telemetry.count(Metric.FAILED)
+        if isinstance(error, DeadLetter):
+            # Noted before it is sent: after a crash in between it must not run once more, and then perhaps succeed.
+            entry = dataclasses.replace(entry, given_up=text_of(error.reason))
         if not announced:
             entry = self._count(entry, record, Ending.FAILED, error=words)
         entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
+        if announced and entry.given_up:
+            self._note_given_up(entry, record)
         self._release(work, record)
         if isinstance(error, DeadLetter):
-            return GivenUp(entry=entry, work=work, reason=text_of(error.reason))
+            return GivenUp(entry=entry, work=work, reason=entry.given_up)
         if not isinstance(error, Retry):
-            self._telemetry.problem("handler_failed", lane=lane.name, message_id=record.message_id)
+            self._telemetry.problem(
+                "handler_failed", lane=lane.name, message_id=record.message_id, trace_id=work.trace_id
+            )
         if entry.attempts >= self._settings.max_attempts:
             return GivenUp(entry=entry, work=work, reason=EXHAUSTED, error=words)
         if isinstance(error, Retry) and error.after is not None:
@@ -275,6 +257,12 @@ class Attempts:
                 # Settlement notes the same entry once more.
                 self._telemetry.problem("attempt_not_counted", lane=entry.lane, message_id=record.message_id)
         return counted
+
+    def _note_given_up(self, entry: Entry, record: RawRecord) -> None:
+        try:
+            self._ledger.note([entry])
+        except AwsError:
+            self._telemetry.problem("given_up_not_noted", lane=entry.lane, message_id=record.message_id)
 
     def _succeeded(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
         """Tell the ledger. The handler is done either way: a failed call may repeat work later, never undo it."""

@@ -19,6 +19,7 @@ from lanes.consumer.memory import OwnNotes
 from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.settlement import Settlement, Visibility
+from lanes.consumer.tracing import Tracing, Untraced
 from lanes.consumer.waking import Waker
 from lanes.errors import ConfigurationError
 
@@ -50,6 +51,7 @@ class Surroundings:
     ledger: Ledger
     register: SlotRegister
     telemetry: Telemetry
+    tracing: Tracing = dataclasses.field(default_factory=Untraced)
     clock: Callable[[], float] = time.time
     random: Random = dataclasses.field(default_factory=randomness.Random)
 
@@ -176,6 +178,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             handlers=handlers,
             ledger=around.ledger,
             telemetry=around.telemetry,
+            tracing=around.tracing,
             clock=around.clock,
             random=around.random,
         ),

@@ -29,6 +29,8 @@ class HandlerContext:
         max_attempts: the attempt after which a failure becomes a dead letter.
         receive_count: how often SQS delivered the message, yields included.
         message_id: the id that SQS gave, as in the consumer's logs.
+        traceparent: W3C trace context of this run, to hand to the services it calls; None where the message belongs to
+            no trace. What the handler sends continues the trace by itself.
         remaining: call it for the time left before Lambda ends the function.
 
     """
@@ -40,6 +42,7 @@ class HandlerContext:
     message_id: str
     remaining: Callable[[], timedelta]
     check: Callable[[], None] = dataclasses.field(repr=False)
+    traceparent: str | None = None
 
     def checkpoint(self) -> None:
         """

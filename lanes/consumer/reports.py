@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.attempts import Failed, Handled, Work
+    from lanes.consumer.attempts import Failed, Handled
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Returned
     from lanes.consumer.telemetry import Telemetry
+    from lanes.consumer.work import Work
 
 READ_FOR_ID = 64 * 1024
 """Longest body in characters that is read for the id and kind of a record that goes back unopened."""
@@ -38,6 +39,7 @@ def report_handled(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome:
             group=record.group,
             id=outcome.work.id,
             kind=outcome.work.kind,
+            trace_id=outcome.work.trace_id,
             receive_count=record.receive_count,
         )
         return
@@ -52,6 +54,7 @@ def report_handled(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome:
         id=outcome.work.id,
         kind=outcome.work.kind,
         priority=outcome.work.priority,
+        trace_id=outcome.work.trace_id,
         attempt=outcome.attempt,
         receive_count=record.receive_count,
         sent_at=record.sent_at,
@@ -70,6 +73,7 @@ def report_failed(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
         id=outcome.work.id,
         kind=outcome.work.kind,
         priority=outcome.work.priority,
+        trace_id=outcome.work.trace_id,
         attempt=outcome.entry.attempts,
         receive_count=record.receive_count,
         sent_at=record.sent_at,
@@ -91,6 +95,7 @@ def report_dead_lettered(
         id=work.id if work else "",
         kind=work.kind if work else "",
         priority=work.priority if work else None,
+        trace_id=work.trace_id if work else None,
         reason=note.reason,
         error=note.error,
         attempts=note.attempts,

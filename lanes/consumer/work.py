@@ -1,0 +1,76 @@
+"""What a record asks for: its handler and the handler's argument, its effect, its place in a trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from lanes.consumer.records import RawRecord
+from lanes.errors import MessageDecodeError
+from lanes.message import Message
+from lanes.trace_context import TraceContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.consumer.context import HandlerContext
+    from lanes.consumer.handlers import Handlers
+
+TRACE_HEADER = "AWSTraceHeader"
+"""AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a record asks for: the handler, its argument, the id of its effect, and where in a trace it was sent."""
+
+    handler: Callable[[Any, HandlerContext], Any]
+    argument: Message | RawRecord
+    effect_id: str
+    kind: str
+    priority: int | None
+    trace: TraceContext | None = None
+
+    @property
+    def id(self) -> str:
+        """The message's own id; a raw body has that of SQS."""
+        return self.argument.message_id if isinstance(self.argument, RawRecord) else self.argument.id
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that it belongs to."""
+        return self.trace.trace_id if self.trace else None
+
+
+def resolve(record: RawRecord, handlers: Handlers) -> Work:
+    """
+    Find out what a record asks for.
+
+    Raises:
+        MessageDecodeError: its body is no CloudEvent, and there is no handler for raw bodies.
+        UnknownKindError: no handler is registered for its kind.
+
+    """
+    header = TraceContext.of_xray_header(record.attributes.get(TRACE_HEADER))
+    try:
+        message = Message.from_body(record.body, group=record.group)
+    except MessageDecodeError:
+        if handlers.raw is None:
+            raise
+        return Work(
+            handler=handlers.raw,
+            argument=record,
+            effect_id=record.message_id,
+            kind="",
+            priority=None,
+            trace=header,
+        )
+    return Work(
+        handler=handlers.for_kind(message.kind),
+        argument=message,
+        # CloudEvents: source and id together are unique, an id alone is not.
+        effect_id=f"{message.source}#{message.id}",
+        kind=message.kind,
+        priority=message.priority,
+        trace=TraceContext.parse(message.traceparent) or header,
+    )

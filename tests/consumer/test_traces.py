@@ -1,0 +1,118 @@
+"""The trace of a message goes on in its handler, in what that sends, and in the log."""
+
+import pytest
+
+from lanes import Message, current_traceparent
+from lanes.consumer.handlers import Handlers
+from lanes.consumer.work import resolve
+from lanes.errors import DeadLetter
+from lanes.trace_context import TraceContext, continuing_trace
+from tests.support.memory import World
+from tests.support.records import record_with
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+XRAY_HEADER = f"Root=1-{TRACE[:8]}-{TRACE[8:]};Parent=00f067aa0ba902b7;Sampled=1"
+
+
+def handled(traceparent):
+    """Give what a handler sees of its trace: in its context, and for what it sends."""
+    world, seen = World(), []
+
+    @world.consumer.handler("work")
+    def work(message, context):
+        seen.extend((message.traceparent, context.traceparent, current_traceparent()))
+
+    message = Message(kind="work", group="g", traceparent=traceparent)
+    world.send_body("HIGH", message.to_body())
+    event = world.receive("HIGH")
+    world.delete("HIGH", event, kept=world.invoke("HIGH", event))
+    return world, seen
+
+
+def test_a_handler_runs_at_a_place_of_its_own_in_the_messages_trace():
+    """And so does what it sends: the same trace, another parent."""
+    _, (brought, mine, sent) = handled(TRACEPARENT)
+
+    trace = TraceContext.parse(mine)
+    assert brought == TRACEPARENT
+    assert mine == sent
+    assert (trace.trace_id, trace.is_sampled) == (TRACE, True)
+    assert trace.span_id != TraceContext.parse(TRACEPARENT).span_id
+
+
+@pytest.mark.parametrize("none", [None, "00-1-2-01", "", "x" * 100_000, f"00-{'0' * 32}-00f067aa0ba902b7-01"])
+def test_a_message_of_no_trace_or_a_broken_one_is_handled_as_ever(none):
+    """Whoever traces must not cost a message."""
+    world, (_, mine, sent) = handled(none)
+
+    assert (mine, sent) == (None, None)
+    (event,) = world.recorder.named("message_handled")
+    assert event["trace_id"] is None
+
+
+def test_a_message_of_no_trace_does_not_join_that_of_whoever_runs_the_consumer():
+    """As in a test of an application."""
+    with continuing_trace(TRACEPARENT):
+        _, seen = handled(None)
+
+    assert seen == [None, None, None]
+
+
+def test_every_event_of_a_message_has_the_traces_id():
+    """One search finds them all."""
+    world = World({"consumer": {"max_attempts": 2, "backoff_base": 1}})
+
+    @world.consumer.handler("work")
+    def work(message, context):
+        if message.data == "bad" or context.attempt == 1:
+            raise ValueError
+
+    @world.consumer.handler("hopeless")
+    def hopeless(message):
+        raise DeadLetter("no")
+
+    for kind, data in (("work", "good"), ("work", "bad"), ("hopeless", None)):
+        message = Message(kind=kind, data=data, id=f"{kind} {data}", traceparent=TRACEPARENT)
+        world.send_body("HIGH", message.to_body(), group=message.id.replace(" ", "-"))
+    for _ in range(4):
+        world.step("HIGH")
+        world.clock.now += 60
+
+    events = [*world.recorder.events, *world.recorder.problems]
+    about = {"message_handled", "message_failed", "message_dead_lettered", "handler_failed"}
+    assert about <= {name for name, _ in events}
+    assert {fields["trace_id"] for name, fields in events if name in about} == {TRACE}
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "expected"),
+    [(None, TRACE), ("00-1-2-01", TRACE), (f"00-{'a' * 32}-{'b' * 16}-00", "a" * 32)],
+)
+def test_the_header_that_sqs_keeps_of_a_traced_sender_counts_where_the_message_says_nothing(
+    traceparent, expected
+):
+    """Services of AWS put the trace there, and know no traceparent."""
+    handlers = Handlers()
+    handlers.add("work", print)
+    body = Message(kind="work", traceparent=traceparent).to_body()
+
+    assert (
+        resolve(record_with("m", body=body, attributes={"AWSTraceHeader": XRAY_HEADER}), handlers).trace_id
+        == expected
+    )
+
+
+def test_a_raw_body_belongs_to_the_trace_of_that_header():
+    """It has no other place for one."""
+    handlers = Handlers()
+    handlers.add_raw(print)
+
+    assert (
+        resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": XRAY_HEADER}), handlers).trace_id
+        == TRACE
+    )
+    assert (
+        resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"}), handlers).trace_id
+        is None
+    )
