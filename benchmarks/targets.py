@@ -72,7 +72,10 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="us_per_record_batch_1", most=60),
         Target(figure="us_per_record_batch_10", most=20),
     ),
-    "scale": (Target(figure="flatness", most=1.1),),
+    "scale": (
+        Target(figure="flatness", most=1.1),
+        Target(figure="flatness_under_trickle", most=1.1),
+    ),
     "enqueue": (),
     "outbox": (),
 }

@@ -1,0 +1,161 @@
+"""
+Whether `max_wait` bounds the wait of a lower lane under an endless flood: `python -m benchmarks.bounded --json`.
+
+HIGH always has more than the slots can do. Once MAIN has a trickle, less than the reserve can carry: each of its
+messages is to start soon after its `max_wait`. Once it has a backlog far beyond the reserve: it may take its share of
+the slots' time and no more. Without `max_wait` priority is strict, and MAIN starves by choice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from random import Random
+from typing import Any
+
+from benchmarks.flood import Flood
+from benchmarks.report import Findings, NotSaturatedError, Table, run
+from lanes.config import LanesConfig
+from simulator.world import Pattern, SimulatedLanes
+
+SLOTS = (1, 3, 10)
+WORK = 0.2
+RESERVE = 0.05
+MAX_WAIT = 60.0
+TRICKLE = 0.03
+"""Share of the slots' time that the trickle asks for: the reserve can carry it."""
+
+GRACE = 30.0
+"""
+Seconds after `max_wait` within which a message must have started.
+
+Twice the longest parking by default: a message may have been parked just before it was overdue, and the account of
+the environment that receives it next may be overdrawn by the one before it.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """
+    What MAIN had of a run.
+
+    Attributes:
+        share: of all slots' time, in its handlers.
+        handled: how many messages.
+        longest: longest wait in seconds, those that still waited at the end included.
+        yielding: share of the slots' time in invocations that did nothing but yield.
+
+    """
+
+    share: float
+    handled: int
+    longest: float
+    yielding: float
+
+
+def serve(
+    slots: int, *, seconds: float, backlog: bool, max_wait: float | None, pattern: Pattern, seed: int
+) -> Served:
+    """Let the flood last so many seconds."""
+    main: dict[str, Any] = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
+    raw = {
+        "consumer": {"reserved_concurrency": slots, "reserve": RESERVE},
+        "lanes": [{"name": "HIGH", "threshold": 50}, main],
+    }
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=pattern, seed=seed)
+    flood = Flood(lanes=lanes, work=WORK, groups=40 * slots)
+    flood.begin()
+    moments = _sent(lanes, backlog=backlog, seconds=seconds, seed=seed)
+    began = lanes.kernel.now
+    lanes.run(seconds=seconds)
+    if not flood.least:
+        raise NotSaturatedError(f"at {slots} slots the flood had a gap: nothing of it waited at some moment")
+    return _served(lanes, began=began, seconds=seconds, moments=moments)
+
+
+def _sent(lanes: SimulatedLanes, *, backlog: bool, seconds: float, seed: int) -> list[float]:
+    """Send to MAIN, or see to it that it is sent; return the moments."""
+    slots = lanes.config.consumer.reserved_concurrency
+    chance = Random(seed)  # noqa: S311 - a simulation
+    groups = 10 * slots
+    if backlog:
+        count = int(seconds * slots * RESERVE / WORK * 3)
+        for number in range(count):
+            lanes.send("MAIN", group=f"m{number % groups}", seconds=WORK)
+        return [lanes.kernel.now] * count
+    moments, moment = [], 0.0
+    while (moment := moment + chance.expovariate(TRICKLE * slots / WORK)) < seconds:
+        group = f"m{len(moments) % groups}"
+        lanes.kernel.after(moment, lambda group=group: lanes.send("MAIN", group=group, seconds=WORK))
+        moments.append(lanes.kernel.now + moment)
+    return moments
+
+
+def _served(lanes: SimulatedLanes, *, began: float, seconds: float, moments: list[float]) -> Served:
+    slots = lanes.config.consumer.reserved_concurrency
+    mine = [one for one in lanes.handled if one.lane == "MAIN"]
+    waits = [one.started_at - one.sent_at for one in mine]
+    done = Counter(round(one.sent_at, 6) for one in mine)
+    still = [began + seconds - moment for moment in moments if not done[round(moment, 6)]]
+    return Served(
+        share=sum(one.finished_at - one.started_at for one in mine) / (slots * seconds),
+        handled=len(mine),
+        longest=max([*waits, *still], default=0.0),
+        yielding=lanes.function.times.only_yielded / (slots * seconds),
+    )
+
+
+def measure(*, quick: bool, seed: int) -> Findings:
+    """Run trickle and backlog at each number of slots; without `max_wait`, plain and without priority beside them."""
+    seconds = 300.0 if quick else 1200.0
+    runs = [
+        ("trickle", "max_wait 60 s", Pattern.LANES, MAX_WAIT),
+        ("trickle", "strict", Pattern.LANES, None),
+        ("trickle", "plain", Pattern.PLAIN, None),
+        ("trickle", "none", Pattern.NONE, None),
+        ("backlog", "max_wait 60 s", Pattern.LANES, MAX_WAIT),
+        ("backlog", "strict", Pattern.LANES, None),
+    ]
+    found = {
+        (slots, load, name): serve(
+            slots, seconds=seconds, backlog=load == "backlog", max_wait=wait, pattern=pattern, seed=seed
+        )
+        for slots in SLOTS
+        for load, name, pattern, wait in runs
+    }
+    bounded = [one for (_, load, name), one in found.items() if (load, name) == ("trickle", "max_wait 60 s")]
+    strict = [one for (_, load, name), one in found.items() if (load, name) == ("trickle", "strict")]
+    reserve = [one for (_, _, name), one in found.items() if name == "max_wait 60 s"]
+    longest = max(one.longest for one in bounded)
+    figures = {
+        "max_wait_held": longest <= MAX_WAIT + GRACE,
+        "longest_wait_s": round(longest, 1),
+        "reserve_share": round(max(one.share for one in reserve), 4),
+        "strict_longest_wait_s": round(min(one.longest for one in strict), 1),
+        "strict_starves": all(one.handled == 0 for one in strict),
+        "strict_share": round(max(one.share for one in strict), 5),
+    }
+    rows = [
+        (f"{slots} slots", load, name, one.handled, one.share, one.longest, one.yielding)
+        for (slots, load, name), one in found.items()
+    ]
+    columns = ("slots", "MAIN has a", "priority", "handled", "share of time", "longest wait s", "yielding")
+    conditions = {
+        "slots": SLOTS,
+        "seconds": seconds,
+        "work_s": WORK,
+        "reserve": RESERVE,
+        "max_wait_s": MAX_WAIT,
+        "grace_s": GRACE,
+        "trickle": TRICKLE,
+    }
+    return Findings(
+        figures=figures,
+        tables=[Table(title="MAIN under an endless flood of HIGH", columns=columns, rows=rows)],
+        conditions=conditions,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run("bounded", measure, about="Whether max_wait bounds waits under an endless flood."))
