@@ -58,7 +58,7 @@ class Entry:
     Attributes:
         attempts: failed attempts, and one that runs if it was announced before it began.
         noted_receive: receive count at the last note; one less than now means that the last receive is explained.
-        given_up: why it is to be dead-lettered, once that is decided and the dead letter could not be sent.
+        given_up: why it is to be dead-lettered, once its handler asked for it or the dead letter could not be sent.
         suspect: a receive ended without explanation once, so attempts are announced before they begin.
         noted_at: epoch seconds of the last note.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.

@@ -46,6 +46,23 @@ def test_the_backoff_has_a_cap():
         story.world.clock.advance(20)
 
 
+@pytest.mark.parametrize("before", [(), ("crash",)])
+def test_a_message_that_asked_for_the_dead_letter_queue_never_runs_again(before):
+    """Not even when the answer after its dead letter was lost, whether its attempt was announced or not."""
+    story = Story({"consumer": {"max_attempts": 5}})
+    story.send("HIGH", "a", *before, "dead", "ok")
+    for _ in before:
+        story.step("HIGH")
+        story.world.clock.advance(200)
+
+    story.invoke("HIGH", story.world.receive("HIGH"), deletes=False)
+    story.drain()
+
+    assert [start.does for start in story.starts] == [*before, "dead"]
+    assert story.dead() == {"a": "not wanted"}
+    story.check_kept()
+
+
 def test_retry_returns_the_record_when_the_handler_asked_for_it():
     """And counts as a failed attempt."""
     story = Story()
