@@ -11,6 +11,7 @@ USER_KEY = "lanes_user"
 PLATFORM_KEY = "lanes_platform"
 MAPPING_KEY = "lanes_mapping"
 DEPLOY_KEY = "lanes_deploy"
+LOGS_KEY = "lanes_logs"
 _SECRET = "not-a-secret"  # noqa: S105 - the server checks no signature
 
 

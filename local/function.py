@@ -32,6 +32,7 @@ class FunctionSettings:
     memory_mb: int
     code_sha256: str
     code_location: str
+    log_group: str
     variables: Mapping[str, str] = field(default_factory=dict)
     reserved_concurrency: int | None = None
 
@@ -48,6 +49,7 @@ class FunctionSettings:
             memory_mb=configuration["MemorySize"],
             code_sha256=configuration["CodeSha256"],
             code_location=answer["Code"].get("Location", ""),
+            log_group=configuration["LoggingConfig"]["LogGroup"],
             variables=dict((configuration.get("Environment") or {}).get("Variables", {})),
             reserved_concurrency=reserved_concurrency,
         )
@@ -65,6 +67,7 @@ def _without_concurrency(settings: FunctionSettings) -> tuple[object, ...]:
         settings.timeout,
         settings.memory_mb,
         settings.code_sha256,
+        settings.log_group,
         sorted(settings.variables.items()),
     )
 
@@ -78,7 +81,6 @@ def process_variables(
     # AWS: Working with Lambda environment variables, "Defined runtime environment variables"; a function's
     # own variables cannot replace the reserved ones.
     """
-    group = f"/aws/lambda/{settings.name}"
     return {
         **{name: machine[name] for name in _INHERITED if name in machine},
         "TZ": ":UTC",
@@ -89,7 +91,7 @@ def process_variables(
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mb),
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-        "AWS_LAMBDA_LOG_GROUP_NAME": group,
+        "AWS_LAMBDA_LOG_GROUP_NAME": settings.log_group,
         "AWS_LAMBDA_LOG_STREAM_NAME": "local",
         "AWS_REGION": settings.arn.split(":")[3] or REGION,
         "LAMBDA_TASK_ROOT": str(task_root),

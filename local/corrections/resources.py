@@ -110,6 +110,19 @@ def _correct_functions() -> None:
 
     _replace(functions.LambdaFunction, "create_from_cloudformation_json", complete)
     _replace(functions.LambdaFunction, "update_from_cloudformation_json", everything)
+    _tell_log_groups()
+
+
+def _tell_log_groups() -> None:
+    """Tell with a function where its lines go; moto leaves that out."""
+    original = functions.LambdaFunction.get_configuration
+
+    def get_configuration(function: Any, *args: Any, **kw: Any) -> dict[str, Any]:
+        configuration: dict[str, Any] = original(function, *args, **kw)
+        configuration["LoggingConfig"] = {"LogFormat": "Text", "LogGroup": function.logs_group_name}
+        return configuration
+
+    functions.LambdaFunction.get_configuration = get_configuration
 
 
 def _apply_settings(function: Any, properties: dict[str, Any]) -> None:
@@ -125,6 +138,8 @@ def _apply_settings(function: Any, properties: dict[str, Any]) -> None:
     function.timeout = int(properties.get("Timeout", 3))
     function.tracing_config = properties.get("TracingConfig") or {"Mode": "PassThrough"}
     function.architectures = properties.get("Architectures", ["x86_64"])
+    logging = properties.get("LoggingConfig") or {}
+    function.logs_group_name = logging.get("LogGroup") or f"/aws/lambda/{function.function_name}"
     reserved = properties.get("ReservedConcurrentExecutions")
     function.reserved_concurrency = None if reserved is None else int(reserved)
 

@@ -19,6 +19,7 @@ SETTINGS = FunctionSettings(
     memory_mb=256,
     code_sha256="first",
     code_location="",
+    log_group="/aws/lambda/worker",
     variables={"STAGE": "first", "AWS_LAMBDA_FUNCTION_NAME": "forged"},
     reserved_concurrency=1,
 )

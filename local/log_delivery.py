@@ -1,0 +1,145 @@
+"""
+Lines of functions on their way into the log groups of the AWS server, as Lambda brings them to CloudWatch Logs.
+
+One thread puts them in batches, so that no function waits for its log. What is kept is bounded on both sides.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from local.account import LOGS_KEY
+from local.deployed import make_client
+
+_logger = logging.getLogger(__name__)
+_GATHER = 0.2
+"""Seconds for which lines are gathered into one call."""
+# AWS: a call takes 10,000 events and 1 MB, each event 26 bytes more than its text (PutLogEvents, API reference).
+_MOST_IN_CALL, _MOST_BYTES, _EVENT_BYTES = 1_000, 1_000_000, 26
+_MOST_WAITING = 50_000
+_STREAM_LINES, _STREAMS = 10_000, 4
+
+Line = tuple[str, int, str]
+"""Log group, epoch milliseconds, text."""
+
+
+class LogDelivery:
+    """
+    Delivers lines to log groups.
+
+    A log group keeps the latest 40,000 lines, in streams that are deleted as a whole. Lines that wait to be
+    delivered are dropped, the oldest first, once there are 50,000.
+
+    Args:
+        group_of: gives the log group of a function, by the function's name.
+        clock: epoch seconds.
+    """
+
+    def __init__(self, *, group_of: Callable[[str], str], clock: Callable[[], float] = time.time) -> None:
+        self._group_of = group_of
+        self._clock = clock
+        self._waiting: deque[Line] = deque(maxlen=_MOST_WAITING)
+        self._latest = 0
+        self._arrived = threading.Event()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._streams: dict[str, deque[str]] = defaultdict(deque)
+        self._numbers: Counter[str] = Counter()
+        self._room: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, function_name: str, line: str) -> None:
+        """Take one line of a function; never waits."""
+        group = self._group_of(function_name)
+        with self._lock:
+            # AWS: the events of one call are in the order of their times.
+            self._latest = max(self._latest, int(self._clock() * 1000))
+            self._waiting.append((group, self._latest, line))
+        self._arrived.set()
+
+    def start(self, endpoint_url: str) -> None:
+        """Begin to deliver."""
+        client = make_client("logs", endpoint_url, access_key=LOGS_KEY)
+        self._thread = threading.Thread(
+            target=self._deliver, args=(client,), name="deliver logs", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; what still waits is lost, as the server's own memory is."""
+        self._stopped.set()
+        self._arrived.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _deliver(self, client: Any) -> None:
+        while not self._stopped.is_set():
+            self._arrived.wait()
+            self._stopped.wait(_GATHER)
+            self._arrived.clear()
+            with self._lock:
+                lines = list(self._waiting)
+                self._waiting.clear()
+            try:
+                self._put_all(client, lines)
+            except (BotoCoreError, ClientError):
+                # The border of a thread: a server that ends, or a group that was deleted, loses its lines.
+                if not self._stopped.is_set():
+                    _logger.warning("%d log lines could not be delivered", len(lines), exc_info=True)
+                self._streams.clear()
+                self._room.clear()
+
+    def _put_all(self, client: Any, lines: Iterable[Line]) -> None:
+        by_group: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for group, at, text in lines:
+            by_group[group].append({"timestamp": at, "message": text or " "})
+        for group, events in by_group.items():
+            for batch in _batches(events):
+                client.put_log_events(
+                    logGroupName=group,
+                    logStreamName=self._stream(client, group, len(batch)),
+                    logEvents=batch,
+                )
+
+    def _stream(self, client: Any, group: str, lines: int) -> str:
+        """Give a stream with room for so many lines; the oldest goes when there are too many."""
+        streams = self._streams[group]
+        if self._room[group] < lines:
+            if not streams:
+                _ensure_group(client, group)
+            self._numbers[group] += 1
+            streams.append(f"local-{self._numbers[group]}")
+            client.create_log_stream(logGroupName=group, logStreamName=streams[-1])
+            self._room[group] = _STREAM_LINES
+            if len(streams) > _STREAMS:
+                client.delete_log_stream(logGroupName=group, logStreamName=streams.popleft())
+        self._room[group] -= lines
+        return streams[-1]
+
+
+def _ensure_group(client: Any, group: str) -> None:
+    # AWS: Lambda creates the default group of a function with its first lines (Lambda developer guide, "Sending logs").
+    try:
+        client.create_log_group(logGroupName=group)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
+            raise
+
+
+def _batches(events: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for event in events:
+        more = len(event["message"].encode()) + _EVENT_BYTES
+        if batch and (len(batch) == _MOST_IN_CALL or size + more > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
+        size += more
+    if batch:
+        yield batch
