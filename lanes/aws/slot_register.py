@@ -69,6 +69,7 @@ def _line_item(line: Occupation) -> dict[str, Any]:
         "records": {"N": str(line.records)},
         "busy": {"BOOL": line.busy},
         "until": number(line.until),
+        "kept": {"N": str(line.kept)},
     }
 
 
@@ -80,6 +81,7 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> SlotsSnapshot:
             records=int(value["M"]["records"]["N"]),
             busy=value["M"]["busy"]["BOOL"],
             until=float(value["M"]["until"]["N"]),
+            kept=int(value["M"].get("kept", {"N": "0"})["N"]),
         )
         for name, value in item.items()
         if name.startswith(LINE)

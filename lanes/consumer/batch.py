@@ -343,7 +343,7 @@ class Batch:
 
     def _leave(self) -> None:
         try:
-            self._parts.gate.leave(self._lane, done=len(self._done))
+            self._parts.gate.leave(self._lane, done=len(self._done), kept=len(self._returned))
         except AwsError:
             self._parts.telemetry.problem("slot_not_left", lane=self._lane.name)
 

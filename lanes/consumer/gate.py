@@ -87,9 +87,9 @@ class Gate:
         self._entered_at[lane.name] = self._clock()
         self._write(lane, records=records, busy=True, until=deadline)
 
-    def leave(self, lane: Lane, *, done: int) -> None:
+    def leave(self, lane: Lane, *, done: int, kept: int) -> None:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
-        line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED)
+        line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED, kept=kept)
         self._undeleted = line if done else None
         if self.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.
@@ -248,12 +248,26 @@ class Gate:
             self._baselines[lane.name].fresh(0, held=0, now=self._clock())
             return LaneLoad(lane=lane, waiting=0)
         elsewhere = self._in_flight_elsewhere(lane)
-        held = held_records(depth, parked=0, elsewhere=elsewhere)
+        held, parked = held_records(depth, parked=0, elsewhere=elsewhere), 0
         if held:
-            held = held_records(depth, parked=self.parked(lane), elsewhere=elsewhere)
-        fresh = self._baselines[lane.name].fresh(depth.backlog, held=held, now=self._clock())
+            if self._snapshot.kept_some(lane.name, self._clock()):
+                # What they wait for was noted after the ledger was last read.
+                self.parks.distrust(lane.name)
+            parked = self.parked(lane)
+            held = held_records(depth, parked=parked, elsewhere=elsewhere)
+        now = self._clock()
+        fresh = self._baselines[lane.name].fresh(
+            depth.backlog, held=held, now=now, blockable=parked > 0 and not self._was_just_done(lane, now)
+        )
         return LaneLoad(
             lane=lane, waiting=held + fresh, running=self._snapshot.busy(self._clock(), lane.name)
+        )
+
+    def _was_just_done(self, lane: Lane, now: float) -> bool:
+        """Whether records behind others of their group may become deliverable at this moment."""
+        lines = (*self._snapshot.others, *([self._undeleted] if self._undeleted else ()))
+        return any(
+            line.lane == lane.name and line.records and not line.busy and line.until > now for line in lines
         )
 
     def _in_flight_elsewhere(self, lane: Lane) -> int:
@@ -267,9 +281,14 @@ class Gate:
         self._snapshot = self._register.read(self._environment)
         return done + self._snapshot.records_of(lane.name, now)
 
-    def _write(self, lane: Lane, *, records: int, busy: bool, until: float) -> Occupation:
+    def _write(self, lane: Lane, *, records: int, busy: bool, until: float, kept: int = 0) -> Occupation:
         line = Occupation(
-            environment=self._environment, lane=lane.name, records=records, busy=busy, until=until
+            environment=self._environment,
+            lane=lane.name,
+            records=records,
+            busy=busy,
+            until=until,
+            kept=kept,
         )
         now = self._clock()
         latest = {

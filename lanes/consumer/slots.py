@@ -24,6 +24,7 @@ class Occupation:
         records: how many records of the lane it has in flight.
         busy: whether it holds a slot; after an invocation its done records stay in flight until deleted.
         until: epoch seconds after which the line means nothing (the invocation's deadline, or the deletion).
+        kept: how many records went back with it; the ledger may not say yet until when.
 
     """
 
@@ -32,6 +33,7 @@ class Occupation:
     records: int
     busy: bool
     until: float
+    kept: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,10 @@ class SlotsSnapshot:
     def records_of(self, lane: str, now: float) -> int:
         """Return how many in-flight records of a lane the others account for."""
         return sum(line.records for line in self.others if line.lane == lane and line.until > now)
+
+    def kept_some(self, lane: str, now: float) -> bool:
+        """Whether records of a lane went back a moment ago."""
+        return any(line.kept for line in self.others if line.lane == lane and line.until > now)
 
 
 class SlotRegister(Protocol):

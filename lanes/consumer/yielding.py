@@ -22,7 +22,7 @@ VISIBLE_GRACE = 1.0
 """Seconds for which visible records count as waiting although nothing of their lane is held.
 
 A mapping with a free poller takes a deliverable message within milliseconds. Records that stay visible longer are
-behind a parked record of their group, or their mapping is paused: neither may hold the lower lanes back.
+behind another record of their group, or their mapping is paused: neither may hold the lower lanes back.
 """
 
 
@@ -58,18 +58,27 @@ class VisibleBaseline:
         """Let the grace begin now for the records that have not proved it yet."""
         self.risen_at = now
 
-    def fresh(self, backlog: int, *, held: int, now: float) -> int:
-        """Return how many of the visible records count as waiting, and learn from the reading."""
+    def fresh(self, backlog: int, *, held: int, now: float, blockable: bool = False) -> int:
+        """
+        Return how many of the visible records count as waiting, and learn from the reading.
+
+        Args:
+            backlog: visible records.
+            held: records that the lane's mapping has taken out and can't place.
+            now: when they were counted.
+            blockable: some records of the lane are parked or in backoff, and none were just done. Then visible ones
+                are behind those, or so new that the mapping takes them before the next reading.
+
+        """
+        before, self.risen_to = self.risen_to, backlog
+        self.settled = backlog if blockable and not held else min(self.settled, backlog)
         if held > 0:
             self.risen_at = now
-            self.risen_to = backlog
-            return backlog
-        self.settled = min(self.settled, backlog)
-        if backlog > self.risen_to or self.risen_to <= self.settled:
+            return backlog - self.settled if blockable else backlog
+        if backlog > before or before <= self.settled:
             self.risen_at = now
         elif now - self.risen_at >= VISIBLE_GRACE:
             self.settled = backlog
-        self.risen_to = backlog
         return backlog - self.settled
 
 

@@ -173,10 +173,10 @@ def test_a_handler_that_swallows_everything_is_taken_at_its_word():
     assert story.world.invoke("MAIN", messages, consumer=story.environments[0]) == {second}
 
 
-def failing_high(raw=None, *, behind=0, slots=1):
+def failing_high(*does, behind=0, slots=1):
     """Tell a story in which HIGH has one message in backoff, and others behind it in its group."""
     story = Story({"consumer": {"reserved_concurrency": slots, "backoff_base": 300}}, environments=slots)
-    story.send("HIGH", "fails", "fail", "ok")
+    story.send("HIGH", "fails", "fail", *(does or ("ok",)))
     story.step("HIGH")
     for number in range(behind):
         story.send("HIGH", f"behind{number}")
@@ -222,8 +222,52 @@ def test_messages_behind_it_in_its_group_do_not_hold_lower_lanes_back(slots, beh
     assert story.starts[-1].at - story.starts[1].at <= 15
 
 
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("behind", [1, 40])
+def test_nor_do_they_for_a_moment(behind, fresh, slots):
+    """Neither where it was seen to fail nor in an environment that knows nothing: the next batch is done whole."""
+    story = failing_high(slots=slots, behind=behind)
+    if fresh:
+        story.environments[0] = story._new_environment()
+
+    story.step("MAIN")
+
+    assert len(story.done) == 10
+    assert story.world.recorder.counts["YieldedMessages"] == 0
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_not_even_after_its_next_attempt(slots):
+    """It comes with nine of those behind it, fails, and lower lanes go on at once; the rest was seen before."""
+    story = failing_high("fail", behind=40, slots=slots)
+    story.step("MAIN")
+    for attempt in range(2):
+        story.world.clock.advance(300 * 2 ** (attempt + 1))
+        story.step("HIGH", environment=slots - 1)
+        done = len(story.done)
+
+        story.step("MAIN")
+
+        assert story.starts[-1].lane == "MAIN"
+        assert len(story.done) == done + 10
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_nor_do_messages_that_join_them(slots):
+    """However often one comes: nobody can take it."""
+    story = failing_high("fail", slots=slots)
+    for number in range(10):
+        story.send("HIGH", f"joins{number}")
+        story.step("MAIN")
+        story.world.clock.advance(0.3)
+
+    assert len(story.done) == 100
+    assert story.world.recorder.counts["YieldedMessages"] == 0
+
+
 def test_a_new_message_of_another_group_still_counts():
-    """Only what has proved to be stuck is left out."""
+    """Its mapping takes it out within milliseconds, which proves that it isn't stuck."""
     story = failing_high(behind=40)
     for _ in range(100):
         story.step("MAIN")
@@ -232,6 +276,7 @@ def test_a_new_message_of_another_group_still_counts():
         story.send("MAIN", f"more{number}", group=f"more{number}")
 
     story.send("HIGH", "urgent", group="other")
+    story.world.receive("HIGH")
     before = len(story.starts)
     story.step("MAIN")
 

@@ -1,5 +1,7 @@
 """The register of slots in memory and in DynamoDB: the same answers, and a table item that stays small."""
 
+import dataclasses
+
 import boto3
 import pytest
 from moto import mock_aws
@@ -52,6 +54,17 @@ def test_a_line_replaces_the_one_before(register):
     write(register, line("a", "MAIN", records=3, busy=False))
 
     assert register.read("b").others == (line("a", "MAIN", records=3, busy=False),)
+
+
+def test_what_went_back_is_told_as_long_as_the_line_holds(register):
+    """By lane: the ledger may not say yet until when."""
+    write(register, dataclasses.replace(line("a", busy=False, until=NOW + 0.25), kept=3))
+
+    seen = register.read("b")
+
+    assert seen.kept_some("HIGH", NOW)
+    assert not seen.kept_some("MAIN", NOW)
+    assert not seen.kept_some("HIGH", NOW + 0.3)
 
 
 def test_an_empty_register_can_be_read(register):

@@ -105,3 +105,24 @@ def test_a_run_is_decided_by_its_seed():
 
     assert [one.started_at for one in first.handled] == [one.started_at for one in again.handled]
     assert [one.started_at for one in first.handled] != [one.started_at for one in other.handled]
+
+
+def with_a_failing_message(slots, *, behind):
+    """Seconds until a MAIN backlog is done below a HIGH message that fails again and again; others join its group."""
+    raw = {"consumer": {"reserved_concurrency": slots, "max_attempts": 12, "backoff_max": 30}}
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw))
+    began = lanes.kernel.now
+    lanes.send("HIGH", group="failing", seconds=0.01, fault="always")
+    for number in range(behind):
+        lanes.kernel.after(number * 0.5, lambda: lanes.send("HIGH", group="failing", seconds=0.0))
+    backlog = 150 * slots
+    for number in range(backlog):
+        lanes.send("MAIN", group=f"m{number % 40}", seconds=WORK)
+    assert lanes.run(seconds=3_600, until=lambda: len(lanes.handled) >= backlog)
+    return lanes.kernel.now - began
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_messages_behind_a_failing_one_cost_the_lower_lanes_nothing(slots):
+    """Two join its group each second, visible and not deliverable: the backlog is done as if they weren't there."""
+    assert with_a_failing_message(slots, behind=200) < 1.1 * with_a_failing_message(slots, behind=0)

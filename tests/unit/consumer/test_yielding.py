@@ -124,6 +124,14 @@ class TestVisibleBaseline:
 
         assert baseline.fresh(5, held=1, now=13.0) == 5
 
+    def test_behind_parked_records_none_counts(self):
+        """Neither at once nor when one joins; they stay out of what waits beside held ones."""
+        baseline = VisibleBaseline()
+
+        assert baseline.fresh(5, held=0, now=10.0, blockable=True) == 0
+        assert baseline.fresh(6, held=0, now=10.1, blockable=True) == 0
+        assert baseline.fresh(8, held=1, now=10.2, blockable=True) == 2
+
     def test_what_ran_meanwhile_proves_nothing(self):
         """Its records were behind its own groups."""
         baseline = VisibleBaseline()
