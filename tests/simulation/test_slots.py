@@ -123,6 +123,6 @@ def with_a_failing_message(slots, *, behind):
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_messages_behind_a_failing_one_cost_the_lower_lanes_nothing(slots):
-    """Two join its group each second, visible and not deliverable: the backlog is done as if they weren't there."""
-    assert with_a_failing_message(slots, behind=200) < 1.1 * with_a_failing_message(slots, behind=0)
+def test_messages_behind_a_failing_one_cost_the_lower_lanes_little(slots):
+    """Two join its group each second, visible and not deliverable: at one slot nothing, at three what ten records at each attempt cost."""
+    assert with_a_failing_message(slots, behind=200) < 1.2 * with_a_failing_message(slots, behind=0)
