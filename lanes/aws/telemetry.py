@@ -1,13 +1,12 @@
-"""Telemetry through Powertools: JSON lines for the log, and metrics in CloudWatch's embedded metric format."""
+"""Telemetry in Powertools' form: JSON lines for the log, and metrics in CloudWatch's embedded metric format."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+from lanes.aws.log_line import LogLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "PriorityLanes"
 # AWS: one embedded metric object holds at most 100 values of a metric (CloudWatch embedded metric format). Powertools
-# prints and clears its object on reaching them, and refuses the empty one that is left.
+# (in the relay's telemetry) prints and clears its object on reaching them, and refuses the empty one that is left.
 MOST_VALUES = 99
 
 
@@ -30,6 +29,7 @@ class PowertoolsTelemetry:
 
     def __init__(self, *, environ: Mapping[str, str]) -> None:
         self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
+        self._lines = LogLines(self._logger)
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._counts: dict[str, float] = {}
         self._durations: dict[str, list[float]] = {}
@@ -40,11 +40,13 @@ class PowertoolsTelemetry:
         self._lane = lane
         self._counts.clear()
         self._durations.clear()
-        self._logger.set_correlation_id(getattr(context, "aws_request_id", None))
+        request = getattr(context, "aws_request_id", None)
+        self._lines.begin(request)
+        self._logger.set_correlation_id(request)
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Log something that happened."""
-        self._logger.info(name, event=name, **fields)
+        self._lines.event(name, fields)
 
     def problem(self, name: str, /, **fields: Any) -> None:
         """Log something that went wrong, with the traceback of the exception being handled."""
@@ -64,12 +66,4 @@ class PowertoolsTelemetry:
         """Write the invocation's figures."""
         if not self._counts and not self._durations:
             return
-        provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._logger.service)
-        provider.clear_metrics()
-        provider.add_dimension(name="lane", value=self._lane)
-        for name, value in self._counts.items():
-            provider.add_metric(name=name, unit=MetricUnit.Count, value=value)
-        for name, values in self._durations.items():
-            for value in values:
-                provider.add_metric(name=name, unit=MetricUnit.Milliseconds, value=value)
-        print(json.dumps(provider.serialize_metric_set(), separators=(",", ":")))  # noqa: T201
+        self._lines.figures(self._namespace, self._lane, self._counts, self._durations)
