@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 from typing import TYPE_CHECKING
 
 from lanes.consumer.yielding import LaneDepth
+from lanes.testing.fifo.settings import LOOK_AHEAD
 from lanes.testing.memory import MemoryQueues
 
 if TYPE_CHECKING:
@@ -38,8 +40,12 @@ class ApproximateQueues(MemoryQueues):
         native: int | None,
         unknowns: Unknowns,
         chance: Random,
+        look_ahead: int = LOOK_AHEAD,
     ) -> None:
         super().__init__(config, kernel.clock, calls, native=native)
+        if look_ahead != LOOK_AHEAD:
+            for queue in self.live.values():
+                queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)
         self._kernel = kernel
         self._unknowns = unknowns
         self._chance = chance

@@ -44,16 +44,14 @@ def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
     last: dict[tuple[str, str], int] = {}
     late: list[tuple[str, str, int]] = []
     for one in lanes.handled:
-        key = (one.lane, one.group)
-        if one.number > last.get(key, 0):
-            last[key] = one.number
+        if one.number > last.get((one.lane, one.group), 0):
+            last[one.lane, one.group] = one.number
         else:
-            late.append((*key, one.number))
+            late.append((one.lane, one.group, one.number))
     if not late:
         return
-    wanted = set(late)
-    times = Counter(key for one in lanes.handled if (key := (one.lane, one.group, one.number)) in wanted)
-    yield from _named("out of order", [key for key in late if times[key] == 1])
+    times = Counter((one.lane, one.group, one.number) for one in lanes.handled)
+    yield from _named("out of order", [one for one in late if times[one] == 1])
 
 
 def _miscounted(lanes: SimulatedLanes) -> Iterator[str]:

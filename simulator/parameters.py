@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .backoff import ThrottleBackoff
 
@@ -103,7 +103,7 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
     def capped(seconds: float) -> ThrottleBackoff:
         return dataclasses.replace(base.backoff, longest=timedelta(seconds=seconds))
 
-    changed = {
+    changed: dict[str, dict[str, Any]] = {
         "as given": {},
         "backoff up to 0.3 s": {"backoff": capped(0.3)},
         "backoff up to 10 s": {"backoff": capped(10)},

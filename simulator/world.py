@@ -12,6 +12,7 @@ from lanes.consumer import Consumer
 from lanes.consumer.consumer import Surroundings
 from lanes.consumer.slots import SingleSlot
 from lanes.deployment import Deployment, LaneQueues
+from lanes.testing.fifo.settings import LOOK_AHEAD
 
 from .chronicle import Chronicle
 from .counts import ApproximateQueues
@@ -80,6 +81,7 @@ class SimulatedLanes:
         pattern: whose consumer runs.
         unknowns: what AWS leaves open.
         faults: what goes wrong.
+        look_ahead: how many of a queue's oldest messages are searched for groups: AWS's 120,000 unless told otherwise.
         seed: decides everything that chance decides.
 
     Attributes:
@@ -97,6 +99,7 @@ class SimulatedLanes:
         pattern: Pattern = Pattern.LANES,
         unknowns: Unknowns | None = None,
         faults: Faults | None = None,
+        look_ahead: int = LOOK_AHEAD,
         seed: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
@@ -127,6 +130,7 @@ class SimulatedLanes:
             calls=self.calls,
             native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
             unknowns=self.unknowns,
+            look_ahead=look_ahead,
             chance=Random(f"counts {seed}"),  # noqa: S311
         )
         self.ledger = MemoryLedger(self.calls)

@@ -5,7 +5,7 @@ import pytest
 from moto import mock_aws
 
 from local.corrections import sqs as corrections
-from tests.conformance.subjects import BotoSubject, Clock, ModelSubject
+from tests.conformance.subjects import BotoSubject, Clock, ModelSubject, SimulatedSubject
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def corrected(clock):
         yield BotoSubject(boto3.client("sqs"), clock)
 
 
-@pytest.fixture(params=["model", "moto"])
+@pytest.fixture(params=["model", "simulator", "moto"])
 def queue(request):
     """Each subject in turn."""
-    return ModelSubject() if request.param == "model" else request.getfixturevalue("corrected")
+    if request.param == "moto":
+        return request.getfixturevalue("corrected")
+    return ModelSubject() if request.param == "model" else SimulatedSubject()

@@ -1,11 +1,13 @@
-"""The two things that claim to be an SQS FIFO queue, behind one face: the model, and corrected moto."""
+"""What claims to be an SQS FIFO queue, behind one face: the model, the simulator's queues, and corrected moto."""
 
 import itertools
 from dataclasses import dataclass
 from datetime import timedelta
+from random import Random
 
 from botocore.exceptions import ClientError
 
+from lanes.config import LanesConfig
 from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
     FifoQueueError,
@@ -16,6 +18,10 @@ from lanes.testing.fifo.errors import (
 )
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
+from simulator.counts import ApproximateQueues
+from simulator.kernel import Kernel
+from simulator.memory import Calls
+from simulator.parameters import Unknowns
 
 CODES = {
     DeduplicationIdMissingError: "InvalidParameterValue",
@@ -135,6 +141,36 @@ class ModelSubject:
             first_received_at=message.first_received_at,
             source=message.dead_letter_source,
         )
+
+
+class VirtualClock:
+    """The time of a simulation, which passes when told to."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def __call__(self):
+        """Return the time."""
+        return self._kernel.now
+
+    def advance(self, seconds):
+        """Let time pass."""
+        self._kernel.run(seconds=seconds)
+
+
+class SimulatedSubject(ModelSubject):
+    """A lane's queue as the simulator sets it up, in its virtual time."""
+
+    def __init__(self):
+        kernel = Kernel()
+        queues = ApproximateQueues(
+            LanesConfig(), kernel=kernel, calls=Calls(), native=None, unknowns=Unknowns(), chance=Random(1)
+        )
+        self.clock = VirtualClock(kernel)
+        self._ids = itertools.count()
+        self._queue, self._dead = queues.live["MAIN"], queues.dead["MAIN"]
+        self._queue.name = "queue.fifo"
+        self.configure()
 
 
 class BotoSubject:

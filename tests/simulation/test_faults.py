@@ -1,0 +1,182 @@
+"""Whatever goes wrong around the consumer in virtual time, the oracle has nothing to say; and it would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator.chronicle import Chronicle
+from simulator.oracle import violations
+from simulator.parameters import Faults, Unknowns, Winner, variants
+from tests.simulation.loads import mixed_load, story
+
+ROOT = Path(__file__).resolve().parents[2]
+EVERYTHING = Faults(
+    call_errors=0.02,
+    lost_answers=0.02,
+    slow_calls=0.01,
+    ledger_throttled=0.05,
+    crashes=0.03,
+    duplicates=0.02,
+    undeleted=0.02,
+    redeploy_every=5.0,
+)
+FAULTS = {
+    "call errors": Faults(call_errors=0.05),
+    "lost answers": Faults(lost_answers=0.05),
+    "slow calls": Faults(slow_calls=0.05),
+    "ledger throttled": Faults(ledger_throttled=0.3),
+    "crashes": Faults(crashes=0.08),
+    "duplicates": Faults(duplicates=0.1),
+    "deletions lost": Faults(undeleted=0.1),
+    "redeploys": Faults(redeploy_every=2.0),
+    "everything": EVERYTHING,
+}
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("name", FAULTS)
+def test_nothing_is_lost_reordered_or_miscounted_under(name, slots):
+    """Each fault alone and all together, with idempotency off and on."""
+    for idempotency in (False, True):
+        lanes = mixed_load(slots=slots, faults=FAULTS[name], idempotency=idempotency)
+
+        assert violations(lanes) == []
+        assert lanes.dead
+        assert lanes.left == 0
+
+
+@pytest.mark.parametrize("name", variants(Unknowns()))
+def test_nothing_is_lost_reordered_or_miscounted_where_aws_is_silent(name):
+    """Over the range of what isn't documented."""
+    assert violations(mixed_load(slots=3, unknowns=variants(Unknowns())[name], seed=2)) == []
+
+
+def test_a_run_is_decided_by_its_seed_alone():
+    """With everything going wrong, two runs are the same to the last call."""
+    unknowns = Unknowns(call_spread=0.5, noise=0.3, stale=0.5, winner=Winner.OLDEST, first_pollers=1)
+    first, again = (mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns) for _ in range(2))
+    other = mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns, seed=2)
+
+    assert story(first) == story(again)
+    assert story(first) != story(other)
+
+
+def test_a_run_does_not_depend_on_how_python_hashes_texts():
+    """Sets and dictionaries of names decide nothing."""
+    program = (
+        "from tests.simulation.loads import mixed_load, story\n"
+        "from tests.simulation.test_faults import EVERYTHING\n"
+        "import hashlib\n"
+        "lanes = mixed_load(slots=3, faults=EVERYTHING, backlog=60)\n"
+        "print(hashlib.sha256(repr(story(lanes)[:3]).encode()).hexdigest(), lanes.kernel.events)"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(told) == 1
+
+
+def test_crashes_kill_invocations_and_start_environments_anew():
+    """A fault that does nothing would prove nothing."""
+    lanes = mixed_load(slots=3, faults=Faults(crashes=0.08))
+
+    assert lanes.function.times.lost > 3
+    assert lanes.function.times.cold_starts > lanes.function.times.lost
+    assert any(how == "died" for ends in lanes.chronicle.attempts.values() for _, how in ends)
+
+
+def test_a_redeploy_replaces_all_environments():
+    """Each starts cold again."""
+    quiet, redeployed = (mixed_load(slots=3, faults=Faults(redeploy_every=at)) for at in (0.0, 2.0))
+
+    assert redeployed.function.times.cold_starts > quiet.function.times.cold_starts + 10
+
+
+def test_a_handler_that_outlasts_the_function_is_killed_and_dead_lettered():
+    """The timeout ends environment and attempt; the attempts are counted all the same."""
+    from lanes.config import LanesConfig
+    from simulator.world import SimulatedLanes
+
+    config = {"consumer": {"function_timeout": 2, "max_attempts": 3, "idempotency": True}}
+    lanes = SimulatedLanes(LanesConfig.from_dict(config))
+    lanes.send("MAIN", group="g", seconds=30)
+    lanes.send("MAIN", group="g", seconds=0.1)
+
+    assert lanes.settle(within=10_000)
+    assert violations(lanes) == []
+    assert (lanes.done, lanes.dead, lanes.function.times.lost) == (1, 1, 3)
+
+
+def test_redeliveries_do_repeat_work_with_idempotency_off_and_do_not_with_it_on():
+    """The faults reach the handler, and the ledger of effects holds them off."""
+    off, on = (
+        mixed_load(slots=3, faults=Faults(undeleted=0.2), idempotency=idempotency)
+        for idempotency in (False, True)
+    )
+
+    def repeated(lanes):
+        return sum(lanes.chronicle.times_done(place) > 1 for place in lanes.chronicle.places)
+
+    assert repeated(off) > 0
+    assert repeated(on) == 0
+
+
+def test_the_oracle_sees_what_is_lost_twice_or_late():
+    """Its own test: a run that is right, made wrong."""
+    lanes = mixed_load(slots=1, backlog=30)
+    assert violations(lanes) == []
+
+    lanes.chronicle.sent()
+    lanes.handled.append(lanes.handled[0])
+    place = next(place for place in lanes.chronicle.places if lanes.chronicle.times_done(place))
+    lanes.chronicle.end(place, attempt=1, how="done")
+    told = " ".join(violations(lanes))
+
+    assert "lost: 1" in told
+    assert "done twice: 1" in told
+
+
+def test_the_oracle_sees_an_order_that_was_not_kept():
+    """A later message of a group that ended before an earlier one."""
+    lanes = mixed_load(slots=1, backlog=30)
+    late = lanes.handled[0]
+    late.number, late.group = 1, "late"
+    early = lanes.handled[0]
+    early.number, early.group = 2, "late"
+    lanes.handled.append(early)
+    lanes.handled.append(late)
+
+    assert "out of order: 1" in " ".join(violations(lanes))
+
+
+def test_the_oracle_sees_attempts_that_yields_were_counted_into():
+    """A handler told of its third attempt after one failure."""
+    lanes = mixed_load(slots=1, backlog=30)
+    lanes.chronicle.attempts[1] = [(1, "failed"), (3, "done")]
+
+    assert "told a wrong attempt: 1" in " ".join(violations(lanes))
+
+
+def test_a_chronicle_counts_by_place():
+    """Starts, ends and attempts of one message among others."""
+    chronicle = Chronicle()
+    places = [chronicle.sent() for _ in range(3)]
+
+    assert [chronicle.begin(places[1]), chronicle.begin(places[1])] == [0, 1]
+    chronicle.end(places[1], attempt=1, how="failed")
+    chronicle.end(places[1], attempt=2, how="done")
+
+    assert [chronicle.times_done(place) for place in places] == [0, 1, 0]
+    assert chronicle.attempts == {2: [(1, "failed"), (2, "done")]}
