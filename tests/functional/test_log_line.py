@@ -22,10 +22,10 @@ FIELDS = {
 
 
 @pytest.fixture
-def logger(monkeypatch, capsys):
-    """Return Powertools' logger with a name of its own, printing to what standard output is now."""
+def new_logger(monkeypatch):
+    """Return a maker of Powertools' loggers: one prints to what standard output is when it is made."""
     monkeypatch.setenv("LOG_LEVEL", "INFO")
-    return Logger(service=f"orders-{uuid.uuid4().hex}", child=False, location=None)
+    return lambda: Logger(service=f"orders-{uuid.uuid4().hex}", child=False, location=None)
 
 
 @pytest.fixture
@@ -35,9 +35,10 @@ def printed(capsys):
 
 
 @pytest.mark.parametrize("trace", ["", "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8"])
-def test_an_event_has_the_keys_of_powertools_line_in_their_order(logger, printed, monkeypatch, trace):
+def test_an_event_has_the_keys_of_powertools_line_in_their_order(new_logger, printed, monkeypatch, trace):
     """Values too, but for the time; and the time has the same form."""
     monkeypatch.setenv("_X_AMZN_TRACE_ID", trace)
+    logger = new_logger()
     lines = LogLines(logger)
     logger.set_correlation_id("request-7")
     lines.begin("request-7")
@@ -52,8 +53,9 @@ def test_an_event_has_the_keys_of_powertools_line_in_their_order(logger, printed
     assert ours == theirs
 
 
-def test_the_level_of_the_logger_decides(logger, printed):
+def test_the_level_of_the_logger_decides(new_logger, printed):
     """Who asks for warnings only gets no events."""
+    logger = new_logger()
     lines = LogLines(logger)
     logger.setLevel("WARNING")
 
@@ -62,15 +64,16 @@ def test_the_level_of_the_logger_decides(logger, printed):
     assert printed() == []
 
 
-def test_half_a_surrogate_pair_can_be_written(logger, printed):
+def test_half_a_surrogate_pair_can_be_written(new_logger, printed):
     """JSON can carry it in an id, so a log line has to."""
-    LogLines(logger).event("message_handled", {"id": "\ud800"})
+    LogLines(new_logger()).event("message_handled", {"id": "\ud800"})
 
     assert printed()[0]["id"] == "\ud800"
 
 
-def test_figures_are_the_object_of_powertools_metrics(logger, printed):
+def test_figures_are_the_object_of_powertools_metrics(new_logger, printed):
     """Key by key, but for the time."""
+    logger = new_logger()
     provider = AmazonCloudWatchEMFProvider(namespace="PriorityLanes", service=logger.service)
     provider.clear_metrics()
     provider.add_dimension(name="lane", value="HIGH")
