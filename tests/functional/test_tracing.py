@@ -1,0 +1,134 @@
+"""What X-Ray's daemon is sent of each message, and that nothing depends on it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from lanes.trace_context import TraceContext
+
+INVOCATION = "1-5759e988-bd862e3fe1be46a994272793"
+FUNCTION = "53995c3f42cd8ad8"
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+COMMAND = [sys.executable, "-m", "tests.support.traced_consumer", TRACEPARENT]
+
+
+def traced(**variables):
+    """Run the traced consumer with some variables of Lambda, and give what it printed and said."""
+    environ = {
+        key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LAMBDA_", "_X_"))
+    }
+    done = subprocess.run(COMMAND, env={**environ, **variables}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Give what handlers saw, and the subsegments that a daemon got: of runs by the message's id, others by name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(("127.0.0.1", 0))
+        daemon.setblocking(False)
+        seen, said = traced(
+            LAMBDA_TASK_ROOT="/var/task",
+            _X_AMZN_TRACE_ID=f"Root={INVOCATION};Parent={FUNCTION};Sampled=1",
+            AWS_XRAY_DAEMON_ADDRESS=f"127.0.0.1:{daemon.getsockname()[1]}",
+        )
+        documents = [json.loads(line) for line in datagrams(daemon)]
+    assert not said
+    runs = {one["annotations"]["id"]: one for one in documents if one["name"] == "order.placed"}
+    return seen, runs, {one["name"]: one for one in documents if one["name"] != "order.placed"}
+
+
+def datagrams(daemon):
+    """Give the second line of whatever has arrived; the first one names the format."""
+    while True:
+        try:
+            yield daemon.recv(65_536).decode().splitlines()[1]
+        except BlockingIOError:
+            return
+
+
+def test_each_run_of_a_handler_has_a_subsegment_that_says_what_came_of_it(recorded):
+    """Named after the kind, in the invocation's trace; what belongs to the message can be searched for."""
+    _, runs, _ = recorded
+
+    assert {key: one["annotations"]["outcome"] for key, one in runs.items()} == {
+        "traced": "handled",
+        "untraced": "handled",
+        "retry": "retry",
+        "hopeless": "dead_letter",
+        "bad": "failed",
+    }
+    annotations = runs["traced"]["annotations"]
+    assert (annotations["lane"], annotations["group"], annotations["attempt"]) == ("HIGH", "traced", 1)
+    assert (annotations["cause"], annotations["trace_id"]) == ("first", TRACEPARENT.split("-")[1])
+    assert annotations["message_id"]
+    assert {(one["trace_id"], one["parent_id"]) for one in runs.values()} == {(INVOCATION, FUNCTION)}
+
+
+def test_faults_are_marked_as_such_and_what_was_asked_for_is_not(recorded):
+    """The map of services turns red where a handler failed."""
+    _, runs, others = recorded
+
+    assert {key for key, one in runs.items() if one.get("fault")} == {"hopeless", "bad"}
+    assert {key for key, one in runs.items() if one.get("error")} == {"retry"}
+    assert not any(one.get("fault") or one.get("error") for one in others.values())
+    assert runs["bad"]["cause"]["exceptions"][0]["message"] == "wrong"
+
+
+def test_yields_and_dead_letters_can_be_seen(recorded):
+    """By subsegments of their own: no handler ran, or it has ended."""
+    _, _, others = recorded
+
+    yielded = others["yielded"]["annotations"]
+    assert (yielded["lane"], yielded["to_lane"], yielded["records"]) == ("MAIN", "HIGH", 1)
+    assert others["yielded"]["metadata"]["default"]["messages"][0]["id"] == "low"
+    assert others["dead-lettered"]["annotations"]["reason"] == "no"
+
+
+def test_the_subsegment_is_the_parent_of_what_the_handler_sends(recorded):
+    """In the message's own trace where it has one, else in that of the invocation."""
+    seen, runs, _ = recorded
+
+    for message, trace_id in (
+        ("traced", TRACEPARENT.split("-")[1]),
+        ("untraced", INVOCATION[2:].replace("-", "")),
+    ):
+        mine, sent = seen["places"][message]
+        assert mine == sent
+        trace = TraceContext.parse(mine)
+        assert (trace.trace_id, trace.span_id) == (trace_id, runs[message]["id"])
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"LAMBDA_TASK_ROOT": "/var/task"},
+        {"LAMBDA_TASK_ROOT": "/var/task", "_X_AMZN_TRACE_ID": "nonsense"},
+        {
+            "LAMBDA_TASK_ROOT": "/var/task",
+            "_X_AMZN_TRACE_ID": f"Root={INVOCATION};Parent={FUNCTION};Sampled=0",
+        },
+        {
+            "LAMBDA_TASK_ROOT": "/var/task",
+            "_X_AMZN_TRACE_ID": f"Root={INVOCATION};Parent={FUNCTION};Sampled=1",
+            "AWS_XRAY_DAEMON_ADDRESS": "127.0.0.1:9",
+        },
+    ],
+    ids=["outside of Lambda", "no header", "a broken header", "not sampled", "no daemon"],
+)
+def test_messages_are_handled_whatever_becomes_of_the_trace(variables):
+    """And their own trace goes on."""
+    seen, _ = traced(**variables)
+
+    mine, sent = seen["places"]["traced"]
+    assert mine == sent
+    assert TraceContext.parse(mine).trace_id == TRACEPARENT.split("-")[1]
+    told = Counter(event for event in seen["events"] if event.startswith("message_"))
+    assert told == {"message_handled": 2, "message_failed": 2, "message_dead_lettered": 1}
