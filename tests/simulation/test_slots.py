@@ -124,5 +124,5 @@ def with_a_failing_message(slots, *, behind):
 
 @pytest.mark.parametrize("slots", [1, 3])
 def test_messages_behind_a_failing_one_cost_the_lower_lanes_little(slots):
-    """Two join its group each second, visible and not deliverable: at one slot nothing, at three what ten records at each attempt cost."""
+    """Two join its group each second, visible and not deliverable; an attempt brings ten of them along."""
     assert with_a_failing_message(slots, behind=200) < 1.2 * with_a_failing_message(slots, behind=0)
