@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import Lane
+    from lanes.consumer.context import HandlerContext
+    from lanes.consumer.handlers import Around
     from lanes.consumer.ledger import Ledger
     from lanes.consumer.slots import SlotRegister
     from lanes.consumer.telemetry import Telemetry
@@ -113,6 +115,21 @@ class Consumer:
         """Register the decorated function for bodies that are no CloudEvents; it takes a `RawRecord`."""
         self._handlers.add_raw(function)
         return function
+
+    def within(self, surroundings: Surroundings, *, around: Around | None = None) -> Consumer:
+        """
+        Return a consumer with this one's handlers in other surroundings, as a new execution environment has it.
+
+        Handlers that are registered later are not part of it.
+
+        Args:
+            surroundings: what it touches.
+            around: called in place of each handler, with the handler, its message or raw record, and its context.
+
+        """
+        other = Consumer(surroundings)
+        other._handlers = self._handlers.within(around or _call)
+        return other
 
     def handle(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
         """
@@ -208,6 +225,10 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
         clock=around.clock,
         random=around.random,
     )
+
+
+def _call(handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext) -> Any:
+    return handler(argument, context)
 
 
 def _seconds_left(context: Any, parts: Parts) -> Callable[[], float]:

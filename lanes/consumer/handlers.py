@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.errors import DuplicateHandlerError, UnknownKindError
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.consumer.context import HandlerContext
+
+
+Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, HandlerContext], Any]"
+"""Called in place of each handler, with the handler, its message or raw record, and its context."""
 
 
 class Handlers:
@@ -37,6 +41,13 @@ class Handlers:
     def raw(self) -> Callable[..., Any] | None:
         """The handler of raw bodies, if there is one."""
         return self._raw
+
+    def within(self, around: Around) -> Handlers:
+        """Return the same handlers, each called through `around`."""
+        other = Handlers()
+        other._by_kind = {kind: _through(around, handler) for kind, handler in self._by_kind.items()}
+        other._raw = None if self._raw is None else _through(around, self._raw)
+        return other
 
     def for_kind(self, kind: str) -> Callable[..., Any]:
         """Return the handler of a kind or raise `UnknownKindError`, which lists the known ones."""
@@ -66,6 +77,10 @@ def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext],
     if _wants_context(signature):
         return handler
     return lambda message, _context: handler(message)
+
+
+def _through(around: Around, handler: Callable[..., Any]) -> Callable[[Any, HandlerContext], Any]:
+    return lambda argument, context: around(handler, argument, context)
 
 
 def check_ran(result: Any) -> None:

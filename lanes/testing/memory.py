@@ -143,6 +143,15 @@ class MemoryLedger:
             ]
             return sorted(found, key=lambda entry: entry.parked_until)[:limit]
 
+    def whereabouts(self, lane: str, message_id: str, *, now: float) -> str:
+        """Say in words what is known of a message that is neither done nor given up."""
+        entry = self.entries.get((lane, message_id))
+        if entry is None:
+            return "not received yet, or behind its group"
+        if entry.park is None or entry.parked_until <= now:
+            return f"{entry.ending} before; may be received now, or is behind its group"
+        return f"{entry.ending}, returns in {entry.parked_until - now:.1f} s"
+
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
         """Claim an effect."""
         with self.calls.make("UpdateItem"):

@@ -1,0 +1,325 @@
+"""Lanes in memory: producers, the real consumer and the mappings between them, under a clock that the test moves."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from lanes.config import LanesConfig
+from lanes.consumer.consumer import Consumer, Surroundings
+from lanes.consumer.slots import SingleSlot
+from lanes.outbox.entry import Positions
+from lanes.outbox.outbox import Outbox
+from lanes.outgoing import SendEntry
+from lanes.producer import Producer
+from lanes.testing import matching
+from lanes.testing.clock import FakeClock
+from lanes.testing.journal import Journal
+from lanes.testing.mappings import KillableCalls, Mappings
+from lanes.testing.matching import ANYTHING, Criteria
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
+from lanes.testing.relays import Relays
+from lanes.testing.runs import Runs
+from lanes.testing.sender import MemorySender, deployment_in_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.message import Message
+    from lanes.outbox.store import RelayStore
+    from lanes.priority import PriorityRules
+
+LAST_RESORT = 1000
+"""maxReceiveCount of the lanes' queues, as the stack sets it."""
+
+PATIENCE = 1000
+"""Handler starts after which a run is taken to go on for ever, unless told otherwise."""
+
+
+class InMemoryLanes:
+    """
+    A set of lanes without AWS, for tests of handlers and of what sends to them.
+
+    The consumer is the one that runs in Lambda: batches, yields, attempts, backoff, idempotency and dead letters are
+    its own. In memory are the queues, after the documented rules of SQS FIFO, the table, and the mappings. Nothing
+    happens by itself: messages wait until the test runs the lanes, and time passes when it says so.
+
+    Args:
+        consumer: whose handlers run; may be given later with `serve`. Register handlers before the first run.
+        config: the lanes; HIGH, MEDIUM and MAIN unless given. `LanesConfig.load("lanes.toml")` reads yours.
+        clock: the time; a new one unless given.
+        handler_time: what one handler takes. Where it is shorter than `recheck_interval` (250 ms unless set), several
+            records of a batch are handled between two looks at the higher lanes, as in production.
+        seed: decides what chance decides: the jitter of delays.
+
+    Attributes:
+        config: the lanes.
+        clock: the time.
+        deployment: where the lanes seem to be.
+        producer: sends to the lanes.
+        journal: all that happened, in lists: `sent`, `handled`, `failed`, `dead_lettered`.
+
+    Example:
+        >>> consumer = Consumer()
+        >>> lanes = InMemoryLanes(consumer)
+        >>> @consumer.handler("order.placed")
+        ... def place(message):
+        ...     lanes.producer.send("mail.wanted", {"order": message.data["order"]}, priority=-50)
+        >>> sent = lanes.producer.send("order.placed", {"order": 7})
+        >>> lanes.run_for(1)
+        >>> lanes.assert_handled("order.placed").id == sent.id
+        True
+        >>> lanes.assert_sent("mail.wanted", lane="MAIN").data
+        {'order': 7}
+
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer | None = None,
+        *,
+        config: LanesConfig | None = None,
+        clock: FakeClock | None = None,
+        handler_time: timedelta = timedelta(seconds=1),
+        seed: int = 0,
+    ) -> None:
+        self.config = config or LanesConfig()
+        self.clock = clock or FakeClock()
+        self.deployment = deployment_in_memory(self.config)
+        self.journal = Journal(self.clock)
+        self._consumer = consumer
+        self._random = Random(seed)  # noqa: S311 - the jitter of tests
+        self._raw_numbers = itertools.count(1)
+        calls = KillableCalls()
+        self._queues = MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
+        self._ledger = MemoryLedger(calls)
+        self._register = MemoryRegister(calls)
+        self._sender = MemorySender(self.deployment, self._queues.live, self.journal)
+        self.producer = self.new_producer()
+        self._relays = Relays(
+            producer=self.producer, config=self.config, clock=self.clock, queues=self._queues.live
+        )
+        self._mappings = Mappings(
+            config=self.config,
+            queues=self._queues.live,
+            clock=self.clock,
+            journal=self.journal,
+            calls=calls,
+            handler_time=handler_time,
+            new_environment=self._new_environment,
+        )
+        self._runs = Runs(
+            mappings=self._mappings, relays=self._relays, journal=self.journal, clock=self.clock
+        )
+
+    def serve(self, consumer: Consumer) -> None:
+        """Handle messages with this consumer's handlers from now on, as after a deployment."""
+        self._consumer = consumer
+        self._mappings.forget_environments()
+
+    def new_producer(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
+        """Return a producer for these lanes with rules or a source of its own."""
+        return Producer(
+            deployment=self.deployment,
+            sqs=self._sender,
+            rules=rules,
+            source=source,
+            clock=self.clock,
+            pause=self.clock.advance,
+            jitter=self._random.random,
+            most_concurrency=1,
+        )
+
+    def new_outbox(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:
+        """Return an outbox for SQL transactions of the application, whose entries are as old as the clock says."""
+        return Outbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
+
+    def publish_from(self, store: RelayStore) -> None:
+        """Publish what an outbox holds in this store, whenever the lanes run."""
+        self._relays.add(store)
+
+    def send_body(self, lane: str, body: str, *, group: str = "raw") -> None:
+        """
+        Put any body straight into a lane, as another service would, for `raw_handler` or none.
+
+        Raises:
+            KeyError: there is no such lane.
+
+        """
+        entry = SendEntry(
+            entry_id="0",
+            body=body,
+            message_group_id=group,
+            message_deduplication_id=f"raw-{next(self._raw_numbers)}",
+        )
+        self._sender.take_in(self.config.lane(lane).name, entry)
+
+    def run_until_idle(self, *, most_handlings: int = PATIENCE) -> None:
+        """
+        Let relays, mappings and consumer work until nothing waits any more; backoffs and delays move the clock.
+
+        Args:
+            most_handlings: handler starts after which it is taken to go on for ever.
+
+        Raises:
+            NeverIdleError: it did.
+
+        """
+        self._runs.until(lambda: False, most_handlings=most_handlings)
+
+    def run_for(self, duration: timedelta | float, *, most_handlings: int = PATIENCE) -> None:
+        """
+        Let them work for some time, a timedelta or seconds, and leave the clock at its end.
+
+        A batch that begins within it is not cut short, so the clock may end later.
+
+        Raises:
+            NeverIdleError: as for `run_until_idle`.
+
+        """
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+        end = self.clock.now + seconds
+        self._runs.until(lambda: self.clock.now >= end, most_handlings=most_handlings, deadline=end)
+        self.clock.advance_to(end)
+
+    def run_until(self, condition: Callable[[], bool], *, most_handlings: int = PATIENCE) -> bool:
+        """
+        Let them work until a condition holds, looked at before each invocation, or nothing waits any more.
+
+        Returns:
+            Whether the condition holds.
+
+        Raises:
+            NeverIdleError: as for `run_until_idle`.
+
+        """
+        return self._runs.until(condition, most_handlings=most_handlings)
+
+    def assert_sent(
+        self,
+        kind: str | None = None,
+        *,
+        lane: str | None = None,
+        group: str | None = None,
+        priority: int | None = None,
+        id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
+        data: Any = ANYTHING,
+        **fields: Any,
+    ) -> Message:
+        """
+        Return the first message that was sent and matches; what is not given is not looked at.
+
+        Args:
+            kind: its kind.
+            lane: name of the lane that took it in.
+            group: its group.
+            priority: its resolved priority.
+            id: its id.
+            data: its whole data.
+            fields: single keys of its data; `data` compares those that are named like the arguments above.
+
+        Raises:
+            AssertionError: none does; with those that come nearest.
+
+        """
+        exact = {"kind": kind, "lane": lane, "group": group, "priority": priority, "id": id}
+        return matching.first(
+            "sent", self.journal.sent, Criteria(exact=exact, data=data, fields=fields)
+        ).message
+
+    def assert_not_sent(
+        self, kind: str | None = None, *, lane: str | None = None, data: Any = ANYTHING, **fields: Any
+    ) -> None:
+        """
+        Check that no message was sent that matches; the arguments are those of `assert_sent`.
+
+        Raises:
+            AssertionError: some were; with all of them.
+
+        """
+        criteria = Criteria(exact={"kind": kind, "lane": lane}, data=data, fields=fields)
+        matching.none("sent", self.journal.sent, criteria)
+
+    def assert_handled(
+        self,
+        kind: str | None = None,
+        *,
+        lane: str | None = None,
+        attempt: int | None = None,
+        data: Any = ANYTHING,
+        **fields: Any,
+    ) -> Message:
+        """
+        Return the first message whose handler succeeded and that matches.
+
+        Args:
+            kind: its kind.
+            lane: name of the lane that it came by.
+            attempt: the attempt that succeeded, 1 for the first.
+            data: its whole data.
+            fields: single keys of its data.
+
+        Raises:
+            AssertionError: none does; with those that come nearest, and the attempts that failed.
+
+        """
+        criteria = Criteria(exact={"kind": kind, "lane": lane, "attempt": attempt}, data=data, fields=fields)
+        return matching.first("handled", self.journal.handled, criteria, failed=self.journal.failed).message
+
+    def assert_dead_lettered(
+        self,
+        kind: str | None = None,
+        *,
+        reason: str | None = None,
+        lane: str | None = None,
+        data: Any = ANYTHING,
+        **fields: Any,
+    ) -> Message:
+        """
+        Return the first message that was given up and matches.
+
+        Args:
+            kind: its kind.
+            reason: text that its reason holds: that of `DeadLetter`, or "attempts exhausted".
+            lane: name of its lane.
+            data: its whole data.
+            fields: single keys of its data.
+
+        Raises:
+            AssertionError: none does; with those that come nearest.
+
+        """
+        criteria = Criteria(exact={"kind": kind, "lane": lane}, reason=reason, data=data, fields=fields)
+        return matching.first("dead-lettered", self.journal.dead_lettered, criteria).message
+
+    def assert_nothing_waiting(self) -> None:
+        """
+        Check that every message was done or given up, and that the outboxes are empty.
+
+        Raises:
+            AssertionError: some were not; with each and what it waits for.
+
+        """
+        waiting = [
+            f"{matching.describe(sent)}: {self._ledger.whereabouts(sent.lane, message_id, now=self.clock.now)}"
+            for message_id, sent in self.journal.waiting.items()
+        ]
+        if waiting := [*waiting, *self._relays.unfinished()]:
+            raise AssertionError("\n  ".join(["there are messages that wait:", *waiting]))
+
+    def _new_environment(self) -> Consumer:
+        if self._consumer is None:
+            raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
+        alone = self.config.consumer.reserved_concurrency == 1
+        around = Surroundings(
+            deployment=self.deployment,
+            queues=self._queues,
+            ledger=self._ledger,
+            register=SingleSlot() if alone else self._register,
+            telemetry=self.journal,
+            clock=self.clock,
+            random=Random(self._random.getrandbits(64)),  # noqa: S311
+        )
+        return self._consumer.within(around, around=self._mappings.around)

@@ -1,0 +1,146 @@
+"""What a test looks for among the messages, and how far off the others were."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from lanes.testing.happenings import DeadLettered, Failed, Handled, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lanes.testing.happenings import Happening
+
+
+Found = TypeVar("Found", bound=Sent | Handled | Failed | DeadLettered)
+
+ANYTHING: Final = object()
+"""Stands for data that may be whatever it is; None is data too."""
+
+MOST_SHOWN = 5
+LONGEST_DATA = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """
+    What a message has to be; what is None is not looked at.
+
+    Attributes:
+        exact: wanted values by name: kind, lane, group, priority, id, attempt.
+        reason: text that the reason of a dead letter holds.
+        data: the whole data, compared for equality.
+        fields: wanted values of single keys of the data.
+
+    """
+
+    exact: Mapping[str, Any]
+    reason: str | None = None
+    data: Any = ANYTHING
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def misses(self, found: Happening) -> list[str]:
+        """Return what differs, the kind first; nothing where it matches."""
+        return list(self._misses(found))
+
+    def _misses(self, found: Happening) -> Iterator[str]:
+        for name, wanted in self.exact.items():
+            value = _value(found, name)
+            if wanted is not None and value != wanted:
+                yield f"{name} is {_text(value)}, not {_text(wanted)}"
+        if self.reason is not None and isinstance(found, DeadLettered) and self.reason not in found.reason:
+            yield f"reason is {found.reason!r}, without {self.reason!r}"
+        data = found.message.data
+        if self.data is not ANYTHING and data != self.data:
+            yield f"data is {_text(data)}, not {_text(self.data)}"
+        for name, wanted in self.fields.items():
+            if not isinstance(data, dict) or name not in data:
+                yield f"data has no {name!r}, {_text(wanted)} is wanted"
+            elif data[name] != wanted:
+                yield f"{name} is {_text(data[name])}, not {_text(wanted)}"
+
+    def __str__(self) -> str:
+        parts = [f"{name}={_text(value)}" for name, value in self.exact.items() if value is not None]
+        parts += [] if self.reason is None else [f"reason={self.reason!r}"]
+        parts += [] if self.data is ANYTHING else [f"data={_text(self.data)}"]
+        parts += [f"{name}={_text(value)}" for name, value in self.fields.items()]
+        return ", ".join(parts) or "anything"
+
+
+def first(verb: str, found: Sequence[Found], criteria: Criteria, *, failed: Sequence[Failed] = ()) -> Found:
+    """
+    Return the first that matches.
+
+    Raises:
+        AssertionError: none does; with the near misses, and the failed attempts of what would have matched.
+
+    """
+    for one in found:
+        if not criteria.misses(one):
+            return one
+    lines = [f"no message was {verb} with {criteria}"]
+    lines += [f"{len(found)} were {verb}, the nearest first:", *near_misses(found, criteria)] if found else []
+    attempts = [one for one in failed if not criteria.misses(one)][-MOST_SHOWN:]
+    lines += ["failed attempts:", *(f"  {describe(one)}" for one in attempts)] if attempts else []
+    raise AssertionError("\n".join(lines))
+
+
+def none(verb: str, found: Sequence[Found], criteria: Criteria) -> None:
+    """
+    Check that nothing matches.
+
+    Raises:
+        AssertionError: something does.
+
+    """
+    matching = [f"  {describe(one)}" for one in found if not criteria.misses(one)]
+    if matching:
+        raise AssertionError("\n".join([f"{len(matching)} messages were {verb} with {criteria}:", *matching]))
+
+
+def near_misses(found: Sequence[Happening], criteria: Criteria) -> list[str]:
+    """Describe what did not match, the nearest first: the same kind, then fewest differences, then the latest."""
+    ranked = []
+    for position, one in enumerate(found):
+        misses = criteria.misses(one)
+        other_kind = any(miss.startswith("kind ") for miss in misses)
+        ranked.append((other_kind, len(misses), -position, one, misses))
+    ranked.sort(key=lambda entry: entry[:3])
+    lines = []
+    for *_, one, misses in ranked[:MOST_SHOWN]:
+        lines.append(f"  {describe(one)}")
+        lines += [f"      {miss}" for miss in misses]
+    if len(ranked) > MOST_SHOWN:
+        lines.append(f"  and {len(ranked) - MOST_SHOWN} more")
+    return lines
+
+
+def describe(one: Happening) -> str:
+    """Return a line that tells a message from others."""
+    message = one.message
+    parts = [message.kind or "raw body", f"in {one.lane}", f"priority {message.priority}"]
+    # A message without a group has its own id for one.
+    parts += [f"group {message.group!r}"] if message.group not in (None, message.id) else []
+    parts.append(_text(message.data))
+    if isinstance(one, Handled | Failed):
+        parts.append(f"attempt {one.attempt}")
+    if isinstance(one, Failed):
+        parts.append(f"{type(one.error).__name__}: {one.error}")
+    if isinstance(one, DeadLettered):
+        parts.append(f"{one.reason!r} after {one.attempts} attempts")
+        parts += [one.error] if one.error else []
+    return ", ".join(parts)
+
+
+def _value(found: Happening, name: str) -> Any:
+    return getattr(found, name) if name in ("lane", "attempt") else getattr(found.message, name)
+
+
+def _text(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= LONGEST_DATA else f"{text[:LONGEST_DATA]}..."

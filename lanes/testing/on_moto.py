@@ -1,0 +1,178 @@
+"""Lanes on moto's mock of AWS: the boto3 producer and the consumer over queues and a table in this process."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.clients import Clients
+from lanes.aws.outbox_table import create_table
+from lanes.aws.parameters import parameter_name
+from lanes.consumer.consumer import Consumer, Surroundings
+from lanes.deployment import Deployment, LaneQueues
+from lanes.producer import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.records import PartialBatchResponse
+
+STACK, REGION = "PriorityLanes", "eu-central-1"
+LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
+LAST_RESORT = 1000
+"""maxReceiveCount of the lanes' queues, as the stack sets it."""
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_REGION": REGION,
+}
+
+
+class MotoLanes:
+    """
+    Lanes on moto, found by `Producer.from_env()`, `Producer.from_stack("PriorityLanes")` and `Consumer()` as on AWS.
+
+    moto hands out messages of a FIFO group out of order once they return after a visibility timeout, so test order,
+    redelivery and priorities with `InMemoryLanes`, and here that code and AWS's API fit together.
+
+    Attributes:
+        config: the lanes.
+        deployment: where they are; with an outbox where the configuration enables one.
+        producer: sends to them through boto3.
+
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.config = deployment.config
+        self.deployment = deployment
+        self.producer = Producer.from_deployment(deployment, region=REGION)
+        self._sqs = Clients(region=REGION).sqs()
+
+    def receive(self, lane: str) -> dict[str, Any]:
+        """
+        Receive a batch of a lane and return it as the event that Lambda gives to the function.
+
+        Raises:
+            KeyError: there is no such lane.
+
+        """
+        url = self.deployment.queues[lane].url
+        answer = self._sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=self.config.lane(lane).batch_size,
+            MessageSystemAttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        arn = f"arn:aws:sqs:{REGION}:123456789012:{url.rpartition('/')[2]}"
+        return {
+            "Records": [
+                {
+                    "messageId": message["MessageId"],
+                    "receiptHandle": message["ReceiptHandle"],
+                    "body": message["Body"],
+                    "attributes": message["Attributes"],
+                    "messageAttributes": {},
+                    "eventSource": "aws:sqs",
+                    "eventSourceARN": arn,
+                    "awsRegion": REGION,
+                }
+                for message in answer.get("Messages", [])
+            ]
+        }
+
+    def deliver(self, lane: str, consumer: Consumer) -> PartialBatchResponse:
+        """
+        Hand one batch of a lane to the consumer in a new process and delete what it has done, as a mapping does.
+
+        Returns:
+            The consumer's answer; with an empty list also where the lane had nothing.
+
+        Raises:
+            KeyError: there is no such lane.
+
+        """
+        event = self.receive(lane)
+        if not event["Records"]:
+            return {"batchItemFailures": []}
+        answer = consumer.within(Surroundings.from_env()).handle(event, None)
+        kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        for record in event["Records"]:
+            if record["messageId"] not in kept:
+                self._sqs.delete_message(
+                    QueueUrl=self.deployment.queues[lane].url, ReceiptHandle=record["receiptHandle"]
+                )
+        return answer
+
+
+@contextmanager
+def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
+    """
+    Make queues, table, outbox and parameter of a stack on moto for the length of a block.
+
+    The variables of `ENVIRONMENT` have to be set before, and LANES_DEPLOYMENT inside.
+
+    Raises:
+        ImportError: moto is not installed.
+
+    """
+    from moto import mock_aws
+
+    with mock_aws():
+        clients = Clients(region=REGION)
+        sqs, database = clients.sqs(), clients.dynamodb()
+        create_ledger(database, LEDGER)
+        if config.outbox.enabled:
+            create_table(database, OUTBOX)
+        deployment = Deployment(
+            config=config,
+            queues={lane.name: _create_queues(sqs, lane) for lane in config.lanes},
+            table=LEDGER,
+            outbox=OUTBOX if config.outbox.enabled else None,
+        )
+        clients.ssm().put_parameter(Name=parameter_name(STACK), Value=deployment.to_json(), Type="String")
+        yield MotoLanes(deployment)
+
+
+def create_ledger(client: DynamoDBClient, table: str) -> None:
+    """Make the consumer's table with its sparse index, as the stack does."""
+    client.create_table(
+        TableName=table,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "parked_lane", "parked_until")
+        ],
+        GlobalSecondaryIndexes=[
+            {
+                "IndexName": "parked",
+                "KeySchema": [
+                    {"AttributeName": "parked_lane", "KeyType": "HASH"},
+                    {"AttributeName": "parked_until", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    )
+
+
+def _create_queues(sqs: SQSClient, lane: Lane) -> LaneQueues:
+    dead = sqs.create_queue(QueueName=f"{lane.name}-dead.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    url = sqs.create_queue(
+        QueueName=f"{lane.name}.fifo",
+        Attributes={
+            "FifoQueue": "true",
+            "DeduplicationScope": "messageGroup",
+            "FifoThroughputLimit": "perMessageGroupId",
+            "VisibilityTimeout": str(int(lane.visibility_timeout.total_seconds())),
+            "RedrivePolicy": json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": LAST_RESORT}),
+        },
+    )["QueueUrl"]
+    return LaneQueues(url=url, dead_letter_url=dead)

@@ -1,0 +1,117 @@
+"""
+The pytest plugin: lanes as fixtures.
+
+pytest loads it where the package is installed. It imports nothing of the library before a fixture is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lanes.config import LanesConfig
+    from lanes.testing.clock import FakeClock
+    from lanes.testing.in_memory import InMemoryLanes
+    from lanes.testing.on_moto import MotoLanes
+
+MARKER = "lanes_config"
+DEFAULT_FILE = "lanes.toml"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare where the lanes stand."""
+    parser.addini(
+        "lanes_toml",
+        help=f"the file with the lanes of the fixtures; {DEFAULT_FILE} of the root folder, or the usual lanes",
+        default="",
+    )
+    parser.addini("lanes_stage", help="the stage of it that the fixtures have; none unless set", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(stage=None, **settings): other lanes for the lanes_* fixtures of this test: a stage of lanes.toml, "
+        f'and top-level keys of it such as consumer={{"max_attempts": 2}} or lanes=[...]',
+    )
+
+
+@pytest.fixture
+def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
+    """The lanes of the project's lanes.toml, with what the marker `lanes_config` changes; or the usual lanes."""
+    from lanes.config import LanesConfig
+
+    markers = list(request.node.iter_markers(MARKER))[::-1]  # those nearest to the test come last and win
+    stage = request.config.getini("lanes_stage") or None
+    for marker in markers:
+        stage = marker.kwargs.get("stage", stage)
+    file = _file(request.config)
+    config = LanesConfig() if file is None else LanesConfig.load(file, stage=stage)
+    raw = config.to_dict()
+    for marker in markers:
+        raw = _changed(raw, {key: value for key, value in marker.kwargs.items() if key != "stage"})
+    return LanesConfig.from_dict(raw)
+
+
+@pytest.fixture
+def lanes_clock() -> FakeClock:
+    """The clock of `lanes_in_memory`, which stands until the test or the lanes move it."""
+    from lanes.testing.clock import FakeClock
+
+    return FakeClock()
+
+
+@pytest.fixture
+def lanes_in_memory(lanes_config: LanesConfig, lanes_clock: FakeClock) -> InMemoryLanes:
+    """Lanes in memory; `lanes_in_memory.serve(consumer)` gives them the handlers."""
+    from lanes.testing.in_memory import InMemoryLanes
+
+    return InMemoryLanes(config=lanes_config, clock=lanes_clock)
+
+
+@pytest.fixture
+def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoLanes]:
+    """Lanes on moto, which `Producer.from_env()` and `Consumer()` find; with dummy credentials in the environment."""
+    if not _has_moto():
+        pytest.fail(
+            "the fixture lanes_on_moto needs moto: pip install 'priority-lanes[testing]'", pytrace=False
+        )
+    from lanes.deployment import VARIABLE
+    from lanes.testing import on_moto
+
+    for name, value in on_moto.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with on_moto.lanes_on_moto(lanes_config) as lanes:
+        monkeypatch.setenv(VARIABLE, lanes.deployment.to_json())
+        yield lanes
+
+
+def _file(config: pytest.Config) -> Path | None:
+    named = config.getini("lanes_toml")
+    usual = config.rootpath / DEFAULT_FILE
+    if named:
+        return Path(config.rootpath / named)
+    return usual if usual.exists() else None
+
+
+def _changed(raw: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with others over them; of a table, only the keys that are named."""
+    changed = dict(raw)
+    for key, value in settings.items():
+        table = isinstance(value, dict) and isinstance(changed.get(key), dict)
+        changed[key] = {**changed[key], **value} if table else value
+    return changed
+
+
+def _has_moto() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("moto") is not None

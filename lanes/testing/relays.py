@@ -1,0 +1,64 @@
+"""The relays of the outboxes that a test publishes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.outbox.entry import EntryState
+from lanes.outbox.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lanes.config import LanesConfig
+    from lanes.outbox.store import RelayStore
+    from lanes.producer import Producer
+    from lanes.testing.clock import FakeClock
+    from lanes.testing.fifo.queue import FifoQueue
+
+UNFINISHED = (EntryState.PENDING, EntryState.PROCESSING, EntryState.FAILED)
+
+
+class Relays:
+    """Publishes what is due in every store, at the moments when the lanes run."""
+
+    def __init__(
+        self, *, producer: Producer, config: LanesConfig, clock: FakeClock, queues: Mapping[str, FifoQueue]
+    ) -> None:
+        self._producer = producer
+        self._config = config
+        self._clock = clock
+        self._queues = queues
+        self._relays: list[Relay] = []
+
+    def add(self, store: RelayStore) -> None:
+        """Publish from this store too."""
+        self._relays.append(
+            Relay(
+                store=store,
+                producer=self._producer,
+                config=self._config,
+                depths=self,
+                clock=self._clock,
+                chance=lambda: 0.5,
+            )
+        )
+
+    def run(self) -> bool:
+        """Publish all that is due; return whether anything was."""
+        rounds = [relay.run_until(self._clock.now) for relay in self._relays]
+        return any(one.published or one.failed for one in rounds)
+
+    def waiting(self, lane: str) -> int:
+        """Return how many messages are in a lane's queue, for `lane_window`."""
+        counts = self._queues[lane].counts()
+        return counts.visible + counts.not_visible
+
+    def unfinished(self) -> list[str]:
+        """Describe the entries that are not published yet, a line for each state of each store."""
+        return [
+            f"{count} entries of an outbox are {state}"
+            for relay in self._relays
+            for state, count in relay.store.standing().counts.items()
+            if state in UNFINISHED and count
+        ]

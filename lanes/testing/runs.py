@@ -1,0 +1,86 @@
+"""How far lanes run: until nothing waits, for some time, or until something holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.testing.clock import FakeClock
+    from lanes.testing.journal import Journal
+    from lanes.testing.mappings import Mappings
+    from lanes.testing.relays import Relays
+
+INVOCATIONS_A_HANDLING = 20
+"""Invocations that yield or back off for each handler start, beyond which nothing is getting anywhere."""
+
+
+class NeverIdleError(RuntimeError):
+    """The lanes did not come to rest: something sends or returns messages without end."""
+
+
+class Runs:
+    """Lets relays, mappings and consumer work, and the clock jump to the next moment where they have nothing to do."""
+
+    def __init__(self, *, mappings: Mappings, relays: Relays, journal: Journal, clock: FakeClock) -> None:
+        self._mappings = mappings
+        self._relays = relays
+        self._journal = journal
+        self._clock = clock
+
+    def until(
+        self, condition: Callable[[], bool], *, most_handlings: int, deadline: float | None = None
+    ) -> bool:
+        """Run until the condition holds, nothing waits, or the deadline has come; return whether it holds."""
+        patience = Patience(self._mappings, self._journal, most=most_handlings)
+        while not condition():
+            if not (self._work() or self._wait(deadline)):
+                return condition()
+            patience.check()
+        return True
+
+    def _work(self) -> bool:
+        """Publish what is due and run one invocation; return whether anything happened."""
+        published = self._relays.run()
+        return self._mappings.step() or published
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Let time pass until something becomes visible; return False where nothing will, or not in time."""
+        moment = self._mappings.next_moment()
+        if moment is None or (deadline is not None and moment > deadline):
+            return False
+        self._clock.advance_to(moment)
+        return True
+
+
+class Patience:
+    """Counts what happens from now on, and gives up at a limit."""
+
+    def __init__(self, mappings: Mappings, journal: Journal, *, most: int) -> None:
+        self._mappings = mappings
+        self._journal = journal
+        self._most = most
+        self._sent = len(journal.sent)
+        self._started = mappings.started.copy()
+        self._invocations = mappings.invocations
+
+    def check(self) -> None:
+        """
+        Raise where the limit is reached.
+
+        Raises:
+            NeverIdleError: with the kinds that were handled most.
+
+        """
+        started = self._mappings.started - self._started
+        invocations = self._mappings.invocations - self._invocations
+        if started.total() < self._most and invocations < self._most * INVOCATIONS_A_HANDLING:
+            return
+        kinds = ", ".join(f"{kind} {count} times" for kind, count in started.most_common(3)) or "none"
+        sent = len(self._journal.sent) - self._sent
+        raise NeverIdleError(
+            f"not idle after {started.total()} handler starts in {invocations} invocations; handled: {kinds}; "
+            f"{sent} messages were sent meanwhile and {len(self._journal.waiting)} wait. A handler that sends what it "
+            f"handles never ends; if this is meant, give most_handlings=, or use run_for"
+        )

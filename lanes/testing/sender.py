@@ -1,0 +1,49 @@
+"""The queues in memory as the producer sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.deployment import Deployment, LaneQueues
+from lanes.outgoing import Accepted, Refused, SendEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.config import LanesConfig
+    from lanes.testing.fifo.queue import FifoQueue
+    from lanes.testing.journal import Journal
+
+
+class MemorySender:
+    """Takes batches in as SQS does, repeats within five minutes included, and tells the journal what is new."""
+
+    def __init__(self, deployment: Deployment, queues: Mapping[str, FifoQueue], journal: Journal) -> None:
+        self._lanes = {deployment.queues[name].url: name for name in queues}
+        self._queues = queues
+        self._journal = journal
+
+    def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
+        """Take up to ten entries in; none is ever refused."""
+        lane = self._lanes[queue_url]
+        return {entry.entry_id: self.take_in(lane, entry) for entry in entries}
+
+    def take_in(self, lane: str, entry: SendEntry) -> Accepted:
+        """Put one entry into a lane's queue."""
+        sent = self._queues[lane].send(
+            entry.body, group=entry.message_group_id, deduplication_id=entry.message_deduplication_id
+        )
+        self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
+        return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
+
+
+def deployment_in_memory(config: LanesConfig) -> Deployment:
+    """Return a deployment whose addresses lead nowhere."""
+    queues = {
+        lane.name: LaneQueues(
+            url=f"https://sqs.invalid/{lane.name}.fifo",
+            dead_letter_url=f"https://sqs.invalid/{lane.name}-dead.fifo",
+        )
+        for lane in config.lanes
+    }
+    return Deployment(config=config, queues=queues, table="ledger")

@@ -1,0 +1,369 @@
+"""Lanes in memory: what happens to messages there is what happens to them on AWS."""
+
+from datetime import timedelta
+
+import pytest
+
+from lanes import Consumer, DeadLetter, LanesConfig, Message, PriorityRules, Retry, current_priority
+from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
+
+BULK, HIGH = -100, 50
+
+
+def lanes_with(handlers, raw=None, **more):
+    """Make lanes whose handlers take the lanes, the message and the context."""
+    consumer = Consumer()
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict(raw or {}), **more)
+    for kind, handler in handlers.items():
+        consumer.handler(kind)(lambda message, context, run=handler: run(lanes, message, context))
+    return lanes
+
+
+def ok(_lanes, _message, _context):
+    """Succeed."""
+
+
+def fail(_lanes, message, _context):
+    """Fail."""
+    raise ValueError(f"{message.kind} fails")
+
+
+def kinds(happenings):
+    """Give the kinds in order."""
+    return [one.message.kind for one in happenings]
+
+
+def numbers(happenings, kind):
+    """Give the numbers of the messages of a kind, in order."""
+    return [one.message.data["n"] for one in happenings if one.message.kind == kind]
+
+
+def test_a_message_waits_until_the_lanes_run():
+    """Nothing happens by itself, so a test sees each state."""
+    lanes = lanes_with({"a": ok})
+    sent = lanes.producer.send("a", {"n": 1})
+    before = list(lanes.journal.handled)
+    lanes.run_until_idle()
+
+    assert before == []
+    assert lanes.assert_handled("a", n=1).id == sent.id
+
+
+def test_a_message_goes_to_the_lane_of_its_priority():
+    """The producer is the real one: rules, blocks and thresholds count."""
+    lanes = lanes_with({})
+    lanes.new_producer(rules=PriorityRules({"paid": HIGH})).send("paid", {})
+    lanes.producer.send("placed", {})
+    lanes.producer.send("loaded", {}, priority=BULK)
+
+    assert [one.lane for one in lanes.journal.sent] == ["HIGH", "MEDIUM", "MAIN"]
+
+
+def test_what_is_urgent_is_handled_first_whenever_it_was_sent():
+    """Strict priority between lanes, order of sending within each."""
+    lanes = lanes_with({"low": ok, "high": ok})
+    for n in range(3):
+        lanes.producer.send("low", {"n": n}, group="g", priority=BULK)
+        lanes.producer.send("high", {"n": n}, group="g", priority=HIGH)
+    lanes.run_until_idle()
+
+    assert kinds(lanes.journal.handled) == ["high"] * 3 + ["low"] * 3
+    assert numbers(lanes.journal.handled, "low") == numbers(lanes.journal.handled, "high") == [0, 1, 2]
+
+
+def test_a_high_message_that_a_main_handler_sends_goes_before_the_rest_of_mains_batch():
+    """MAIN yields in mid-batch, and its order is kept when it goes on."""
+
+    def low(lanes, message, _context):
+        if message.data["n"] == 2:
+            lanes.producer.send("high", {}, priority=HIGH)
+
+    lanes = lanes_with({"low": low, "high": ok})
+    for n in range(6):
+        lanes.producer.send("low", {"n": n}, group="g", priority=BULK)
+    lanes.run_until_idle()
+
+    assert kinds(lanes.journal.handled) == ["low"] * 3 + ["high"] + ["low"] * 3
+    assert numbers(lanes.journal.handled, "low") == list(range(6))
+    assert lanes.journal.yields == {"MAIN": 1}
+    assert {one.attempt for one in lanes.journal.handled} == {1}
+
+
+def test_records_shorter_than_the_recheck_interval_share_one_look_at_the_higher_lanes():
+    """As in production, a batch of short records is not interrupted at once."""
+
+    def low(lanes, message, _context):
+        if message.data["n"] == 0:
+            lanes.producer.send("high", {}, priority=HIGH)
+
+    lanes = lanes_with({"low": low, "high": ok}, handler_time=timedelta(milliseconds=10))
+    for n in range(6):
+        lanes.producer.send("low", {"n": n}, priority=BULK)
+    lanes.run_until_idle()
+
+    assert kinds(lanes.journal.handled) == ["low"] * 6 + ["high"]
+
+
+def test_a_free_slot_serves_the_higher_lane_while_the_lower_one_goes_on():
+    """With two slots nobody has to yield to one message."""
+
+    def low(lanes, message, _context):
+        if message.data["n"] == 0:
+            lanes.producer.send("high", {}, priority=HIGH)
+
+    lanes = lanes_with({"low": low, "high": ok}, {"consumer": {"reserved_concurrency": 2}})
+    for n in range(4):
+        lanes.producer.send("low", {"n": n}, group="g", priority=BULK)
+    lanes.run_until_idle()
+
+    assert kinds(lanes.journal.handled)[:2] == ["high", "low"]
+    assert numbers(lanes.journal.handled, "low") == [0, 1, 2, 3]
+    assert not lanes.journal.yields
+
+
+def test_what_a_handler_sends_inherits_its_priority_also_beside_another_slot():
+    """The priority block of one invocation does not leak into another."""
+    seen = {}
+
+    def note(lanes, message, _context):
+        seen[message.kind] = current_priority()
+        if message.kind == "low":
+            lanes.producer.send("high", {}, priority=HIGH)
+
+    lanes = lanes_with({"low": note, "high": note}, {"consumer": {"reserved_concurrency": 2}})
+    lanes.send_body("MAIN", "raw")
+    lanes.producer.send("low", {}, priority=BULK)
+    lanes.run_until_idle()
+
+    assert seen == {"low": BULK, "high": HIGH}
+
+
+def test_a_failed_attempt_is_tried_again_after_its_backoff():
+    """The clock moves on by itself; the message keeps its lane."""
+
+    def once(_lanes, _message, context):
+        if context.attempt == 1:
+            raise ValueError("not yet")
+
+    lanes = lanes_with({"a": once}, {"consumer": {"backoff_base": "10s"}})
+    lanes.producer.send("a", {}, priority=HIGH)
+    lanes.run_until_idle()
+
+    lanes.assert_handled("a", lane="HIGH", attempt=2)
+    (failed,) = lanes.journal.failed
+    assert (failed.attempt, str(failed.error)) == (1, "not yet")
+    assert 8 <= (lanes.journal.handled[0].at - failed.at).total_seconds() <= 12
+
+
+def test_a_handler_may_ask_for_the_time_of_its_retry():
+    """`Retry(after=...)` is kept to, in virtual time."""
+
+    def later(_lanes, _message, context):
+        if context.attempt == 1:
+            raise Retry(after=timedelta(hours=3))
+
+    lanes = lanes_with({"a": later})
+    lanes.producer.send("a", {})
+    lanes.run_for(timedelta(hours=2))
+    early = list(lanes.journal.handled)
+    lanes.run_for(timedelta(hours=2))
+
+    assert early == []
+    lanes.assert_handled("a", attempt=2)
+    assert lanes.clock.now - lanes.clock.started_at == 4 * 3600
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_message_that_always_fails_is_dead_lettered_after_exactly_its_attempts(limit):
+    """The last error stands with it."""
+    lanes = lanes_with({"a": fail}, {"consumer": {"max_attempts": limit}})
+    lanes.producer.send("a", {"n": 1})
+    lanes.run_until_idle()
+
+    assert lanes.assert_dead_lettered("a", reason="attempts exhausted", n=1).data == {"n": 1}
+    (dead,) = lanes.journal.dead_lettered
+    assert (dead.attempts, dead.error) == (limit, "ValueError: a fails")
+    assert len(lanes.journal.failed) == limit
+
+
+def test_giving_up_and_unknown_kinds_tell_their_reason():
+    """Both go to the dead-letter queue at once."""
+
+    def give_up(_lanes, _message, _context):
+        raise DeadLetter("no such customer")
+
+    lanes = lanes_with({"a": give_up})
+    lanes.producer.send("a", {})
+    lanes.producer.send("b", {})
+    lanes.send_body("HIGH", "no event")
+    lanes.run_until_idle()
+
+    lanes.assert_dead_lettered("a", reason="no such customer")
+    lanes.assert_dead_lettered("b", reason="no handler for kind 'b'")
+    assert lanes.assert_dead_lettered(lane="HIGH", data="no event").kind == ""
+
+
+def test_a_failing_message_holds_back_its_group_and_nobody_else():
+    """Order within the group, and no waiting elsewhere."""
+
+    def first_fails(_lanes, message, context):
+        if message.data["n"] == 0 and context.attempt < 3:
+            raise ValueError("not yet")
+
+    lanes = lanes_with({"a": first_fails})
+    for n in range(3):
+        lanes.producer.send("a", {"n": n}, group="g")
+    lanes.producer.send("a", {"n": 9}, group="other")
+    lanes.run_until_idle()
+
+    assert numbers(lanes.journal.handled, "a") == [9, 0, 1, 2]
+
+
+def test_a_raw_body_reaches_the_raw_handler():
+    """What other services send can be tested too."""
+    consumer = Consumer()
+    bodies = []
+    consumer.raw_handler(lambda record: bodies.append(record.body))
+    lanes = InMemoryLanes(consumer)
+    lanes.send_body("MAIN", "a notification")
+    lanes.run_until_idle()
+
+    assert bodies == ["a notification"]
+    assert lanes.assert_handled(data="a notification").kind == ""
+    with pytest.raises(KeyError, match="no lane 'LOW'"):
+        lanes.send_body("LOW", "a notification")
+
+
+def test_a_repeat_within_five_minutes_is_dropped():
+    """SQS's deduplication, by the id."""
+    lanes = lanes_with({"a": ok})
+    lanes.producer.send("a", {}, id="one")
+    lanes.producer.send("a", {}, id="one")
+    lanes.clock.advance(timedelta(minutes=5))
+    lanes.producer.send("a", {}, id="one")
+    lanes.run_until_idle()
+
+    assert len(lanes.journal.sent) == len(lanes.journal.handled) == 2
+
+
+def test_with_idempotency_a_late_repeat_is_not_handled_again():
+    """The ledger remembers what SQS has forgotten."""
+    lanes = lanes_with({"a": ok}, {"consumer": {"idempotency": True}})
+    lanes.producer.send("a", {}, id="one")
+    lanes.run_for(timedelta(minutes=6))
+    lanes.producer.send("a", {}, id="one")
+    lanes.run_until_idle()
+
+    assert len(lanes.journal.sent) == 2
+    assert len(lanes.journal.handled) == 1
+    lanes.assert_nothing_waiting()
+
+
+def test_a_process_that_is_killed_loses_no_message():
+    """Its batch comes back when the visibility timeout ends, and attempts are announced from then on."""
+    killed = []
+
+    def kill_once(_lanes, message, _context):
+        if not killed:
+            killed.append(message.id)
+            raise ProcessKilled
+
+    lanes = lanes_with({"a": kill_once})
+    lanes.producer.send("a", {"n": 1})
+    lanes.run_until_idle()
+
+    assert lanes.assert_handled("a").id == killed[0]
+    assert lanes.journal.handled[0].receive_count == 2
+    assert lanes.clock.now - lanes.clock.started_at > lanes.config.consumer.function_timeout.total_seconds()
+
+
+def test_a_handler_beyond_the_functions_timeout_is_killed():
+    """As Lambda does it; each such attempt counts, but for a first one that nothing announced."""
+
+    def slow(lanes, _message, _context):
+        lanes.clock.advance(timedelta(seconds=31))
+
+    lanes = lanes_with({"a": slow}, {"consumer": {"max_attempts": 2}})
+    lanes.producer.send("a", {})
+    lanes.run_until_idle()
+
+    lanes.assert_dead_lettered("a", reason="attempts exhausted")
+    assert lanes.journal.dead_lettered[0].receives == 4
+
+
+def test_a_long_handler_yields_at_its_checkpoint():
+    """It starts anew later, and its attempt doesn't count."""
+
+    def long(lanes, _message, context):
+        if not lanes.journal.handled:
+            lanes.producer.send("high", {}, priority=HIGH)
+            lanes.clock.advance(1)
+        context.checkpoint()
+
+    lanes = lanes_with({"low": long, "high": ok})
+    lanes.producer.send("low", {}, priority=BULK)
+    lanes.run_until_idle()
+
+    assert kinds(lanes.journal.handled) == ["high", "low"]
+    lanes.assert_handled("low", attempt=1)
+
+
+def test_a_handler_that_sends_itself_for_ever_is_noticed():
+    """The error says which kind and how often."""
+
+    def again(lanes, message, _context):
+        lanes.producer.send(message.kind, message.data)
+
+    lanes = lanes_with({"ping": again})
+    lanes.producer.send("ping", {})
+
+    with pytest.raises(
+        NeverIdleError, match=r"after 50 handler starts .*ping 50 times; 50 messages were sent"
+    ):
+        lanes.run_until_idle(most_handlings=50)
+
+
+def test_a_run_ends_as_soon_as_its_condition_holds():
+    """And says whether it does."""
+    lanes = lanes_with({"a": ok}, {"lanes": [{"name": "MAIN", "batch_size": 1}]})
+    for _ in range(5):
+        lanes.producer.send("a", {})
+
+    assert lanes.run_until(lambda: len(lanes.journal.handled) == 2)
+    assert len(lanes.journal.handled) == 2
+    assert not lanes.run_until(lambda: len(lanes.journal.handled) == 9)
+    assert len(lanes.journal.handled) == 5
+
+
+def test_another_consumer_takes_over_as_after_a_deployment():
+    """What waits is handled by the new handlers."""
+    lanes = InMemoryLanes()
+    lanes.producer.send("a", {})
+    with pytest.raises(ValueError, match="no consumer"):
+        lanes.run_until_idle()
+    consumer = Consumer()
+    consumer.handler("a")(lambda _message: None)
+    lanes.serve(consumer)
+    lanes.run_until_idle()
+
+    lanes.assert_handled("a", attempt=1)
+
+
+def test_many_messages_keep_the_order_they_were_given_in():
+    """Also between groups: no thread decides anything here."""
+    lanes = lanes_with({"a": ok})
+    messages = [Message(kind="a", data={"n": n}, group=f"g{n % 7}") for n in range(100)]
+    lanes.producer.send_many(messages, concurrency=8)
+    again = lanes_with({"a": ok})
+    again.producer.send_many(messages)
+
+    assert [one.message.id for one in lanes.journal.sent] == [one.message.id for one in again.journal.sent]
+    assert {one.lane for one in lanes.journal.sent} == {"MEDIUM"}
+
+
+def test_the_clock_does_not_go_back():
+    """Time that is taken away would break every rule about time."""
+    lanes = lanes_with({})
+
+    with pytest.raises(ValueError, match="can't go back"):
+        lanes.clock.advance(-1)
