@@ -13,6 +13,7 @@ from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
 import lanes
+from lanes.config import Tracing
 
 from .function_packages import install_packages
 
@@ -27,7 +28,7 @@ LEFT_OUT_SUFFIXES = frozenset({".pyc", ".pyo"})
 TESTING = "testing"  # lanes.testing serves the tests of applications alone
 
 
-def consumer_code(folder: str | Path) -> lambda_.Code:
+def consumer_code(folder: str | Path, *, tracing: Tracing = Tracing.OFF) -> lambda_.Code:
     """
     Bundle a function folder with this library.
 
@@ -37,6 +38,8 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
 
     Args:
         folder: The folder of the function, with the module that holds the Lambda handler.
+        tracing: Who is to record traces, as in the configuration's ``consumer.tracing``; the packages for it are added.
+            Nobody by default.
 
     Returns:
         Code for :class:`PriorityConsumer`.
@@ -57,32 +60,34 @@ def consumer_code(folder: str | Path) -> lambda_.Code:
         bundling=BundlingOptions(
             # A required option; never pulled, since the bundling below succeeds or raises.
             image=DockerImage.from_registry("not-used"),
-            local=_LocalBundling(source),
+            local=_LocalBundling(source, tracing),
         ),
     )
 
 
-def bundle(source: Path, target: Path) -> None:
+def bundle(source: Path, target: Path, *, tracing: Tracing = Tracing.OFF) -> None:
     """
     Write the asset's content.
 
     Args:
         source: The function folder.
         target: An existing empty folder.
+        tracing: Who is to record traces, nobody by default.
 
     """
-    install_packages(target, requirements_file=source / "requirements.txt")
+    install_packages(target, requirements_file=source / "requirements.txt", tracing=tracing)
     _copy(_library_folder(), target / lanes.__name__, without=TESTING)
     _copy(source, target)
 
 
 @jsii.implements(ILocalBundling)
 class _LocalBundling:
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, tracing: Tracing) -> None:
         self._source = source
+        self._tracing = tracing
 
     def try_bundle(self, output_dir: str, *_options: object, **_more_options: object) -> bool:
-        bundle(self._source, Path(output_dir))
+        bundle(self._source, Path(output_dir), tracing=self._tracing)
         return True
 
 

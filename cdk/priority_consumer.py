@@ -16,6 +16,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from lanes import deployment
+from lanes.config import Tracing
 from lanes.consumer.telemetry import Metric
 from lanes.errors import ConfigurationError
 
@@ -92,6 +93,7 @@ class PriorityConsumer(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = queues.config.consumer
+        self._is_traced = self._settings.tracing is Tracing.XRAY
         self._service = service or Stack.of(self).stack_name
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         self.function = self._add_function(
@@ -162,6 +164,7 @@ class PriorityConsumer(Construct):
             # batch, and its messages would go to the dead-letter queue untried (Developer Guide, "recursive
             # loop detection"). Sending on is ordinary here, and the reserved concurrency bounds a loop.
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
+            tracing=lambda_.Tracing.ACTIVE if self._is_traced else None,
             log_group=self.log_group,
             # A role of its own: the usual managed policy may write to every log group of the account.
             role=iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
@@ -193,11 +196,18 @@ class PriorityConsumer(Construct):
             "Serverless::Serverless-LambdaDLQ",
             "It serves asynchronous invocations only, and this function is invoked by its mappings",
         )
-        _acknowledge(
-            self.function,
-            "Serverless::Serverless-LambdaTracing",
-            "X-Ray needs a permission on every resource; a message's trace travels in its traceparent",
-        )
+        if self._is_traced and self.function.role is not None:
+            _acknowledge(
+                self.function.role,
+                "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+                "X-Ray's two calls to put traces know no resource (Service Authorization Reference, AWS X-Ray)",
+            )
+        else:
+            _acknowledge(
+                self.function,
+                "Serverless::Serverless-LambdaTracing",
+                "X-Ray needs a permission on every resource; a message's trace travels in its traceparent",
+            )
         resource = self.function.node.default_child
         if isinstance(resource, CfnResource):
             # The CDK lists the role under DependsOn although the function refers to it.

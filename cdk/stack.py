@@ -88,7 +88,7 @@ class PriorityLanesStack(Stack):
             "Consumer",
             queues=self.queues,
             ledger=self.ledger,
-            code=consumer_code(function_folder),
+            code=consumer_code(function_folder, tracing=config.consumer.tracing),
             outbox=table,
             removal_policy=removal_policy,
         )

@@ -9,6 +9,8 @@ from collections import Counter
 
 import pytest
 
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
 from lanes.trace_context import TraceContext
 
 INVOCATION = "1-5759e988-bd862e3fe1be46a994272793"
@@ -132,3 +134,40 @@ def test_messages_are_handled_whatever_becomes_of_the_trace(variables):
     assert TraceContext.parse(mine).trace_id == TRACEPARENT.split("-")[1]
     told = Counter(event for event in seen["events"] if event.startswith("message_"))
     assert told == {"message_handled": 2, "message_failed": 2, "message_dead_lettered": 1}
+
+
+def loaded_with(tracing):
+    """Give the packages that a deployed consumer has loaded when it is ready for its first event."""
+    deployment = Deployment(
+        config=LanesConfig.from_dict({"consumer": {"tracing": tracing}}),
+        queues={
+            name: LaneQueues(
+                url=f"https://sqs/1/{name}.fifo", dead_letter_url=f"https://sqs/1/{name}-dead.fifo"
+            )
+            for name in ("HIGH", "MEDIUM", "MAIN")
+        },
+        table="ledger",
+    )
+    code = (
+        "import sys; from lambdas.consumer import handler; from lanes.aws.surroundings import surroundings_from_env; "
+        "surroundings_from_env(); print(*sys.modules)"
+    )
+    variables = {
+        "LANES_DEPLOYMENT": deployment.to_json(),
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+    }
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_the_tracer_is_loaded_only_where_tracing_is_on():
+    """It takes longer than all the rest of the consumer; so do the event types, which are loaded on demand."""
+    heavy = {"aws_xray_sdk", "wrapt", "aws_lambda_powertools.utilities.data_classes", "opentelemetry"}
+
+    assert not loaded_with("off") & heavy
+    assert {"aws_xray_sdk", "wrapt"} <= loaded_with("xray")

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from aws_cdk.assertions import Template
 from cdk import LaneQueues, Ledger, PriorityConsumer, consumer_code
 from cdk import function_packages as packages
 from cdk.function_code import bundle
+from lanes.config import Tracing
 from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
@@ -161,11 +163,46 @@ def test_another_version_than_the_pinned_one_is_not_copied(folder, local_index, 
         bundle(folder, target)
 
 
+def test_the_packages_of_tracing_come_only_where_it_is_on(asset, tmp_path):
+    """In a form that any machine bundles alike and any runtime loads: without compiled parts."""
+    bundle(FUNCTION_FOLDER, tmp_path, tracing=Tracing.XRAY)
+
+    names = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    more = names - {path.relative_to(asset) for path in asset.rglob("*") if path.is_file()}
+    assert {path.parts[0] for path in more} == {"aws_xray_sdk", "wrapt", "aws_xray_sdk-2.15.0.dist-info"}
+    assert not [path for path in more if path.suffix in {".so", ".pyd", ".c"}]
+
+
+def test_the_tracer_is_loaded_from_the_asset(tmp_path):
+    """All that it needs is there, but for botocore, which the runtime brings."""
+    bundle(FUNCTION_FOLDER, tmp_path, tracing=Tracing.XRAY)
+    code = (
+        "import aws_xray_sdk, lanes.aws.tracing, wrapt; lanes.aws.tracing.XRayTracing(); "
+        "print(aws_xray_sdk.__file__, wrapt.__file__)"
+    )
+
+    answer = subprocess.run(
+        [sys.executable, "-S", "-B", "-c", code],
+        cwd=tmp_path,
+        env={
+            "PYTHONPATH": f"{tmp_path}{os.pathsep}{sysconfig.get_path('purelib')}",
+            "LAMBDA_TASK_ROOT": "/var/task",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert answer.stdout.split() == [
+        str(tmp_path / name / "__init__.py") for name in ("aws_xray_sdk", "wrapt")
+    ]
+
+
 def test_the_pinned_packages_are_those_of_the_repository():
     """The function gets what the tests ran with."""
     pinned = set(re.findall(r"^[\w.-]+==[\w.]+", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
 
-    assert set(packages.LIBRARY_REQUIREMENTS) <= pinned
+    assert {*packages.LIBRARY_REQUIREMENTS, *packages.XRAY_REQUIREMENTS} <= pinned
 
 
 def test_a_folder_that_doesnt_exist_is_refused():

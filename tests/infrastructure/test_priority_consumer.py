@@ -190,6 +190,21 @@ def test_c9_no_policy_names_every_resource_or_every_action(template):
         assert "ManagedPolicyArns" not in role
 
 
+@pytest.mark.parametrize("tracing", ["off", "xray"])
+def test_x_ray_and_the_right_to_it_come_only_where_tracing_is_on(tracing):
+    """Its two calls know no resource, so they are the one wildcard, and nobody gets it who did not ask."""
+    template = Template.from_stack(foreign_stack(lanes_config(1, tracing=tracing)))
+
+    (function,) = resources(template, "AWS::Lambda::Function").values()
+    wild = {action for action, resource in allowed(template, "Consumer") if resource == "*"}
+    if tracing == "xray":
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert wild == {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+    else:
+        assert "TracingConfig" not in function
+        assert not wild
+
+
 def test_handlers_may_send_on_only_when_they_were_granted_to():
     """A consumer whose handlers send gets the right to from its owner, lane by lane."""
     stack = foreign_stack(

@@ -11,7 +11,7 @@ from cfnlint.config import ManualArgs
 
 from cdk import PriorityLanesStack
 from lanes.config import LanesConfig
-from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, new_app, resources
+from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, new_app, resources
 
 STATEFUL = ("AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::Logs::LogGroup")
 
@@ -47,12 +47,11 @@ def test_outputs_lead_to_everything_a_person_needs(template):
     assert outputs["MAINQueueUrl"]["Value"] == {"Ref": "LanesMAINQueue961525CC"}
 
 
-def checked_by_rules(*, spoil=None):
+def checked_by_rules(*, config=None, spoil=None):
     """Synthesise under all rules of cdk-nag and give what each pack reports, warnings included."""
     app = new_app()
-    stack = PriorityLanesStack(
-        app, "PriorityLanes", config=LanesConfig.load(ROOT / "lanes.toml"), function_folder=FUNCTION_FOLDER
-    )
+    config = config or LanesConfig.load(ROOT / "lanes.toml")
+    stack = PriorityLanesStack(app, "PriorityLanes", config=config, function_folder=FUNCTION_FOLDER)
     if spoil is not None:
         spoil(stack)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
@@ -81,6 +80,20 @@ def test_security_rules_find_nothing_unacknowledged():
         ("Serverless-LambdaDLQ", "PriorityLanes/Consumer/Function"),
         ("Serverless-LambdaTracing", "PriorityLanes/Consumer/Function"),
     }
+
+
+def test_security_rules_find_nothing_in_a_traced_stack_but_the_wildcard_of_x_ray():
+    """Which is acknowledged where it is, and on nothing else."""
+    packs = checked_by_rules(config=lanes_config(1, tracing="xray"))
+
+    acknowledged = {
+        (finding["ruleName"], finding["acknowledgedAt"])
+        for pack in packs.values()
+        for finding in pack["suppressedViolations"]
+    }
+    assert [pack["violations"] for pack in packs.values()] == [[]] * len(packs)
+    assert ("AwsSolutions-IAM5[Resource::*]", "PriorityLanes/Consumer/Role") in acknowledged
+    assert "Serverless-LambdaTracing" not in {rule for rule, _ in acknowledged}
 
 
 def test_a_table_without_recovery_would_be_found():
