@@ -5,73 +5,85 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from benchmarks.report import NotSaturatedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.config import Lane
     from simulator.world import SimulatedLanes
 
-BATCHES_WAITING = 3
-"""Batches that wait in the top lane for each slot, at least: no slot ever finds it empty."""
+RATE = 1.15
+"""What arrives, over what the slots can handle: the same whatever the consumer makes of it."""
 
-TOP_UP = 1.0
-"""Seconds between two looks at how much of the flood is left."""
+FIRST_BATCHES = 3
+"""Batches for each slot that are there from the start."""
+
+EVERY = 1.0
+"""Seconds between two portions."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Flood:
     """
-    Keeps the top lane full as long as it runs.
+    Sends to the top lane as long as it runs, so much that it never falls empty.
 
     Attributes:
         lanes: where it is sent.
         work: seconds that a handler takes.
         groups: over so many groups, in turn.
-        fault: gives the fault of each message by its number.
-        least: fewest visible messages found at a look; 0 says that the flood had a gap.
+        send: sends one message to a lane and a group; without it one that does not fail.
 
     """
 
     lanes: SimulatedLanes
     work: float
     groups: int
-    fault: Callable[[int], str] = lambda _number: ""
-    sent: int = 0
-    least: int | None = None
-    open: bool = True
+    send: Callable[[str, str], None] | None = None
+    _sent: int = 0
+    _due: float = 0.0
+    _gaps: int = 0
+    _open: bool = True
 
     def begin(self) -> None:
         """Send the first messages and see to the others."""
-        self._fill()
-        self._again()
+        self._send(self._slots * self._lane.batch_size * FIRST_BATCHES)
+        self.lanes.kernel.after(EVERY, self._go_on)
 
     def end(self) -> None:
-        """Send no more."""
-        self.open = False
+        """
+        Send no more.
 
-    def _again(self) -> None:
-        self.lanes.kernel.after(TOP_UP, self._top_up)
+        Raises:
+            NotSaturatedError: at some moment no message of the flood waited.
 
-    def _top_up(self) -> None:
-        if not self.open:
+        """
+        self._open = False
+        if self._gaps:
+            raise NotSaturatedError(f"the flood had {self._gaps} gaps, in which nothing of it waited")
+
+    def _go_on(self) -> None:
+        if not self._open:
             return
-        left = self._waiting()
-        self.least = left if self.least is None else min(self.least, left)
-        self._fill()
-        self._again()
+        self._gaps += not self.lanes.queues.live[self._lane.name].counts().visible
+        self._due += EVERY * RATE * self._slots / self.work
+        whole = int(self._due)
+        self._due -= whole
+        self._send(whole)
+        self.lanes.kernel.after(EVERY, self._go_on)
 
-    def _waiting(self) -> int:
-        return self.lanes.queues.live[self._lane.name].counts().visible
+    def _send(self, count: int) -> None:
+        for _ in range(count):
+            group = f"h{self._sent % self.groups}"
+            if self.send is None:
+                self.lanes.send(self._lane.name, group=group, seconds=self.work)
+            else:
+                self.send(self._lane.name, group)
+            self._sent += 1
 
-    def _fill(self) -> None:
-        slots = self.lanes.config.consumer.reserved_concurrency
-        a_second = slots * TOP_UP / self.work
-        wanted = int(slots * self._lane.batch_size * BATCHES_WAITING + 2 * a_second)
-        for _ in range(wanted - self._waiting()):
-            fault = self.fault(self.sent)
-            group = f"h{self.sent % self.groups}"
-            self.lanes.send(self._lane.name, group=group, seconds=self.work, fault=fault)
-            self.sent += 1
+    @property
+    def _slots(self) -> int:
+        return self.lanes.config.consumer.reserved_concurrency
 
     @property
     def _lane(self) -> Lane:
