@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import itertools
+from collections import defaultdict
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import VisibilityChange
+
+
+LONG_AGO = 3_600.0
+"""Seconds after which nobody asks any more for what was parked until then."""
 
 
 class Calls(Protocol):
@@ -98,6 +105,11 @@ class MemoryQueues:
             if not sent.is_duplicate:
                 self.notes[record.message_id] = note
 
+    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
+        """Send a record's body to a lane."""
+        with self.calls.make("SendMessage"):
+            self.live[lane].send(body, group=record.group, deduplication_id=deduplication_id)
+
 
 class MemoryLedger:
     """The table."""
@@ -105,6 +117,8 @@ class MemoryLedger:
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
         self.entries: dict[tuple[str, str], Entry] = {}
+        self._parks: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
+        self._numbers = itertools.count()
         self.effects: dict[str, tuple[str, float, float]] = {}
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
@@ -115,7 +129,11 @@ class MemoryLedger:
     def note(self, entries: Sequence[Entry]) -> None:
         """Put the entries."""
         with self.calls.make("PutItem" if len(entries) == 1 else "BatchWriteItem"):
-            self.entries.update({(entry.lane, entry.message_id): entry for entry in entries})
+            for entry in entries:
+                self.entries[entry.lane, entry.message_id] = entry
+                if entry.park is not None:
+                    park = (entry.parked_until, next(self._numbers), entry.message_id)
+                    bisect.insort(self._parks[entry.lane], park)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Unpark all or none."""
@@ -136,12 +154,18 @@ class MemoryLedger:
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
         """Return what is parked, the first to return first."""
         with self.calls.make("Query"):
-            found = [
-                entry
-                for entry in self.entries.values()
-                if entry.lane == lane and entry.park is not None and entry.parked_until > after
-            ]
-            return sorted(found, key=lambda entry: entry.parked_until)[:limit]
+            parks = self._parks[lane]
+            del parks[: bisect.bisect(parks, (after - LONG_AGO, 0, ""))]
+            found: dict[str, Entry] = {}
+            for until, _, message_id in itertools.islice(
+                parks, bisect.bisect(parks, (after, float("inf"), "")), None
+            ):
+                entry = self.entries[lane, message_id]
+                if entry.park is not None and entry.parked_until == until:
+                    found[message_id] = entry
+                if len(found) == limit:
+                    break
+            return list(found.values())
 
     def whereabouts(self, lane: str, message_id: str, *, now: float) -> str:
         """Say in words what is known of a message that is neither done nor given up."""
