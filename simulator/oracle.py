@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from .letters import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator, Mapping
+
+    from lanes.testing.fifo import FifoQueue
 
     from .world import SimulatedLanes
 
@@ -16,16 +18,24 @@ SHOWN = 5
 """How many messages a violation names."""
 
 
-def violations(lanes: SimulatedLanes) -> list[str]:
-    """Return what does not hold: nothing lost, nothing twice in the end, order within groups, attempts exact."""
-    return [*_lost(lanes), *_out_of_order(lanes), *_miscounted(lanes)]
+def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[str]:
+    """
+    Return what does not hold: nothing lost, nothing twice in the end, order within groups, attempts exact.
+
+    Args:
+        lanes: the run, at its end.
+        foreign: bodies that others have put into its queues, which are not judged.
+
+    """
+    dead = list(_places(lanes.queues.dead, foreign))
+    left = list(_places(lanes.queues.live, foreign))
+    return [*_lost(lanes, dead, left), *_out_of_order(lanes), *_miscounted(lanes, set(dead))]
 
 
-def _lost(lanes: SimulatedLanes) -> Iterator[str]:
+def _lost(lanes: SimulatedLanes, dead_places: list[int], left_places: list[int]) -> Iterator[str]:
     """Every message is done, dead-lettered, or still in its queue; dead-lettered once at most, and not if left."""
     chronicle = lanes.chronicle
-    dead = Counter(_places(lanes, dead=True))
-    left = Counter(_places(lanes, dead=False))
+    dead, left = Counter(dead_places), Counter(left_places)
     missing = [
         place
         for place in chronicle.places
@@ -54,7 +64,7 @@ def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
     yield from _named("out of order", [one for one in late if times[one] == 1])
 
 
-def _miscounted(lanes: SimulatedLanes) -> Iterator[str]:
+def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     """
     The attempt that a handler is told is one more than the failures before it, and the last one is `max_attempts`.
 
@@ -63,7 +73,6 @@ def _miscounted(lanes: SimulatedLanes) -> Iterator[str]:
     if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
         return
     settings = lanes.config.consumer
-    dead = set(_places(lanes, dead=True))
     wrong, early = [], []
     for place, attempts in lanes.chronicle.attempts.items():
         failures = forgiven = 0
@@ -94,11 +103,11 @@ def _may_repeat(lanes: SimulatedLanes, *, deaths: bool = True) -> bool:
     )
 
 
-def _places(lanes: SimulatedLanes, *, dead: bool) -> Iterator[int]:
-    queues = lanes.queues.dead if dead else lanes.queues.live
+def _places(queues: Mapping[str, FifoQueue], foreign: Container[str]) -> Iterator[int]:
     for queue in queues.values():
         for body in queue.bodies():
-            yield int(data_of(body)["place"])
+            if body not in foreign:
+                yield int(data_of(body)["place"])
 
 
 def _named(what: str, found: list[int] | list[tuple[str, str, int]]) -> Iterator[str]:

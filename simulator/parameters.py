@@ -80,6 +80,8 @@ class Faults:
         undeleted: of batches, whose done records are not deleted, so that they are delivered again.
         redeploy_every: seconds from one deployment of the function to the next: every environment is replaced,
             invocations that run are left to end; 0 for none.
+        clock_jumps: seconds by which the clock of an environment may be wrong, ahead or behind; it jumps every half
+            minute or so.
 
     """
 
@@ -91,6 +93,7 @@ class Faults:
     duplicates: float = 0.0
     undeleted: float = 0.0
     redeploy_every: float = 0.0
+    clock_jumps: float = 0.0
 
 
 def variants(base: Unknowns) -> Mapping[str, Unknowns]:

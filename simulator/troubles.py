@@ -9,6 +9,7 @@ from lanes.errors import AwsError
 from .function import Doom
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from .kernel import Kernel
@@ -21,6 +22,29 @@ SLOW_CALL = 1.0
 LEDGER_CALLS = frozenset(
     {"BatchGetItem", "PutItem", "BatchWriteItem", "TransactWriteItems", "Query", "UpdateItem", "DeleteItem"}
 )
+
+
+JUMP_EVERY = 30.0
+"""Seconds from one jump of a clock to the next, on average."""
+
+
+class JumpingClock:
+    """A clock that is set now and then, to a time near the right one."""
+
+    def __init__(self, kernel: Kernel, *, within: float, chance: Random) -> None:
+        self._kernel = kernel
+        self._within = within
+        self._chance = chance
+        self._wrong_by = 0.0
+        self._jumps_at = kernel.now
+
+    def read(self) -> float:
+        """Return epoch seconds."""
+        now = self._kernel.now
+        if now >= self._jumps_at:
+            self._wrong_by = self._chance.uniform(-self._within, self._within)
+            self._jumps_at = now + self._chance.expovariate(1 / JUMP_EVERY)
+        return now + self._wrong_by
 
 
 class Troubles:
@@ -49,6 +73,12 @@ class Troubles:
         if not self._faults.crashes or self._chance.random() >= self._faults.crashes:
             return Doom()
         return Doom(after=self._chance.random() * 2 * usual, before_answer=True)
+
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of a new environment."""
+        if not self._faults.clock_jumps:
+            return self._kernel.clock
+        return JumpingClock(self._kernel, within=self._faults.clock_jumps, chance=self._chance).read
 
     def _take(self, operation: str) -> None:  # noqa: ARG002 - all calls take about the same
         seconds = self._unknowns.call

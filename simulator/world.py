@@ -227,7 +227,7 @@ class SimulatedLanes:
                 ledger=self.ledger,
                 register=SingleSlot() if alone else self.register,
                 telemetry=self.tally,
-                clock=self.kernel.clock,
+                clock=self._troubles.clock(),
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
         )

@@ -32,6 +32,7 @@ FAULTS = {
     "duplicates": Faults(duplicates=0.1),
     "deletions lost": Faults(undeleted=0.1),
     "redeploys": Faults(redeploy_every=2.0),
+    "clocks that jump": Faults(clock_jumps=2.0),
     "everything": EVERYTHING,
 }
 
