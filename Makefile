@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): requirements.txt .ci/set-up
+$(STAMP): requirements.txt .ci/set-up .ci/browser/package-lock.json
 	@.ci/set-up
 
 setup: $(STAMP) ## Make .venv complete: packages, Java, Node.js, the cdk command

@@ -77,15 +77,16 @@ class CloudWatchFigures:
         lane = self._lanes[place]
         queue = {"QueueName": self._deployment.queues[lane].url.rpartition("/")[2]}
         own = {"lane": lane, "service": self._service}
-        yield _query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
-        yield _query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
-        yield _query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
-        yield _query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
+        yield figure_query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
+        yield figure_query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
+        yield figure_query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
+        yield figure_query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
 
 
-def _query(
+def figure_query(
     name: str, namespace: str, metric: str, dimensions: dict[str, str], statistic: str
 ) -> dict[str, Any]:
+    """Return the query of GetMetricData for one figure, minute by minute."""
     return {
         "Id": name,
         "MetricStat": {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.consumer.yielding import LaneDepth
-    from lanes.operate.mappings import Mappings
+    from lanes.operate.mappings import LaneMapping
 
 T = TypeVar("T")
 
@@ -30,6 +30,13 @@ class Depths(Protocol):
 
     def parked(self, lane: str) -> int:
         """Return how many messages of a lane are invisible on purpose, after a yield or in a backoff."""
+
+
+class MappingStates(Protocol):
+    """Tells the states of mappings."""
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings on a lane's queue: one, where nothing is wrong; raises `AwsError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +88,9 @@ class StatusReader:
         figures: gives age, pace and yields.
     """
 
-    def __init__(self, *, config: LanesConfig, depths: Depths, mappings: Mappings, figures: Figures) -> None:
+    def __init__(
+        self, *, config: LanesConfig, depths: Depths, mappings: MappingStates, figures: Figures
+    ) -> None:
         self._config = config
         self._depths = depths
         self._mappings = mappings

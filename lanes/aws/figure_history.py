@@ -1,0 +1,99 @@
+"""The last hours of lanes from CloudWatch, minute by minute."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.figures import MOST_QUERIES, NAMESPACE, figure_query
+from lanes.consumer.telemetry import Metric
+from lanes.operate.history import LaneMinute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lanes.deployment import Deployment
+
+# AWS: SQS sends a queue's figures every minute (SQS developer guide, available CloudWatch metrics).
+QUEUE_FIGURES = {
+    "waiting": "ApproximateNumberOfMessagesVisible",
+    "in_flight": "ApproximateNumberOfMessagesNotVisible",
+}
+OWN_FIGURES = {
+    "handled": Metric.HANDLED,
+    "failed": Metric.FAILED,
+    "yields": Metric.YIELDED,
+    "inversion": Metric.INVERSION,
+    "dead_lettered": Metric.DEAD_LETTERED,
+}
+
+
+class CloudWatchHistory:
+    """
+    Reads the history of one deployment; raises `AwsError`.
+
+    Where CloudWatch shows a queue in a minute and the consumer has counted nothing, nothing has happened.
+
+    Args:
+        deployment: the lanes.
+        client: of CloudWatch.
+        service: dimension `service` of the consumer's metrics.
+        now: the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        client: Any,
+        service: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._lanes = [lane.name for lane in deployment.config.lanes]
+        self._queues = deployment.queues
+        self._client = client
+        self._service = service
+        self._now = now
+
+    def read(self, *, minutes: int) -> dict[str, list[LaneMinute]]:
+        """Return the minutes of which something is known, by lane, the oldest first."""
+        end = self._now().replace(second=0, microsecond=0)
+        queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
+        found: dict[str, dict[float, float]] = {}
+        for start in range(0, len(queries), MOST_QUERIES):
+            with aws_errors("GetMetricData"):
+                pages = self._client.get_paginator("get_metric_data").paginate(
+                    MetricDataQueries=queries[start : start + MOST_QUERIES],
+                    StartTime=end - timedelta(minutes=minutes),
+                    EndTime=end,
+                    ScanBy="TimestampAscending",
+                )
+                for page in pages:
+                    for result in page["MetricDataResults"]:
+                        times = (moment.timestamp() for moment in result["Timestamps"])
+                        found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
+        return {lane: _minutes(found, place) for place, lane in enumerate(self._lanes)}
+
+    def _queries(self, place: int) -> Iterator[dict[str, Any]]:
+        lane = self._lanes[place]
+        queue = {"QueueName": self._queues[lane].url.rpartition("/")[2]}
+        for name, metric in QUEUE_FIGURES.items():
+            yield figure_query(f"{name}{place}", "AWS/SQS", metric, queue, "Average")
+        own = {"lane": lane, "service": self._service}
+        for name, metric in OWN_FIGURES.items():
+            yield figure_query(f"{name}{place}", NAMESPACE, metric, own, "Sum")
+
+
+def _minutes(found: Mapping[str, Mapping[float, float]], place: int) -> list[LaneMinute]:
+    columns = {name: found.get(f"{name}{place}", {}) for name in (*QUEUE_FIGURES, *OWN_FIGURES)}
+    moments: Sequence[float] = sorted({at for column in columns.values() for at in column})
+    return [
+        LaneMinute(
+            at=at,
+            waiting=columns["waiting"].get(at),
+            in_flight=columns["in_flight"].get(at),
+            **{name: columns[name].get(at, 0.0) for name in OWN_FIGURES},
+        )
+        for at in moments
+    ]

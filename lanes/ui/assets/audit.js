@@ -1,0 +1,40 @@
+// Who changed what and when.
+
+import { ask } from "./calls.js";
+import { el, table } from "./dom.js";
+import { moment } from "./format.js";
+import { troubleBox, troubleOf } from "./trouble.js";
+
+export async function enter(main) {
+  const found = el("div", {}, el("p", { class: "quiet" }, "Looking …"));
+  main.append(el("section", { class: "panel", "aria-labelledby": "audit-title" },
+    el("div", { class: "panel-head" }, el("h1", { id: "audit-title" }, "Audit"),
+      el("p", { class: "quiet" }, "Written before a change and again after it: an entry that stays started belongs to a run that was killed.")), found));
+  try {
+    const { changes, outbox } = await ask("audit", { since: "30d" });
+    const rows = [...changes.map(ofLanes), ...outbox.map(ofOutbox)].sort((one, other) => other.at - one.at);
+    found.replaceChildren(table(COLUMNS, rows, { caption: "Changes, latest first", empty: "Nothing was changed in 30 days." }));
+  } catch (error) {
+    found.replaceChildren(troubleBox(troubleOf(error)));
+  }
+}
+
+const KINDS = { done: "good", started: "warn", interrupted: "warn" };
+const COLUMNS = [
+  { title: "at", cell: (row) => moment(row.at) },
+  { title: "what", heads: true, cell: (row) => row.action },
+  { title: "of", cell: (row) => row.target },
+  { title: "outcome", cell: (row) => el("span", { class: `chip ${KINDS[row.outcome] ?? "bad"}` }, row.outcome) },
+  { title: "details", kind: "long", cell: (row) => row.details },
+  { title: "who", kind: "id", cell: (row) => row.who },
+];
+
+function ofLanes(one) {
+  const details = Object.entries(one.details).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`);
+  return { ...one, details: details.join(", ") };
+}
+
+function ofOutbox(one) {
+  const details = `${one.filter}; ${one.before} → ${one.after}; ${one.changed} changed`;
+  return { at: one.at, action: one.action, target: "outbox", outcome: "done", details, who: one.who };
+}

@@ -1,0 +1,34 @@
+// Forms of filters: fields above each other on a phone, beside each other elsewhere; their values live in the address.
+
+import { el } from "./dom.js";
+
+export function form(fields, query, { submit, onsubmit, extra = [] }) {
+  const inputs = new Map(fields.map((field) => [field.name, input(field, query.get(field.name) ?? field.usual ?? "")]));
+  const values = () => Object.fromEntries(fields
+    .map((field) => [field.name, read(field, inputs.get(field.name))])
+    .filter(([, value]) => value !== "" && value !== false));
+  const root = el("form", { class: "filter", onsubmit: (event) => {
+    event.preventDefault();
+    const kept = new URLSearchParams(Object.entries(values()).map(([name, value]) => [name, String(value)]));
+    history.replaceState(null, "", `${location.hash.split("?")[0]}${kept.size ? `?${kept}` : ""}`);
+    onsubmit(values());
+  } },
+  fields.map((field) => el("label", { class: field.kind === "flag" ? "flag" : null },
+    el("span", {}, field.title), inputs.get(field.name))),
+  el("button", { type: "submit", class: "primary" }, submit), extra);
+  return { root, values };
+}
+
+function input(field, value) {
+  if (field.options) {
+    return el("select", { name: field.name }, field.options.map(([id, title]) =>
+      el("option", { value: id, selected: id === value }, title)));
+  }
+  if (field.kind === "flag") return el("input", { type: "checkbox", name: field.name, checked: value === "true" });
+  return el("input", { type: field.kind ?? "text", name: field.name, value, placeholder: field.hint ?? "", autocomplete: "off",
+    spellcheck: "false", autocapitalize: "off" });
+}
+
+function read(field, node) {
+  return field.kind === "flag" ? node.checked : node.value.trim();
+}

@@ -1,0 +1,58 @@
+// Writes numbers, durations and times for people.
+
+export const UNKNOWN = "–";
+
+export function count(value) {
+  return value === null || value === undefined ? UNKNOWN : Math.round(value).toLocaleString("en");
+}
+
+export function rate(value) {
+  if (value === null || value === undefined) return UNKNOWN;
+  return value > 0 && value < 10 ? value.toFixed(1) : count(value);
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return UNKNOWN;
+  let left = Math.round(seconds);
+  const parts = [];
+  for (const [unit, length] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+    const whole = Math.floor(left / length);
+    left -= whole * length;
+    if (whole) parts.push(`${whole}${unit}`);
+  }
+  return parts.slice(0, 2).join(" ") || "0s";
+}
+
+export function milliseconds(value) {
+  if (value === null || value === undefined) return UNKNOWN;
+  return value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
+}
+
+const two = (number) => String(number).padStart(2, "0");
+
+/** Time of day here, with the date where it is not today. */
+export function moment(epoch) {
+  if (epoch === null || epoch === undefined) return UNKNOWN;
+  const at = new Date(epoch * 1000);
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return at.toDateString() === new Date().toDateString() ? time : `${day} ${time}`;
+}
+
+export function clock(epoch, withSeconds = false) {
+  const at = new Date(epoch * 1000);
+  return `${two(at.getHours())}:${two(at.getMinutes())}${withSeconds ? `:${two(at.getSeconds())}` : ""}`;
+}
+
+export function ago(epoch) {
+  return epoch === null || epoch === undefined ? UNKNOWN : `${duration(Math.max(0, Date.now() / 1000 - epoch))} ago`;
+}
+
+/** Indent JSON; anything else stays as it is. */
+export function body(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,192 @@
+// The lanes: what waits, how fast it moves, and how that came about.
+
+import { ask } from "./calls.js";
+import { offer } from "./change.js";
+import { el } from "./dom.js";
+import { count, duration, rate, UNKNOWN } from "./format.js";
+import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
+import { troubleBox, troubleOf } from "./trouble.js";
+
+const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
+const MINUTE = 60;
+const SLOW = 30;
+
+let view = null;
+
+export function enter(main, { place, state }) {
+  view = {
+    place,
+    rows: new Map(),
+    chosen: Number(sessionStorage.getItem("window")),
+    timeline: new Timeline(place.lanes),
+    history: {},
+    marks: [],
+    notes: el("div", { class: "notes" }),
+    past: el("p", { class: "quiet" }),
+    slowAt: 0,
+  };
+  main.append(
+    el("h1", { class: "hidden-text" }, "Lanes"),
+    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(place), view.notes),
+    el("section", { class: "panel", "aria-labelledby": "timeline-title" },
+      el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
+      view.timeline.root, view.past));
+}
+
+export function leave() {
+  view = null;
+}
+
+export function renew(state) {
+  if (!view) return;
+  for (const lane of state.look.lanes) update(lane, trendOf(state.samples, state.look.lanes.indexOf(lane)));
+  view.notes.replaceChildren(...state.look.notes.map((note) => el("p", { class: "quiet" }, `Note: ${note}`)));
+  draw(state);
+  if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
+}
+
+/** What changes by the minute: CloudWatch's figures, and who changed what. */
+async function slowly(state) {
+  const mine = view;
+  mine.slowAt = Date.now() / 1000;
+  const [history, audit] = await Promise.allSettled([ask("history"), ask("audit", { since: "3h", limit: 100 })]);
+  if (view !== mine) return;
+  if (history.status === "fulfilled") mine.history = history.value.lanes;
+  const isEmpty = !Object.values(mine.history).some((minutes) => minutes.length);
+  const why = "CloudWatch has no figures of these lanes: handled, yields, inversions and the time before this page was opened are not known.";
+  mine.past.replaceChildren(history.status === "rejected" ? troubleBox(troubleOf(history.reason)) : isEmpty ? why : "");
+  if (audit.status === "fulfilled") {
+    mine.marks = audit.value.changes.map((one) => ({ at: one.at, text: `${one.action} ${one.target}: ${one.outcome}` }));
+  }
+  draw(state);
+}
+
+/** The time shown: what was chosen, else more where there is a past to show. */
+function span() {
+  return view.chosen || (Object.values(view.history).some((minutes) => minutes.length) ? 3600 : 300);
+}
+
+function draw(state) {
+  const to = state.look.at;
+  const lanes = view.place.lanes;
+  for (const one of view.windows.children) one.setAttribute("aria-pressed", String(Number(one.value) === span()));
+  view.timeline.set({
+    areas: lanes.map(({ name }, place) => pointsOf(place, view.history[name] ?? [], state.samples)),
+    bars: BAR_BANDS.map(([field, title, write]) => ({ title, write, points: barsOf(lanes, view.history, field) })),
+    marks: view.marks,
+    from: to - span(),
+    to,
+    gap: Math.max(10, 5 * state.look.every),
+  });
+}
+
+function windows(state) {
+  const choices = WINDOWS.map(([seconds, title]) => el("button", { type: "button", value: seconds, onclick: () => {
+    view.chosen = seconds;
+    sessionStorage.setItem("window", seconds);
+    if (state.look) draw(state);
+  } }, title));
+  view.windows = el("div", { class: "choices", role: "group", "aria-label": "How far back" }, choices);
+  return view.windows;
+}
+
+function legend() {
+  return el("div", { class: "legend" }, [["waiting", "waiting"], ["held", "in work"], ["parked", "parked"]]
+    .map(([kind, title]) => el("span", {}, el("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), title)));
+}
+
+const COLUMNS = [
+  ["mapping", "state", "", "Of the event source mapping: what takes messages out of the lane"],
+  ["waiting", "waiting", "number", "Visible messages; AWS calls its counts approximate"],
+  ["flight", "in flight", "number", "Received and not deleted: being handled, held for a slot, or parked"],
+  ["parked", "parked", "number", "Those in flight that are invisible on purpose, after a yield or in a backoff"],
+  ["oldest", "oldest", "number", "Age of the oldest message, from CloudWatch"],
+  ["trend", "trend", "number", "Change of waiting and in flight in the last minute, as this page has counted"],
+  ["handled", "handled/min", "number", "From CloudWatch, mean of five minutes"],
+  ["sent", "sent/min", "number", "From CloudWatch, mean of five minutes"],
+  ["yields", "yields/min", "number", "Records that made way for a higher lane; from CloudWatch, mean of five minutes"],
+  ["drains", "drains in", "number", "At the present pace and arrivals"],
+  ["dead", "dead letters", "number", "In the lane's dead-letter queue"],
+];
+
+function laneTable(place) {
+  const body = el("tbody", {}, place.lanes.map((lane, index) => laneRow(lane, index, place)));
+  return el("div", { class: "scroll" }, el("table", { class: "lanes" },
+    el("caption", { class: "hidden-text" }, "Lanes, highest first"),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "lane"),
+      COLUMNS.map(([, title, kind, hint]) => el("th", { scope: "col", class: kind, title: hint }, title)),
+      place.writes ? el("th", { scope: "col" }, el("span", { class: "hidden-text" }, "change")) : null)),
+    body));
+}
+
+function laneRow(lane, index, place) {
+  const cells = Object.fromEntries(COLUMNS.map(([id, title, kind]) => [id, el("td", { class: kind, "data-label": title }, UNKNOWN)]));
+  const button = place.writes ? el("button", { type: "button", disabled: true,
+    onclick: () => offer({ change: cells.button.dataset.change, lane: lane.name }) }, "…") : null;
+  cells.button = button;
+  view.rows.set(lane.name, cells);
+  const range = lane.threshold === null ? "the rest" : `≥ ${lane.threshold}`;
+  return el("tr", { "data-lane": lane.name },
+    el("th", { scope: "row", class: `lane-${index % 7}` }, el("span", { class: "lane-name" }, lane.name), " ",
+      el("span", { class: "quiet", title: "Priorities that lead here" }, range)),
+    COLUMNS.map(([id]) => cells[id]),
+    button ? el("td", { class: "act" }, button) : null);
+}
+
+function update(lane, trend) {
+  const cells = view.rows.get(lane.lane);
+  const { figures } = lane;
+  const nothing = lane.waiting + lane.in_flight === 0;
+  const drains = ["empty", "falling"].includes(lane.drain) ? duration(lane.time_to_drain) : lane.drain === "growing" ? "growing" : UNKNOWN;
+  const texts = {
+    waiting: count(lane.waiting), flight: count(lane.in_flight), parked: count(lane.parked),
+    oldest: nothing ? "none" : duration(figures.oldest_age), trend,
+    handled: rate(figures.pace), sent: rate(figures.arrivals), yields: rate(figures.yields),
+    drains: nothing ? "empty" : drains,
+  };
+  for (const [id, text] of Object.entries(texts)) {
+    if (cells[id].textContent !== text) cells[id].textContent = text;
+    cells[id].classList.toggle("nothing", text === UNKNOWN || text === "0" || text === "none" || text === "empty");
+  }
+  cells.drains.classList.toggle("bad", drains === "growing");
+  setState(cells.mapping, lane.mapping);
+  setDead(cells.dead, lane);
+  setButton(cells.button, lane);
+}
+
+const STATES = { Enabled: ["taking", "good"], Disabled: ["paused", "warn"], none: ["no mapping", "bad"] };
+
+function setState(cell, mapping) {
+  const [text, kind] = STATES[mapping] ?? [mapping?.toLowerCase() ?? "unknown", ""];
+  if (cell.textContent !== text) cell.replaceChildren(el("span", { class: `chip ${kind}` }, text));
+}
+
+function setDead(cell, lane) {
+  const text = count(lane.dead_letters);
+  if (cell.textContent === text) return;
+  cell.replaceChildren(lane.dead_letters ? el("a", { class: "bad", href: `#dead-letters?lane=${encodeURIComponent(lane.lane)}` }, text) : text);
+  cell.classList.toggle("nothing", !lane.dead_letters);
+}
+
+function setButton(button, lane) {
+  if (!button) return;
+  const [change, text] = { Enabled: ["pause", "Pause"], Disabled: ["resume", "Resume"] }[lane.mapping] ?? ["", ""];
+  button.hidden = !text;
+  button.disabled = !text;
+  if (button.dataset.change === change) return;
+  button.dataset.change = change;
+  button.textContent = text;
+  button.setAttribute("aria-label", `${text} ${lane.lane}`);
+}
+
+/** How waiting and in flight have changed in the last minute. */
+function trendOf(samples, place) {
+  const last = samples.at(-1);
+  const from = samples.find((sample) => sample.at >= last.at - MINUTE);
+  const seconds = last.at - from.at;
+  if (seconds < 5) return UNKNOWN;
+  const depth = (sample) => sample.counts[place][0] + sample.counts[place][1];
+  const change = Math.round(((depth(last) - depth(from)) / seconds) * MINUTE);
+  if (!change) return "steady";
+  return `${change > 0 ? "▲" : "▼"} ${Math.abs(change).toLocaleString("en")}/min`;
+}

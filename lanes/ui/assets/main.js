@@ -1,0 +1,146 @@
+// The frame around the views: where this is, which view is shown, whether what is shown is fresh.
+
+import { ask, Refused, takeToken, Unreached } from "./calls.js";
+import { announce, byId, el } from "./dom.js";
+import { duration } from "./format.js";
+import { troubleBox, troubleOf } from "./trouble.js";
+import * as audit from "./audit.js";
+import * as check from "./check.js";
+import * as deadLetters from "./dead_letters.js";
+import * as lanes from "./lanes.js";
+import * as outbox from "./outbox.js";
+
+const VIEWS = [
+  ["lanes", "Lanes", lanes],
+  ["dead-letters", "Dead letters", deadLetters],
+  ["outbox", "Outbox", outbox],
+  ["audit", "Audit", audit],
+  ["check", "Check", check],
+];
+const LONGEST_WAIT = 30;
+const HIDDEN_WAIT = 15;
+
+const state = { place: null, look: null, samples: [], lastAt: 0, wait: 0, trouble: null, timer: null, shown: null };
+
+start();
+
+async function start() {
+  takeToken();
+  window.addEventListener("hashchange", () => {
+    if (location.hash.startsWith("#token=")) takeToken();
+    show();
+  });
+  document.addEventListener("visibilitychange", () => document.hidden || poll());
+  byId("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("main").focus();
+  });
+  setInterval(showConnection, 1000);
+  await open();
+}
+
+/** Find out where this is; until that is known there is nothing to show. */
+async function open() {
+  try {
+    state.place = await ask("place");
+  } catch (error) {
+    state.trouble = troubleOf(error);
+    byId("main").replaceChildren(el("div", { class: "panel" }, troubleBox(state.trouble)));
+    showConnection();
+    state.wait = Math.min(LONGEST_WAIT, Math.max(2, state.wait * 2));
+    if (!isForeign(error)) setTimeout(open, state.wait * 1000);
+    return;
+  }
+  state.wait = 0;
+  showPlace();
+  show();
+  poll();
+}
+
+/** Whether the server is another one than the token's: nothing gets better by asking again. */
+const isForeign = (error) => error instanceof Refused && error.trouble.status === 401;
+
+function showPlace() {
+  const { place } = state;
+  document.title = `${place.stack} · Priority Lanes`;
+  const at = place.endpoint ?? [place.profile, place.region].filter(Boolean).join(" · ");
+  byId("where").replaceChildren(
+    el("span", { class: "stack" }, place.stack),
+    el("span", { class: "quiet" }, at),
+    place.who ? el("span", { class: "quiet who", title: place.who }, place.who.split(":").at(-1)) : "",
+    el("span", { class: place.writes ? "chip write" : "chip", id: "mode" }, place.writes ? "changes allowed" : "read-only"));
+}
+
+function show() {
+  const [name, query = ""] = location.hash.slice(1).split("?");
+  const found = VIEWS.find(([id]) => id === name) ?? VIEWS[0];
+  byId("nav").replaceChildren(...VIEWS
+    .filter(([id]) => id !== "outbox" || state.place?.outbox)
+    .map(([id, title]) => el("a", { href: `#${id}`, "aria-current": id === found[0] ? "page" : null }, title, badge(id))));
+  if (!state.place) return;
+  state.shown?.leave?.();
+  const main = byId("main");
+  main.replaceChildren();
+  state.shown = found[2];
+  state.shown.enter(main, { place: state.place, query: new URLSearchParams(query), state });
+  if (state.look) state.shown.renew?.(state);
+}
+
+function badge(id) {
+  const dead = id === "dead-letters" && state.look?.lanes.reduce((sum, lane) => sum + lane.dead_letters, 0);
+  return dead ? el("span", { class: "badge" }, dead.toLocaleString("en")) : null;
+}
+
+/** Ask for the lanes, again and again: at the server's pace, slower while nobody looks or while it fails. */
+async function poll() {
+  clearTimeout(state.timer);
+  if (state.asking) return;
+  state.asking = true;
+  try {
+    const look = await ask("lanes", { since: state.samples.at(-1)?.number ?? 0 });
+    if (look.samples.length && look.samples[0].number <= (state.samples.at(-1)?.number ?? 0)) state.samples = [];
+    state.samples.push(...look.samples);
+    Object.assign(state, { look, lastAt: Date.now(), trouble: null, wait: 0 });
+    state.shown?.renew?.(state);
+    const link = byId("nav").querySelector("a[href='#dead-letters']");
+    link?.replaceChildren("Dead letters", badge("dead-letters") ?? "");
+  } catch (error) {
+    state.trouble = troubleOf(error);
+    state.wait = Math.min(LONGEST_WAIT, Math.max(1, state.wait * 2));
+    state.isGone = error instanceof Unreached;
+    if (isForeign(error)) state.wait = LONGEST_WAIT;
+  } finally {
+    state.asking = false;
+  }
+  showConnection();
+  const every = state.wait || (document.hidden ? HIDDEN_WAIT : state.look.every);
+  state.nextAt = Date.now() + every * 1000;
+  state.timer = setTimeout(poll, every * 1000);
+}
+
+/** Say whether what is shown is fresh; a banner says why not. */
+function showConnection() {
+  const { look, lastAt, trouble } = state;
+  const age = lastAt ? (Date.now() - lastAt) / 1000 : null;
+  const late = look && age > Math.max(5, 3 * look.every) && !document.hidden;
+  const [kind, words] = trouble
+    ? [state.isGone ? "gone" : "stale", state.isGone ? "disconnected" : "stale"]
+    : late ? ["stale", "stale"] : look ? ["live", "live"] : ["", "connecting"];
+  const line = trouble || late
+    ? `${words}${lastAt ? `: as of ${duration(age)} ago` : ""}${state.nextAt > Date.now() ? `, next try in ${Math.ceil((state.nextAt - Date.now()) / 1000)} s` : ""}`
+    : words;
+  const box = byId("connection");
+  if (box.dataset.kind !== kind) announce(words);
+  if (box.dataset.kind !== kind || box.textContent !== line) {
+    box.dataset.kind = kind;
+    box.replaceChildren(el("span", { class: "dot", "aria-hidden": "true" }), line);
+  }
+  document.body.dataset.connection = kind;
+  const banner = byId("banner");
+  const text = trouble && lastAt ? trouble.title + (trouble.advice ?? "") : "";
+  if (banner.dataset.text !== text) {
+    banner.dataset.text = text;
+    banner.hidden = !text;
+    banner.replaceChildren(...(text ? [troubleBox(trouble)] : []));
+  }
+}

@@ -1,0 +1,245 @@
+// The timeline: a band for each lane, and bars for what CloudWatch counts by the minute, over one axis of time.
+
+import { announce, el, svg } from "./dom.js";
+import { clock, count, milliseconds, rate } from "./format.js";
+
+const AREA = 58;
+const BARS = 34;
+const GAP = 22;
+const FOOT = 20;
+const STEPS = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
+const LAYERS = ["held", "parked", "waiting"];
+
+/** Counts of one lane over time: minutes of the past as far as CloudWatch has them, then this page's own samples. */
+export function pointsOf(place, minutes, samples) {
+  const first = samples.length ? samples[0].at : Infinity;
+  const past = minutes
+    .filter((one) => one.at + 60 < first && one.waiting !== null)
+    .map((one) => ({ at: one.at + 30, waiting: one.waiting, held: one.in_flight ?? 0, parked: 0, step: 60 }));
+  return past.concat(samples.map((sample) => {
+    const [waiting, inFlight, parked] = sample.counts[place];
+    const aside = Math.min(parked ?? 0, inFlight);
+    return { at: sample.at, waiting, held: inFlight - aside, parked: aside, step: 0 };
+  }));
+}
+
+/** Bars by the minute, a layer for each lane; empty where CloudWatch has nothing. */
+export function barsOf(lanes, history, field) {
+  const byMinute = new Map();
+  lanes.forEach(({ name }, place) => {
+    for (const minute of history[name] ?? []) {
+      if (!byMinute.has(minute.at)) byMinute.set(minute.at, lanes.map(() => 0));
+      byMinute.get(minute.at)[place] += minute[field] ?? 0;
+    }
+  });
+  return [...byMinute].sort(([one], [other]) => one - other).map(([at, values]) => ({ at, values }));
+}
+
+export class Timeline {
+  constructor(lanes) {
+    this.lanes = lanes;
+    this.bands = [];
+    this.cursor = null;
+    this.picture = svg("svg", {
+      class: "timeline", tabindex: "0", role: "group",
+      "aria-label": "Timeline of the lanes. Left and right arrows move through time.",
+      onpointermove: (event) => this.#point(event.offsetX),
+      onpointerleave: () => this.#leave(),
+      onkeydown: (event) => this.#key(event),
+      onblur: () => this.#leave(),
+    });
+    this.tip = el("div", { class: "tip", hidden: true });
+    this.root = el("div", { class: "timeline-box" }, this.picture, this.tip);
+    new ResizeObserver(() => this.draw()).observe(this.root);
+  }
+
+  /** Show bands between two times, gaps where nothing was read for longer than `gap` seconds. */
+  set({ areas, bars, marks, from, to, gap }) {
+    Object.assign(this, { areas, bars: bars.filter((one) => one.points.length), marks, from, to, gap });
+    this.draw();
+  }
+
+  draw() {
+    const width = this.root.clientWidth;
+    if (!width || !this.areas) return;
+    this.width = width;
+    const parts = [svg("defs", {}, this.lanes.map((_, place) => hatch(place)))];
+    let top = 2;
+    this.areas.forEach((area, place) => {
+      parts.push(this.#area(area, place, top));
+      top += AREA + GAP;
+    });
+    for (const one of this.bars) {
+      parts.push(this.#bars(one, top));
+      top += BARS + GAP;
+    }
+    const bottom = top - GAP;
+    parts.unshift(this.#grid(bottom));
+    parts.push(this.#marks(bottom));
+    this.line = svg("line", { class: "cursor", y1: 0, y2: bottom, visibility: "hidden" });
+    parts.push(this.line);
+    this.picture.setAttribute("height", bottom + FOOT);
+    this.picture.setAttribute("viewBox", `0 0 ${width} ${bottom + FOOT}`);
+    this.picture.replaceChildren(...parts);
+    if (this.cursor !== null) this.#show(this.cursor);
+  }
+
+  #x(at) {
+    return ((at - this.from) / (this.to - this.from)) * this.width;
+  }
+
+  #grid(bottom) {
+    const span = this.to - this.from;
+    const step = STEPS.find((one) => span / one <= Math.max(3, this.width / 90)) ?? STEPS.at(-1);
+    const lines = [];
+    for (let at = Math.ceil(this.from / step) * step; at < this.to; at += step) {
+      const x = this.#x(at);
+      lines.push(svg("line", { class: "grid", x1: x, x2: x, y1: 0, y2: bottom }));
+      if (x > 20 && x < this.width - 24) {
+        lines.push(svg("text", { class: "tick", x, y: bottom + 14, "text-anchor": "middle" }, clock(at, step < 60)));
+      }
+    }
+    return svg("g", {}, lines);
+  }
+
+  #area(points, place, top) {
+    const seen = this.#thinned(points.filter((one) => one.at >= this.from - this.gap && one.at <= this.to));
+    const most = Math.max(1, ...seen.map((one) => one.held + one.parked + one.waiting));
+    const y = (value) => top + AREA - (value / most) * (AREA - 16);
+    const layers = LAYERS.map((layer, index) => {
+      const below = (one) => LAYERS.slice(0, index).reduce((sum, name) => sum + one[name], 0);
+      const path = runs(seen, this.gap).map((run) => {
+        const up = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one) + one[layer]).toFixed(1)}`);
+        const back = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one)).toFixed(1)}`).reverse();
+        return `M${up.join("L")}L${back.join("L")}Z`;
+      }).join("");
+      return svg("path", { class: layer, d: path, fill: layer === "parked" ? `url(#hatch-${place})` : null });
+    });
+    return svg("g", { class: `lane-${place % 7}` },
+      layers,
+      svg("line", { class: "base", x1: 0, x2: this.width, y1: top + AREA, y2: top + AREA }),
+      svg("text", { class: "name", x: 0, y: top + 10 }, this.lanes[place].name),
+      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${count(most)}`));
+  }
+
+  #bars({ title, points, write }, top) {
+    const seen = points.filter((one) => one.at + 60 > this.from && one.at < this.to);
+    const most = Math.max(0, ...seen.map((one) => one.values.reduce((sum, value) => sum + value, 0)));
+    const wide = Math.max(1, (60 / (this.to - this.from)) * this.width - 1);
+    const blocks = seen.flatMap((one) => {
+      let y = top + BARS;
+      return one.values.map((value, place) => {
+        const high = most ? (value / most) * (BARS - 14) : 0;
+        y -= high;
+        return high ? svg("rect", { class: `bar lane-${place % 7}`, x: this.#x(one.at), y, width: wide, height: high }) : null;
+      });
+    });
+    return svg("g", {},
+      blocks,
+      svg("line", { class: "base", x1: 0, x2: this.width, y1: top + BARS, y2: top + BARS }),
+      svg("text", { class: "name", x: 0, y: top + 10 }, title),
+      svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${write(most)}`));
+  }
+
+  #marks(bottom) {
+    return svg("g", {}, this.marks.filter((one) => one.at >= this.from && one.at <= this.to).map((one) => {
+      const x = this.#x(one.at);
+      return svg("g", { class: "mark" },
+        svg("title", {}, `${clock(one.at, true)} ${one.text}`),
+        svg("line", { x1: x, x2: x, y1: 0, y2: bottom }),
+        svg("path", { d: `M${x - 4},${bottom + 1}h8l-4,-7z` }));
+    }));
+  }
+
+  /** Keep one point for each pixel, the highest, so that hours cost no more than minutes. */
+  #thinned(points) {
+    const kept = new Map();
+    for (const one of points) {
+      const column = Math.round(this.#x(one.at));
+      const other = kept.get(column);
+      if (!other || total(one) >= total(other)) kept.set(column, one);
+    }
+    return [...kept.values()];
+  }
+
+  #point(x) {
+    this.#show(this.from + (x / this.width) * (this.to - this.from));
+  }
+
+  #key(event) {
+    const step = (this.to - this.from) / 60;
+    const moves = { ArrowLeft: -step, ArrowRight: step };
+    if (event.key === "Escape") this.#leave();
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    const at = Math.min(this.to, Math.max(this.from, (this.cursor ?? this.to) + moves[event.key]));
+    this.#show(at);
+    announce([...this.tip.children].map((one) => one.textContent).join(", "));
+  }
+
+  #leave() {
+    this.cursor = null;
+    this.tip.hidden = true;
+    this.line?.setAttribute("visibility", "hidden");
+  }
+
+  #show(at) {
+    this.cursor = at;
+    const x = this.#x(at);
+    this.line.setAttribute("x1", x);
+    this.line.setAttribute("x2", x);
+    this.line.setAttribute("visibility", "visible");
+    const rows = this.areas.map((points, place) => this.#words(nearest(points, at, this.gap), place));
+    const minute = this.bars.map(({ title, points, write }) => {
+      const found = points.find((one) => one.at <= at && at < one.at + 60);
+      return found ? el("div", {}, `${title}: `, found.values
+        .map((value, place) => (value ? `${this.lanes[place].name} ${write(value)}` : null)).filter(Boolean).join(", ") || "none") : null;
+    });
+    const events = this.marks.filter((one) => Math.abs(this.#x(one.at) - x) < 5);
+    this.tip.replaceChildren(el("div", { class: "quiet" }, clock(at, true)), ...rows, ...minute.filter(Boolean),
+      ...events.map((one) => el("div", { class: "event" }, one.text)));
+    this.tip.hidden = false;
+    const left = x > this.width / 2 ? x - this.tip.offsetWidth - 12 : x + 12;
+    this.tip.style.left = `${Math.max(0, left)}px`;
+  }
+
+  #words(point, place) {
+    const name = el("span", { class: `key lane-${place % 7}` }, this.lanes[place].name);
+    if (!point) return el("div", {}, name, " not known");
+    const parked = point.parked ? `, ${count(point.parked)} parked` : "";
+    return el("div", {}, name, ` ${count(point.waiting)} waiting, ${count(point.held)} in work${parked}`);
+  }
+}
+
+const total = (one) => one.held + one.parked + one.waiting;
+
+function hatch(place) {
+  return svg("pattern", { id: `hatch-${place}`, class: `hatch lane-${place % 7}`, width: 5, height: 5,
+    patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    svg("rect", { width: 5, height: 5 }), svg("line", { x1: 0, y1: 0, x2: 0, y2: 5 }));
+}
+
+function runs(points, gap) {
+  const found = [];
+  let last = null;
+  for (const one of points) {
+    if (!last || one.at - last.at > Math.max(gap, 2.5 * one.step)) found.push([]);
+    found.at(-1).push(one);
+    last = one;
+  }
+  return found.map((run) => (run.length === 1 ? [run[0], { ...run[0], at: run[0].at + gap / 4 }] : run));
+}
+
+function nearest(points, at, gap) {
+  let best = null;
+  for (const one of points) {
+    if (!best || Math.abs(one.at - at) < Math.abs(best.at - at)) best = one;
+  }
+  return best && Math.abs(best.at - at) <= Math.max(gap, best.step) ? best : null;
+}
+
+export const BAR_BANDS = [
+  ["handled", "Handled per minute", rate],
+  ["yields", "Yields per minute", rate],
+  ["inversion", "Inversion: lower-lane work while a higher lane waited", milliseconds],
+];

@@ -1,0 +1,88 @@
+"""Entries of an outbox as the page shows them, and the filters that it sends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lanes.outbox.entry import EntryState
+from lanes.outbox.filter import EntryFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lanes.outbox.entry import Entry
+    from lanes.ui.fields import Fields
+
+UNPUBLISHED = frozenset(EntryState) - {EntryState.PUBLISHED}
+MOST_COUNTED = 50
+"""Kinds and groups that a count lists; the rest are one line."""
+
+
+def filter_of(fields: Fields) -> EntryFilter:
+    """
+    Read a filter; without states all entries that are not published.
+
+    Raises:
+        ConfigurationError: a state is unknown, or a regular expression can't be read.
+    """
+    states = frozenset(map(EntryState, fields.texts("states", list(EntryState))))
+    return EntryFilter(
+        kind=fields.text("kind"),
+        group=fields.text("group"),
+        source=fields.text("source"),
+        exact=fields.flag("exact"),
+        lowest=fields.integer("lowest"),
+        highest=fields.integer("highest"),
+        states=states or UNPUBLISHED,
+    )
+
+
+def row_of(entry: Entry) -> dict[str, Any]:
+    """Return what a table shows of an entry."""
+    return {
+        "id": entry.id,
+        "state": entry.state,
+        "kind": entry.kind,
+        "group": entry.group,
+        "priority": entry.priority,
+        "lane": entry.lane,
+        "attempts": entry.attempts,
+        "created_at": entry.created_at,
+        "last_error": entry.last_error,
+    }
+
+
+def details_of(entry: Entry) -> dict[str, Any]:
+    """Return everything that is known of an entry."""
+    return {
+        **row_of(entry),
+        "source": entry.source,
+        "locked_by": entry.locked_by,
+        "locked_until": entry.locked_until,
+        "next_attempt_at": entry.next_attempt_at,
+        "changed_at": entry.changed_at or None,
+        "published_at": entry.published_at,
+        "sequence_number": entry.sequence_number or None,
+        "expires_at": entry.expires_at,
+        "body": entry.body,
+    }
+
+
+def counts_of(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Count entries by lane, kind and group."""
+    lanes: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
+    for entry in entries:
+        lanes[entry.lane] += 1
+        kinds[entry.kind] += 1
+        groups[entry.group or ""] += 1
+    return {
+        "total": kinds.total(),
+        "lanes": lanes.most_common(),
+        "kinds": kinds.most_common(MOST_COUNTED),
+        "more_kinds": max(0, len(kinds) - MOST_COUNTED),
+        "groups": groups.most_common(MOST_COUNTED),
+        "more_groups": max(0, len(groups) - MOST_COUNTED),
+    }

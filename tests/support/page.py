@@ -1,0 +1,230 @@
+"""What the page's tests need: lanes with mappings and an outbox on a server, `lanes ui` as a process, and a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.client
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lanes.outbox import Outbox
+from local.account import isolated_variables
+from local.deployed import make_client
+from tests.support.operating import STACK, make_deployment
+from tests.support.outbox import DynamoDBSubject
+
+ROOT = Path(__file__).parents[2]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+OWN_BROWSER = Path(sys.prefix, "bin", "chromium")
+
+
+def find_browser():
+    """
+    Give the program of the browser: the pinned one, or one of this machine; None where there is none.
+
+    `.ci/set-up` unpacks the pinned one where it runs, on Linux with an x86 processor.
+    """
+    if OWN_BROWSER.exists():
+        return str(OWN_BROWSER)
+    mac = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
+    return next(filter(None, map(shutil.which, BROWSERS)), str(mac) if mac.exists() else None)
+
+
+class Scene:
+    """
+    Lanes with a function that never runs, so that everything stays as a test puts it.
+
+    Args:
+        endpoint_url: of the server.
+    """
+
+    def __init__(self, endpoint_url):
+        self.endpoint_url = endpoint_url
+        made = make_deployment(self.client)
+        self.outbox = DynamoDBSubject(self.client("dynamodb"))
+        self.deployment = dataclasses.replace(made, outbox=self.outbox.name)
+        self.client("ssm").put_parameter(
+            Name=f"/lanes/{STACK}", Value=self.deployment.to_json(), Type="String", Overwrite=True
+        )
+        self._add_function()
+
+    def client(self, service):
+        """Give a client of the server."""
+        return make_client(service, self.endpoint_url)
+
+    def _add_function(self):
+        code = io.BytesIO()
+        with zipfile.ZipFile(code, "w") as archive:
+            archive.writestr("handler.py", "def lambda_handler(event, context): pass")
+        functions = self.client("lambda")
+        role = self.client("iam").create_role(RoleName="consumer", AssumeRolePolicyDocument="{}")["Role"][
+            "Arn"
+        ]
+        functions.create_function(
+            FunctionName="consumer",
+            Runtime="python3.12",
+            Role=role,
+            Handler="handler.lambda_handler",
+            Code={"ZipFile": code.getvalue()},
+            Environment={"Variables": {"POWERTOOLS_SERVICE_NAME": STACK}},
+        )
+        for lane in self.deployment.config.lanes:
+            functions.create_event_source_mapping(
+                EventSourceArn=self._arn(self.deployment.queues[lane.name].url),
+                FunctionName="consumer",
+                BatchSize=lane.batch_size,
+                FunctionResponseTypes=["ReportBatchItemFailures"],
+                ScalingConfig={"MaximumConcurrency": lane.maximum_concurrency},
+            )
+
+    def _arn(self, url):
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+        return answer["Attributes"]["QueueArn"]
+
+    def send(self, lane, count, *, prefix):
+        """Put messages into a lane's queue."""
+        sqs = self.client("sqs")
+        for start in range(0, count, 10):
+            sqs.send_message_batch(
+                QueueUrl=self.deployment.queues[lane].url,
+                Entries=[
+                    {
+                        "Id": str(number),
+                        "MessageBody": "{}",
+                        "MessageGroupId": f"{prefix}-{number}",
+                        "MessageDeduplicationId": f"{prefix}-{number}",
+                    }
+                    for number in range(start, min(start + 10, count))
+                ],
+            )
+
+    def write(self, kind, count, *, group=None, priority=0, prefix=None):
+        """Put entries into the outbox; `group` makes one of a number."""
+        outbox = Outbox(config=self.deployment.config, source="shop")
+        self.outbox.write(
+            *(
+                outbox.prepare(
+                    kind,
+                    {"n": number},
+                    id=f"{prefix or kind}-{number}",
+                    group=None if group is None else group(number),
+                    priority=priority,
+                )
+                for number in range(count)
+            )
+        )
+
+    def count(self, url):
+        """Count all messages of a queue."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        answer = self.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+        return sum(int(value) for value in answer["Attributes"].values())
+
+    def mapping_states(self):
+        """Give the state of each mapping, by lane."""
+        by_arn = {
+            one["EventSourceArn"]: one["State"]
+            for one in self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        }
+        return {name: by_arn[self._arn(queues.url)] for name, queues in self.deployment.queues.items()}
+
+    def figures(self, lane, minutes):
+        """Give CloudWatch figures of a lane: for each minute before this one, the latest first, values by metric."""
+        now = datetime.now(UTC).replace(second=0, microsecond=0)
+        queue = {"Name": "QueueName", "Value": self.deployment.queues[lane].url.rpartition("/")[2]}
+        own = [{"Name": "lane", "Value": lane}, {"Name": "service", "Value": STACK}]
+        data = {"AWS/SQS": [], "PriorityLanes": []}
+        for ago, values in enumerate(minutes, start=1):
+            for metric, value in values.items():
+                is_sqs = metric.startswith(("Approximate", "NumberOf"))
+                data["AWS/SQS" if is_sqs else "PriorityLanes"].append(
+                    {
+                        "MetricName": metric,
+                        "Timestamp": now - timedelta(minutes=ago),
+                        "Value": float(value),
+                        "Dimensions": [queue] if is_sqs else own,
+                    }
+                )
+        cloudwatch = self.client("cloudwatch")
+        for namespace, items in data.items():
+            for start in range(0, len(items), 500):
+                cloudwatch.put_metric_data(Namespace=namespace, MetricData=items[start : start + 500])
+
+
+class PageProcess:
+    """
+    `lanes ui` as an operator starts it, while the context lasts.
+
+    Args:
+        scene: where the lanes are.
+        arguments: of the verb.
+    """
+
+    def __init__(self, scene, *arguments):
+        self._arguments = arguments
+        self._variables = {**os.environ, **isolated_variables(scene.endpoint_url, "operator")}
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lanes", "--output", "json", "ui", *self._arguments],
+            cwd=ROOT,
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A suite in the background of a shell has interrupts ignored, and hands that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no thread runs here
+        )
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        self.announced = json.loads(line)
+        self.url = self.announced["url"]
+        self.base, _, self.token = self.url.partition("#token=")
+        return self
+
+    def __exit__(self, *_details):
+        self.talk = self.end()[1]
+
+    def end(self):
+        """Interrupt it; give its status and what it said."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        _, talk = self.process.communicate(timeout=20)
+        return self.process.returncode, talk
+
+    def ask(self, name, fields=None, **headers):
+        """Ask as the page's scripts do, without a browser; give the status and the document."""
+        answer, body = self.request(
+            "POST", f"/api/{name}", json.dumps(fields or {}), **{"X-Lanes-Token": self.token, **headers}
+        )
+        return answer.status, json.loads(body)
+
+    def request(self, method, path, body=None, **headers):
+        """Send one request as it stands; give the answer and its body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.announced["port"], timeout=20)
+        try:
+            given = {"Content-Type": "application/json", **headers}
+            connection.request(method, path, body, {name: value for name, value in given.items() if value})
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()

@@ -1,0 +1,68 @@
+"""The page as an operator has it: lanes on a server of this machine, `lanes ui` as a process, a real browser."""
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from local.server import AwsServer
+from tests.support.page import FLAGS, PageProcess, Scene, find_browser
+
+LONGEST_WAIT_MS = 20_000
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory):
+    """Lanes, their mappings and an outbox, on an AWS server of the tests' own."""
+    with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as server:
+        yield Scene(server.endpoint_url)
+
+
+@pytest.fixture(scope="session")
+def writing(scene):
+    """The page started with --write."""
+    with PageProcess(scene, "--write", "--interval", "0.2s") as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def reading(scene):
+    """The page as it is without --write."""
+    with PageProcess(scene, "--interval", "0.2s") as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium."""
+    program = find_browser()
+    if program is None:
+        pytest.fail("no browser: .ci/set-up brings one on Linux on x86, elsewhere install Chromium or Chrome")
+    expect.set_options(timeout=LONGEST_WAIT_MS)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield running
+        running.close()
+
+
+class Sheet:
+    """A tab of the browser that fails its test for every error of a script and every refused resource."""
+
+    def __init__(self, page):
+        self.page = page
+        self.errors = []
+        page.set_default_timeout(LONGEST_WAIT_MS)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._note)
+
+    def _note(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+
+@pytest.fixture
+def tab(browser):
+    """A tab of its own for each test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    sheet = Sheet(context.new_page())
+    yield sheet.page
+    context.close()
+    assert sheet.errors == []
