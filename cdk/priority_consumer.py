@@ -1,8 +1,8 @@
 """
 The consumer: one function behind all lanes, and per lane the event source mapping that feeds it.
 
-Owns the construct ``PriorityConsumer`` and what the function may do: consume the lanes, put messages into
-their dead-letter queues, keep its ledger, write its log. Nothing else.
+Owns the construct ``PriorityConsumer`` and what the function may do: consume the lanes, send messages on to
+another lane, put them into the dead-letter queues, keep its ledger, write its log. Nothing else.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ class PriorityConsumer(Construct):
 
     def metric(
         self,
-        metric: Metric,
+        metric: Metric | str,
         lane: str,
         *,
         statistic: str = "Sum",
@@ -129,7 +129,8 @@ class PriorityConsumer(Construct):
         Give a figure that the consumer itself reports for one lane.
 
         Args:
-            metric: Which figure; counts of messages, or times in milliseconds.
+            metric: Which figure; counts of messages, or times in milliseconds. Receives have one for each cause,
+                named by ``lanes.consumer.telemetry.receives``.
             lane: The lane's name.
             statistic: How a period's values become one, their sum by default, which suits counts.
             period: The length of a period, one minute by default.
@@ -138,11 +139,11 @@ class PriorityConsumer(Construct):
         """
         return cloudwatch.Metric(
             namespace=METRICS_NAMESPACE,
-            metric_name=metric.value,
+            metric_name=str(metric),
             dimensions_map={"lane": lane, "service": self._service},
             statistic=statistic,
             period=Duration.seconds(int(period.total_seconds())),
-            label=label or metric.value,
+            label=label or str(metric),
         )
 
     def _add_function(
@@ -173,6 +174,8 @@ class PriorityConsumer(Construct):
     def _add_mapping(self, queue: LaneQueue) -> lambda_.EventSourceMapping:
         queue.grant_consume(self.function)
         queue.grant_dead_letter(self.function)
+        # What an operator prioritizes while it waits is sent on, to any lane; it needs no further right.
+        queue.grant_send(self.function)
         mapping = lambda_.EventSourceMapping(
             self,
             f"{queue.lane.name}Mapping",

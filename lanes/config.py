@@ -7,6 +7,7 @@ Owns the words lane, threshold and stage. Pure data: `lanes.config_file` reads a
 from __future__ import annotations
 
 import enum
+import fnmatch
 from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -51,6 +52,15 @@ class Lane:
         return self.position < other.position
 
 
+class OnDeadLetter(enum.StrEnum):
+    """What becomes of the later messages of a group when one of it is dead-lettered."""
+
+    CONTINUE = "continue"
+    """They are handled."""
+    HOLD = "hold"
+    """They follow it into the dead-letter queue, until an operator lets the group go."""
+
+
 class Tracing(enum.StrEnum):
     """Who records what the consumer does with each message."""
 
@@ -77,6 +87,8 @@ class ConsumerSettings:
         idempotency: whether a message id that was done is skipped when it comes again.
         idempotency_window: for how long a done message id is remembered.
         reserve: share of capacity for messages beyond their lane's `max_wait`, 0 to 0.5.
+        on_dead_letter: what becomes of a group when a message of a kind is dead-lettered, by patterns of kinds; the
+            first pattern that matches counts, and a group goes on where none does.
         tracing: who records a trace of each message.
     """
 
@@ -91,7 +103,14 @@ class ConsumerSettings:
     idempotency: bool = False
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
+    on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
     tracing: Tracing = Tracing.OFF
+
+    def holds_group_of(self, kind: str) -> bool:
+        """Tell whether the group of a dead letter of this kind is held; a body that is no event has an empty kind."""
+        rules = self.on_dead_letter
+        rule = next((rules[pattern] for pattern in rules if fnmatch.fnmatchcase(kind, pattern)), None)
+        return rule is OnDeadLetter.HOLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from lanes.config import (
     ConsumerSettings,
     Lane,
     LanesConfig,
+    OnDeadLetter,
     OutboxSettings,
     Tracing,
 )
@@ -164,10 +165,19 @@ def _consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         idempotency=table.boolean("idempotency", usual.idempotency),
         idempotency_window=table.duration("idempotency_window", usual.idempotency_window, minimum=SECOND),
         reserve=table.number("reserve", usual.reserve, minimum=0.0, maximum=0.5),
+        on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
         tracing=Tracing(table.choice("tracing", usual.tracing, allowed=Tracing)),
     )
     _compare_times(settings, table)
     return settings
+
+
+def _on_dead_letter(raw: object, problems: list[str]) -> dict[str, OnDeadLetter]:
+    """Read words by patterns of kinds."""
+    patterns = list(raw) if isinstance(raw, Mapping) else []
+    table = ConfigTable(raw, "consumer.on_dead_letter", known=patterns, problems=problems)
+    usual = OnDeadLetter.CONTINUE
+    return {pattern: OnDeadLetter(table.choice(pattern, usual, allowed=OnDeadLetter)) for pattern in patterns}
 
 
 def _compare_times(settings: ConsumerSettings, table: ConfigTable) -> None:

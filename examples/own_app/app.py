@@ -38,7 +38,6 @@ class OrdersStack(Stack):
             code=consumer_code(HERE.parent / "orders"),
             environment={"BANK": "https://bank.example"},
         )
-        queues.grant_send(consumer.function)  # its handlers send on
 
         parameter = LanesParameter(self, "Parameter", queues=queues, ledger=ledger)
         backfill = iam.Role(self, "Backfill", assumed_by=iam.AccountRootPrincipal())

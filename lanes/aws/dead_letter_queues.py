@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
+from lanes.consumer.holds import copy_id
 from lanes.consumer.yielding import LaneDepth
 from lanes.message import LARGEST_BODY_BYTES
 from lanes.operate.dead_letters import DeadLetteredMessage
@@ -80,7 +81,7 @@ class DeadLetterQueueCalls:
                             "Id": str(place),
                             "MessageBody": letter.body,
                             "MessageGroupId": letter.group,
-                            "MessageDeduplicationId": copy_id(letter),
+                            "MessageDeduplicationId": copy_id(letter.message_id),
                             "MessageAttributes": _sent_attributes(letter),
                         }
                         for place, letter in enumerate(chunk)
@@ -115,11 +116,6 @@ class DeadLetterQueueCalls:
                 for entry in answer.get("Failed", [])
             }
         return refused
-
-
-def copy_id(letter: DeadLetteredMessage) -> str:
-    """Return the deduplication id of a dead letter's copy: the same in every run, another for its next dead letter."""
-    return f"redrive-{letter.message_id}"
 
 
 def _letter(lane: str, message: Any) -> DeadLetteredMessage:

@@ -90,6 +90,18 @@ class LaneQueueCalls:
                 MessageAttributes=attributes_with(note, lane, record),
             )
 
+    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
+        """Send a record's body, as given, with its group and attributes to a lane."""
+        attributes: Any = {name: _sendable(value) for name, value in record.message_attributes.items()}
+        with aws_errors("SendMessage"):
+            self._client.send_message(
+                QueueUrl=self._queues[lane].url,
+                MessageBody=body,
+                MessageGroupId=record.group,
+                MessageDeduplicationId=deduplication_id,
+                MessageAttributes=attributes,
+            )
+
 
 def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[str, Any]:
     """Return the original's attributes and the note, as far as they fit beside the body."""

@@ -46,25 +46,9 @@ class DynamoDBLedger:
 
     def read(self, lane: str, message_ids: Sequence[str]) -> dict[str, Entry]:
         """Return the entries that exist, by message id."""
-        found: dict[str, Entry] = {}
         keys = [{"pk": {"S": entry_key(lane, message_id)}} for message_id in message_ids]
-        for start in range(0, len(keys), MOST_READ):
-            pending = keys[start : start + MOST_READ]
-            for _ in range(TRIES):
-                with aws_errors("BatchGetItem"):
-                    answer = self._client.batch_get_item(
-                        RequestItems={self._table: {"Keys": pending, "ConsistentRead": True}}
-                    )
-                for item in answer["Responses"].get(self._table, []):
-                    entry = entry_of(item)
-                    found[entry.message_id] = entry
-                unread: Any = answer.get("UnprocessedKeys", {})
-                pending = unread.get(self._table, {}).get("Keys", [])
-                if not pending:
-                    break
-            if pending:
-                raise AwsError(operation="BatchGetItem", code="UnprocessedKeys", retryable=True)
-        return found
+        entries = [entry_of(item) for item in read_items(self._client, self._table, keys)]
+        return {entry.message_id: entry for entry in entries}
 
     def note(self, entries: Sequence[Entry]) -> None:
         """Write whole entries."""
@@ -189,6 +173,26 @@ class DynamoDBLedger:
         except AwsError as error:
             if error.code != "ConditionalCheckFailedException":
                 raise
+
+
+def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any]) -> list[Any]:
+    """Return those of the items that exist, each as it was at one moment; raises `AwsError`."""
+    found: list[Any] = []
+    for start in range(0, len(keys), MOST_READ):
+        pending = list(keys[start : start + MOST_READ])
+        for _ in range(TRIES):
+            with aws_errors("BatchGetItem"):
+                answer = client.batch_get_item(
+                    RequestItems={table: {"Keys": pending, "ConsistentRead": True}}
+                )
+            found += answer["Responses"].get(table, [])
+            unread: Any = answer.get("UnprocessedKeys", {})
+            pending = unread.get(table, {}).get("Keys", [])
+            if not pending:
+                break
+        if pending:
+            raise AwsError(operation="BatchGetItem", code="UnprocessedKeys", retryable=True)
+    return found
 
 
 def entry_key(lane: str, message_id: str) -> str:

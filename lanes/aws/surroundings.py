@@ -7,8 +7,10 @@ import os
 from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.holds import DynamoDBHolds
 from lanes.aws.lane_queue import LaneQueueCalls
 from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.overrides import DynamoDBOverrides
 from lanes.aws.slot_register import DynamoDBSlotRegister
 from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.config import Tracing as TracingSetting
@@ -45,6 +47,8 @@ def surroundings_from_env(environ: Mapping[str, str] | None = None) -> Surroundi
         register=SingleSlot() if alone else DynamoDBSlotRegister(table=deployment.table, client=database),
         telemetry=telemetry,
         tracing=tracing,
+        overrides=DynamoDBOverrides(table=deployment.table, client=database),
+        holds=DynamoDBHolds(table=deployment.table, client=database),
     )
 
 

@@ -104,7 +104,7 @@ def list_(
     )
     rows = []
     for entry in where.operations.entries(wanted.states):
-        if not wanted.matches(entry):
+        if not wanted.meets(entry):
             continue
         rows.append(entry_row(entry))
         if len(rows) == limit:

@@ -10,6 +10,7 @@ from lanes.consumer import delays
 from lanes.consumer.attempts import Attempts, Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.context import Yielded
 from lanes.consumer.dead_letters import DeadLetterNote
+from lanes.consumer.diversion import DeadLettered, Gone, Later, View
 from lanes.consumer.reports import report_dead_lettered, report_failed, report_handled, report_yielded
 from lanes.consumer.settlement import Reason, Returned, Settlement, Why
 from lanes.consumer.telemetry import Metric
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.attempts import Outcome
     from lanes.consumer.dead_letters import DeadLetters
+    from lanes.consumer.diversion import Diversions
     from lanes.consumer.gate import Gate
     from lanes.consumer.intake import Intake
     from lanes.consumer.ledger import Entry
@@ -49,6 +51,7 @@ class Parts:
     gate: Gate
     attempts: Attempts
     intake: Intake
+    diversions: Diversions
     dead_letters: DeadLetters
     settlement: Settlement
     waker: Waker
@@ -93,6 +96,7 @@ class Batch:
         self._name = name
         self._seconds_left = seconds_left
         self._entries: dict[str, Entry] = {}
+        self._view = View()
         self._done: set[str] = set()
         self._lost: set[str] = set()
         self._returned: dict[str, Returned] = {}
@@ -107,6 +111,7 @@ class Batch:
         parts = self._parts
         try:
             if self._prepare():
+                self._divert_ahead()
                 self._work()
         except Exception:  # noqa: BLE001 - whatever went wrong here, what was done is told apart from what was not
             parts.telemetry.problem("batch_interrupted", lane=self._lane.name)
@@ -123,6 +128,8 @@ class Batch:
             step = "records_not_held"
             seconds = self._seconds_left() + SETTLING
             self._lost = parts.intake.hold(self._lane, self._records, self._entries, seconds=seconds)
+            step = "overrides_not_read"
+            self._view = parts.diversions.look(self._lane, self._records)
         except AwsError:
             parts.telemetry.problem(step, lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
@@ -142,11 +149,65 @@ class Batch:
             parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
 
+    def _divert_ahead(self) -> None:
+        """Divert what can be before anything is handled or makes way: a record that is not handled needs no slot."""
+        if self._view.is_empty:
+            return
+        staying: set[str] = set()
+        for record in self._records:
+            # Behind one that stays, a message that is sent on might overtake it.
+            if record.group not in staying and not self._group_lost(record):
+                self._diverted(record)
+            if record.message_id not in self._done:
+                staying.add(record.group)
+
+    def _diverted(self, record: RawRecord) -> bool:
+        """Divert a record if it is to be; it is done then, or goes back."""
+        parts = self._parts
+        if self._view.is_empty or self._seconds_left() < SETTLING:
+            return False
+        if self._entries[record.message_id].given_up and record.group not in self._view.holds:
+            return False
+        try:
+            diverted = parts.diversions.divert(self._lane, record, self._view)
+        except AwsError:
+            parts.telemetry.problem(
+                "message_not_diverted", lane=self._lane.name, message_id=record.message_id
+            )
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            diverted = Later(delay=delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random))
+        match diverted:
+            case None:
+                return False
+            case Gone():
+                self._finish(record)
+            case Later():
+                self._return(record, Why.BEHIND, delay=diverted.delay, reason=Reason.DIVERTED)
+            case DeadLettered():
+                entry = self._entries[record.message_id]
+                self._dead_letter(record, GivenUp(entry=entry, reason=diverted.reason, error=diverted.error))
+        return True
+
+    def _finish(self, record: RawRecord) -> None:
+        """Count a record as done."""
+        self._done.add(record.message_id)
+        try:
+            self._parts.diversions.done(self._lane, record, self._view)
+        except AwsError:
+            # The hold of its group goes on until the next message of the group has passed.
+            self._parts.telemetry.problem(
+                "copy_not_noted", lane=self._lane.name, message_id=record.message_id
+            )
+
     def _work(self) -> None:
         for position, record in enumerate(self._records):
+            if record.message_id in self._done:
+                continue
             group_returns = any(other.record.group == record.group for other in self._returned.values())
             if group_returns or self._group_lost(record):
                 self._return(record, Why.BEHIND, delay=0, reason=Reason.BEHIND)
+            elif self._diverted(record):
+                continue
             elif self._too_late():
                 self._return_for_time(position)
                 return
@@ -237,7 +298,7 @@ class Batch:
         self._entries[record.message_id] = outcome.entry
         match outcome:
             case Handled():
-                self._done.add(record.message_id)
+                self._finish(record)
                 report_handled(parts.telemetry, self._lane, record, outcome)
             case GivenUp():
                 self._give_up(record, outcome)
@@ -261,6 +322,37 @@ class Batch:
         self._return_rest(position, Why.BEHIND, delay=delay, reason=Reason.TIME)
 
     def _give_up(self, record: RawRecord, outcome: GivenUp) -> None:
+        """Dead-letter a record, once its group is held if its kind asks for that."""
+        parts = self._parts
+        if not parts.diversions.holds_group(record, self._view):
+            self._dead_letter(record, outcome)
+            return
+        try:
+            delay = parts.diversions.hold(
+                self._lane, record, self._view, reason=outcome.reason, error=outcome.error
+            )
+        except AwsError:
+            parts.telemetry.problem("group_not_held", lane=self._lane.name, message_id=record.message_id)
+            self._keep_given_up(record, outcome)
+            return
+        if delay:
+            self._keep_given_up(record, outcome, delay=delay)
+        else:
+            self._dead_letter(record, outcome)
+
+    def _keep_given_up(self, record: RawRecord, outcome: GivenUp, *, delay: int | None = None) -> None:
+        """Keep a record that can't be dead-lettered yet, and what was decided; without a delay for its backoff."""
+        parts, entry = self._parts, outcome.entry
+        self._entries[record.message_id] = dataclasses.replace(
+            entry, given_up=outcome.reason, last_error=outcome.error
+        )
+        if delay is None:
+            attempt = max(1, entry.attempts)
+            backoff = delays.backoff(parts.settings, self._lane, attempt=attempt, random=parts.random)
+            delay = min(backoff, DEAD_LETTER_AGAIN)
+        self._return(record, Why.FAILED, delay=delay)
+
+    def _dead_letter(self, record: RawRecord, outcome: GivenUp) -> None:
         parts, entry = self._parts, outcome.entry
         note = DeadLetterNote(
             reason=outcome.reason,
@@ -277,15 +369,9 @@ class Batch:
             parts.telemetry.problem(
                 "dead_letter_not_sent", lane=self._lane.name, message_id=record.message_id
             )
-            self._entries[record.message_id] = dataclasses.replace(
-                entry, given_up=outcome.reason, last_error=outcome.error
-            )
-            delay = delays.backoff(
-                parts.settings, self._lane, attempt=max(1, entry.attempts), random=parts.random
-            )
-            self._return(record, Why.FAILED, delay=min(delay, DEAD_LETTER_AGAIN))
+            self._keep_given_up(record, outcome)
             return
-        self._done.add(record.message_id)
+        self._finish(record)
         report_dead_lettered(parts.telemetry, self._lane, record, note, outcome.work)
 
     def _return(

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Batch, Parts
 from lanes.consumer.dead_letters import DeadLetters
+from lanes.consumer.diversion import Diversions, Forwarding
 from lanes.consumer.gate import DepthReader, Gate
 from lanes.consumer.handlers import Handlers
+from lanes.consumer.holds import Holds, NoHolds
 from lanes.consumer.intake import Intake
 from lanes.consumer.memory import OwnNotes
+from lanes.consumer.overrides import NoOverrides, Overrides
 from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.settlement import Settlement, Visibility
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
     from lanes.deployment import Deployment
 
 
-class Queues(DepthReader, Visibility, DeadLetters, Protocol):
-    """What the consumer does with queues: read their counts, change visibilities, dead-letter."""
+class Queues(DepthReader, Visibility, DeadLetters, Forwarding, Protocol):
+    """What the consumer does with queues: read their counts, change visibilities, dead-letter, send on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,8 @@ class Surroundings:
     """
     Everything a consumer touches: built from the function's environment unless given.
 
-    Give your own in tests; `clock` returns epoch seconds.
+    Give your own in tests; `clock` returns epoch seconds. Without `overrides` and `holds` nothing that waits can be
+    cancelled or moved, and no group is held.
     """
 
     deployment: Deployment
@@ -56,6 +60,8 @@ class Surroundings:
     tracing: Tracing = dataclasses.field(default_factory=Untraced)
     clock: Callable[[], float] = time.time
     random: Random = dataclasses.field(default_factory=randomness.Random)
+    overrides: Overrides = dataclasses.field(default_factory=NoOverrides)
+    holds: Holds = dataclasses.field(default_factory=NoHolds)
 
     @classmethod
     def from_env(cls) -> Surroundings:
@@ -204,6 +210,14 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             ledger=around.ledger,
             notes=notes,
             visibility=around.queues,
+            telemetry=around.telemetry,
+            clock=around.clock,
+        ),
+        diversions=Diversions(
+            config=config,
+            overrides=around.overrides,
+            holds=around.holds,
+            queues=around.queues,
             telemetry=around.telemetry,
             clock=around.clock,
         ),

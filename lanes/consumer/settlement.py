@@ -42,6 +42,7 @@ class Reason(enum.StrEnum):
     UNPREPARED = "unprepared"  # the ledger could not be read, or the batch not be held
     NOT_BEGUN = "not_begun"  # its attempt could not be announced, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # its id is being handled by another delivery
+    DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

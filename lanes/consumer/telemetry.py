@@ -15,6 +15,8 @@ class Metric(enum.StrEnum):
     YIELDED = "YieldedMessages"
     RETURNED = "ReturnedMessages"
     DEAD_LETTERED = "DeadLetteredMessages"
+    CANCELLED = "CancelledMessages"
+    MOVED = "MovedMessages"
     WOKEN = "WokenMessages"
     RESERVE = "ReserveMessages"
     WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
@@ -23,6 +25,11 @@ class Metric(enum.StrEnum):
     INVERSION = "InversionTime"  # milliseconds of lower-lane work after which a higher lane was found waiting
     RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
     AWS_ERRORS = "ConsumerCallErrors"
+
+
+def receives(cause: str) -> str:
+    """Name the metric of the receives that a `Cause` explains."""
+    return f"{Metric.RECEIVES}{cause.title().replace('_', '')}"
 
 
 class Telemetry(Protocol):

@@ -4,6 +4,9 @@ Working through a dead-letter queue: redriving dead letters to their lane, or de
 A redrive copies first and deletes afterwards, so a run killed at any point loses nothing. The copy's deduplication id
 is made from the dead letter's id, so what a killed run had copied and not deleted is copied again without effect, as
 long as that happens within five minutes. The queue itself is the state of the run: it goes on where another one ended.
+
+Copies of a held group pass while what comes meanwhile still follows into the dead-letter queue, and is copied in its
+turn. Once nothing of the group is left there, the hold is let go.
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lanes.consumer.holds import copy_id
 from lanes.operate.dead_letters import LARGEST_RECEIVE
+from lanes.operate.holds import NothingHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lanes.consumer.holds import Hold
     from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
+    from lanes.operate.holds import GroupHolds
 
 HOLD = timedelta(seconds=30)
 QUIET_RECEIVES = 2
@@ -40,6 +47,7 @@ class RunProgress:
         kept: looked at and not meant; they stay.
         failed: why some stay although they were meant, by the dead letter's id.
         left: about how many were in the queue at the end.
+        released: held groups that were let go.
 
     """
 
@@ -48,6 +56,7 @@ class RunProgress:
     kept: int = 0
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
     left: int = 0
+    released: int = 0
 
 
 class DeadLetterRun:
@@ -61,6 +70,7 @@ class DeadLetterRun:
         lane: whose.
         wanted: which dead letters are meant.
         copies: copy them to the lane before they are deleted.
+        holds: the held groups.
         limit: at most so many; no limit without.
         rate: at most so many in a second; no limit without.
         hold: how long SQS hides a received dead letter from others, and from the next run if this one is killed.
@@ -76,6 +86,7 @@ class DeadLetterRun:
         lane: str,
         wanted: DeadLetterFilter,
         copies: bool,
+        holds: GroupHolds | None = None,
         limit: int | None = None,
         rate: float | None = None,
         hold: timedelta = HOLD,
@@ -88,6 +99,7 @@ class DeadLetterRun:
         self._lane = lane
         self._wanted = wanted
         self._copies = copies
+        self._holds: GroupHolds = holds or NothingHeld()
         self._limit = limit
         self._rate = rate
         self._hold = hold
@@ -99,6 +111,8 @@ class DeadLetterRun:
         self._working: list[DeadLetteredMessage] = []
         self._stopped: dict[str, str] = {}
         self._cut: list[str] = []
+        self._opened: set[str] = set()
+        self._touched: set[str] = set()
 
     def run(self) -> RunProgress:
         """
@@ -112,6 +126,7 @@ class DeadLetterRun:
         self._report(self.progress)
         try:
             self._work()
+            self._let_groups_go()
         finally:
             self._queues.give_back([*self._staying.values(), *self._working])
         depth = self._queues.dead_letters(self._lane)
@@ -142,6 +157,29 @@ class DeadLetterRun:
                 return
             if self._clock() - quiet_since > self._hold.total_seconds() + PATIENCE_BEYOND_HOLD:
                 return
+
+    def _let_groups_go(self) -> None:
+        """End the holds of groups of which no dead letter is left, none that came meanwhile either."""
+        for _ in range(TRIES):
+            holds = self._ending()
+            if not holds or self._reached_limit():
+                return
+            # What followed before the holds were read is found now; what follows later keeps its hold from ending.
+            self._work()
+            if self._held_by_others():
+                return
+            staying = {letter.group for letter in self._staying.values()}
+            for hold in holds:
+                if hold.group not in staying and self._holds.let_go(hold):
+                    self._touched.discard(hold.group)
+                    self.progress.released += 1
+
+    def _ending(self) -> list[Hold]:
+        """Return the holds that may end: of groups that this run worked on, or one that was killed."""
+        found = self._holds.held(self._lane)
+        groups = [hold.group for hold in found if hold.group in self._touched or hold.open]
+        current = self._holds.read(self._lane, groups) if groups else {}
+        return [hold for hold in current.values() if not hold.releasing]
 
     def _loosen(self, group: str) -> None:
         """
@@ -175,19 +213,44 @@ class DeadLetterRun:
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
         self._working = meant
+        if self._copies:
+            self._open_groups(meant)
         ready = self._copied(meant) if self._copies else self._paced(meant)
         refused = self._queues.delete(ready) if ready else {}
         self._working = []
         # One that could not be deleted is received again, and its second copy has no effect.
         self.progress.done += len(ready) - len(refused)
+        self._touched |= {letter.group for letter in ready}
+
+    def _open_groups(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Let copies of held groups pass, once a run: one that failed again closes its group."""
+        groups = sorted({letter.group for letter in letters})
+        for group, hold in self._holds.read(self._lane, groups).items() if groups else ():
+            if group not in self._opened:
+                self._opened.add(group)
+                self._holds.open(self._lane, group)
+            elif not hold.open:
+                self._stopped[group] = f"its group is held again behind {hold.id}"
+
+    def _passes(self, letter: DeadLetteredMessage) -> bool:
+        """Whether a copy may be sent now: a held group is told of it before."""
+        if letter.group not in self._opened:
+            return True
+        if self._holds.sending(self._lane, letter.group, copy=copy_id(letter.message_id)):
+            return True
+        self._stopped[letter.group] = "its group was held again, or let go, meanwhile"
+        return False
 
     def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         copied: list[DeadLetteredMessage] = []
         for wave in waves(letters):
-            for letter in [letter for letter in wave if letter.group in self._stopped]:
+            passing = [
+                letter for letter in wave if letter.group not in self._stopped and self._passes(letter)
+            ]
+            for letter in [letter for letter in wave if letter not in passing]:
                 why = self._stopped[letter.group]
                 self._fail(letter, f"an earlier one of its group could not be sent: {why}")
-            going = self._paced([letter for letter in wave if letter.group not in self._stopped])
+            going = self._paced(passing)
             refused = self._copy(going)
             for letter in going:
                 if letter.message_id in refused:

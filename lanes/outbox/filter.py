@@ -1,30 +1,26 @@
-"""Which entries of an outbox an operator means. Owns the word filter."""
+"""Which entries of an outbox an operator means: a filter of messages, and the states of entries."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lanes.errors import ConfigurationError
+from lanes.message_filter import MessageFilter
 from lanes.outbox.entry import EntryState
 
 if TYPE_CHECKING:
+    from lanes.message_filter import Described
     from lanes.outbox.entry import Entry
+
+EVERY_STATE = frozenset(EntryState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntryFilter:
+class EntryFilter(MessageFilter):
     """
     Which entries are meant: those that meet all conditions given.
 
     Attributes:
-        kind: regular expression that the kind matches from its beginning to its end.
-        group: the same for the group; entries without a group never match.
-        source: the same for the source.
-        exact: take the three as plain texts.
-        lowest: lowest priority.
-        highest: highest priority.
         states: states; all of them by default.
 
     Raises:
@@ -35,62 +31,34 @@ class EntryFilter:
         'kind ~ order[.].*, priority <= -50'
     """
 
-    kind: str | None = None
-    group: str | None = None
-    source: str | None = None
-    exact: bool = False
-    lowest: int | None = None
-    highest: int | None = None
-    states: frozenset[EntryState] = frozenset(EntryState)
-    _patterns: dict[str, re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    states: frozenset[EntryState] = EVERY_STATE
 
-    def __post_init__(self) -> None:
-        patterns, problems = {}, []
-        for name in ("kind", "group", "source"):
-            text = getattr(self, name)
-            if text is None:
-                continue
-            try:
-                patterns[name] = re.compile(re.escape(text) if self.exact else text)
-            except re.error as error:
-                problems.append(f"{name} is no regular expression: {error}; --exact takes it as it stands")
-        if problems:
-            raise ConfigurationError(problems, source="filter")
-        object.__setattr__(self, "_patterns", patterns)
-
-    def matches(self, entry: Entry) -> bool:
-        """Tell whether an entry is meant."""
-        if entry.state not in self.states:
-            return False
-        if self.lowest is not None and entry.priority < self.lowest:
-            return False
-        if self.highest is not None and entry.priority > self.highest:
-            return False
-        return all(
-            (value := getattr(entry, name)) is not None and pattern.fullmatch(value)
-            for name, pattern in self._patterns.items()
+    @classmethod
+    def of(cls, wanted: MessageFilter, states: frozenset[EntryState]) -> EntryFilter:
+        """Give the filter of messages for entries in these states."""
+        return cls(
+            ids=wanted.ids,
+            kind=wanted.kind,
+            group=wanted.group,
+            source=wanted.source,
+            exact=wanted.exact,
+            lowest=wanted.lowest,
+            highest=wanted.highest,
+            states=states,
         )
+
+    def meets(self, entry: Entry) -> bool:
+        """Tell whether an entry is meant."""
+        described: Described = entry
+        return entry.state in self.states and self.matches(described)
 
     def words(self) -> str:
         """Say what is meant."""
-        sign = "=" if self.exact else "~"
-        texts = [f"{name} {sign} {getattr(self, name)}" for name in self._patterns]
-        if self.lowest is not None:
-            texts.append(f"priority >= {self.lowest}")
-        if self.highest is not None:
-            texts.append(f"priority <= {self.highest}")
-        if self.states != frozenset(EntryState):
+        texts = self._texts()
+        if self.states != EVERY_STATE:
             texts.append(f"state in {', '.join(sorted(self.states))}")
         return ", ".join(texts) or "everything"
 
     def only(self, states: frozenset[EntryState]) -> EntryFilter:
         """Give the same filter for those of its states that are among these."""
-        return EntryFilter(
-            kind=self.kind,
-            group=self.group,
-            source=self.source,
-            exact=self.exact,
-            lowest=self.lowest,
-            highest=self.highest,
-            states=self.states & states,
-        )
+        return EntryFilter.of(self, self.states & states)

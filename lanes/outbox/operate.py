@@ -91,7 +91,7 @@ class Operator:
 
     def find(self, wanted: EntryFilter) -> Iterator[Entry]:
         """Give the entries that are meant, read bit by bit."""
-        return (entry for entry in self._store.entries(wanted.states) if wanted.matches(entry))
+        return (entry for entry in self._store.entries(wanted.states) if wanted.meets(entry))
 
     def preview(self, wanted: EntryFilter) -> Preview:
         """Count what is meant, with a sample."""

@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.memory import aws_error
+from lanes.consumer.overrides import BOARD_AGE
+from lanes.testing.overrides import BOARD_READ
+from tests.support.memory import START, aws_error
 from tests.support.story import Story
 
 LEDGER_CALLS = {"BatchGetItem", "PutItem", "BatchWriteItem", "UpdateItem", "GetItem", "DeleteItem", "Query"}
@@ -159,7 +161,21 @@ def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledge
     assert ledger_calls(story) == []
 
 
-def test_one_lane_alone_costs_no_call_at_all():
+@pytest.mark.parametrize("messages", [30, 3_000])
+def test_the_board_of_overrides_is_read_by_the_clock_and_not_by_the_message(messages):
+    """Every five seconds at most, however many messages are handled meanwhile."""
+    story = Story()
+    story.takes = 30.0 / messages
+    for number in range(messages):
+        story.send("HIGH", f"m{number}", group=f"g{number}")
+
+    story.drain()
+
+    assert len(story.done) == messages
+    assert story.world.calls.counts[BOARD_READ] <= 1 + (story.world.clock.now - START) / BOARD_AGE
+
+
+def test_one_lane_alone_costs_no_other_call():
     """Nothing is above it, so nothing is read either."""
     story = Story()
     for number in range(30):
@@ -167,7 +183,7 @@ def test_one_lane_alone_costs_no_call_at_all():
 
     story.drain()
 
-    assert story.world.calls.log == []
+    assert story.world.calls.log == [BOARD_READ]
 
 
 @pytest.mark.parametrize("records", [1, 2, 10])

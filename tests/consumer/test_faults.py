@@ -7,6 +7,7 @@ slots. It runs once to count its calls, then once for each call and each kind of
 
 import pytest
 
+from lanes.testing.overrides import BOARD_READ
 from tests.support.memory import ProcessLost, aws_error
 from tests.support.story import Story
 
@@ -147,6 +148,7 @@ def test_the_story_touches_every_call(slots, idempotency):
         "BatchWriteItem",
         "TransactWriteItems",
         "Query",
+        BOARD_READ,
     }
     expected |= {"UpdateItem"} if idempotency or slots > 1 else set()
     expected |= {"DeleteItem"} if idempotency else set()

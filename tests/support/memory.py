@@ -12,6 +12,7 @@ from lanes.config import LanesConfig
 from lanes.consumer.consumer import Consumer, Surroundings
 from lanes.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from simulator.function import sqs_event as event_of_queue
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister, ProcessLost
 
@@ -116,6 +117,8 @@ class World:
         self.queues = MemoryQueues(self.config, self.clock, self.calls, native=native)
         self.ledger = MemoryLedger(self.calls)
         self.register = MemoryRegister(self.calls)
+        self.holds = MemoryHolds(self.calls)
+        self.overrides = MemoryOverrides(self.calls, self.holds, self.clock)
         self.recorder = Recorder()
         self.seed = seed
         self.requests = 0
@@ -145,6 +148,8 @@ class World:
                 ledger=self.ledger,
                 register=SingleSlot() if alone else self.register,
                 telemetry=self.recorder,
+                overrides=self.overrides,
+                holds=self.holds,
                 clock=self.clock,
                 random=Random(self.seed),
             )

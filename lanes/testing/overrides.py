@@ -1,0 +1,152 @@
+"""Overrides and held groups in memory, the consumer's side and the operators'."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lanes.consumer.overrides import Board
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lanes.consumer.holds import Hold
+    from lanes.consumer.overrides import Cancelled, Follow, Override
+    from lanes.testing.memory import Calls
+
+
+BOARD_READ = "GetItem board"
+"""The call that an environment makes every few seconds, whatever it handles meanwhile."""
+
+
+class MemoryHolds:
+    """The held groups."""
+
+    def __init__(self, calls: Calls) -> None:
+        self.calls = calls
+        self.found: dict[tuple[str, str], Hold] = {}
+
+    def read(self, lane: str, groups: Sequence[str]) -> dict[str, Hold]:
+        """Return those that are held."""
+        with self.calls.make("BatchGetItem"):
+            return {group: self.found[lane, group] for group in groups if (lane, group) in self.found}
+
+    def begin(self, hold: Hold) -> None:
+        """Hold a group, or give its hold a new leader."""
+        with self.calls.make("TransactWriteItems"):
+            known = self.found.get((hold.lane, hold.group))
+            since, behind = (known.since, known.behind) if known else (hold.since, 0)
+            self._put(dataclasses.replace(hold, since=since, behind=behind))
+
+    def behind(self, lane: str, group: str) -> bool:
+        """Count one that follows, unless the hold lets go or is over."""
+        with self.calls.make("UpdateItem"):
+            hold = self.found.get((lane, group))
+            if hold is None or hold.releasing:
+                return False
+            self._put(dataclasses.replace(hold, behind=hold.behind + 1))
+            return True
+
+    def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
+        """Note a copy about to be sent behind the others, if the hold lets go."""
+        with self.calls.make("UpdateItem"):
+            hold = self.found.get((lane, group))
+            return hold is not None and hold.releasing and self._put(dataclasses.replace(hold, last=copy))
+
+    def copy_done(self, lane: str, group: str, *, copy: str) -> None:
+        """Note that a copy is done."""
+        with self.calls.make("TransactWriteItems"):
+            hold = self.found.get((lane, group))
+            if hold is None or hold.last != copy:
+                return
+            if hold.releasing:
+                del self.found[lane, group]
+            else:
+                self._put(dataclasses.replace(hold, last=""))
+
+    def open(self, lane: str, group: str) -> bool:
+        """Let copies pass."""
+        with self.calls.make("UpdateItem"):
+            hold = self.found.get((lane, group))
+            return hold is not None and self._put(dataclasses.replace(hold, open=True))
+
+    def sending(self, lane: str, group: str, *, copy: str) -> bool:
+        """Note a copy of a dead letter about to be sent, if copies pass."""
+        with self.calls.make("UpdateItem"):
+            hold = self.found.get((lane, group))
+            return hold is not None and hold.open and self._put(dataclasses.replace(hold, last=copy))
+
+    def let_go(self, hold: Hold) -> bool:
+        """End a hold of which no dead letter is left, unless another one followed since it was read."""
+        with self.calls.make("TransactWriteItems"):
+            known = self.found.get((hold.lane, hold.group))
+            if known is None or (known.behind, known.leader) != (hold.behind, hold.leader):
+                return False
+            if not known.last:
+                del self.found[hold.lane, hold.group]
+                return True
+            return self._put(dataclasses.replace(known, open=True, releasing=True))
+
+    def end(self, lane: str, group: str) -> bool:
+        """End a hold at once."""
+        with self.calls.make("TransactWriteItems"):
+            return self.found.pop((lane, group), None) is not None
+
+    def held(self, lane: str | None = None) -> list[Hold]:
+        """Return the held groups."""
+        with self.calls.make("Query"):
+            return [hold for hold in self.found.values() if lane in (None, hold.lane)]
+
+    def _put(self, hold: Hold) -> bool:
+        self.found[hold.lane, hold.group] = hold
+        return True
+
+
+class MemoryOverrides:
+    """The board, with the lanes of the held groups on it."""
+
+    def __init__(self, calls: Calls, holds: MemoryHolds, clock: Callable[[], float]) -> None:
+        self.calls = calls
+        self.standing: dict[str, Override] = {}
+        self.following: dict[tuple[str, str], Follow] = {}
+        self.gone: dict[tuple[str, str], Cancelled] = {}
+        self._holds = holds
+        self._clock = clock
+
+    def board(self) -> Board:
+        """Read the board."""
+        with self.calls.make(BOARD_READ):
+            living = [one for one in self.standing.values() if one.expires_at > self._clock()]
+            return Board(
+                overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
+                held=frozenset(lane for lane, _ in self._holds.found),
+            )
+
+    def follows(self, lane: str, groups: Sequence[str]) -> dict[str, Follow]:
+        """Return which groups follow."""
+        with self.calls.make("BatchGetItem"):
+            found = {group: self.following.get((lane, group)) for group in groups}
+            return {group: one for group, one in found.items() if one and one.expires_at > self._clock()}
+
+    def follow(self, follow: Follow) -> None:
+        """Let a group follow."""
+        with self.calls.make("PutItem"):
+            self.following[follow.lane, follow.group] = follow
+
+    def cancelled(self, cancelled: Cancelled) -> None:
+        """Record a cancelled message."""
+        with self.calls.make("PutItem"):
+            self.gone[cancelled.lane, cancelled.message_id] = cancelled
+
+    def add(self, override: Override) -> None:
+        """Put an override on the board."""
+        self.standing[override.id] = override
+
+    def withdraw(self, override_id: str) -> None:
+        """Take one off."""
+        self.standing.pop(override_id, None)
+
+    def cancellations(self, *, since: float, limit: int) -> list[Cancelled]:
+        """Return cancelled messages, the latest first."""
+        found = [one for one in self.gone.values() if one.cancelled_at >= since]
+        return sorted(found, key=lambda one: one.cancelled_at, reverse=True)[:limit]
