@@ -53,6 +53,9 @@ class DeployedStateCalls:
             variables=answer.get("Environment", {}).get("Variables", {}),
             role_arn=answer["Role"],
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
+            architecture=answer.get("Architectures", ["x86_64"])[0],
+            # AWS: always told, also where it is the usual /aws/lambda/ and the name (GetFunctionConfiguration).
+            log_group=answer["LoggingConfig"]["LogGroup"],
         )
 
     def table(self, name: str) -> TableState:

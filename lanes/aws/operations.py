@@ -13,19 +13,25 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.figure_history import CloudWatchHistory
 from lanes.aws.figures import CloudWatchFigures
 from lanes.aws.lane_queue import LaneQueueCalls
-from lanes.aws.ledger import INDEX, sortable
+from lanes.aws.ledger import INDEX, DynamoDBLedger, sortable
+from lanes.aws.logs import LogCalls
 from lanes.aws.mappings import MappingCalls
+from lanes.aws.outbox_lookup import OutboxLookup
 from lanes.aws.sqs import SqsSender
-from lanes.errors import AwsError
+from lanes.errors import AwsError, ConfigurationError
+from lanes.operate.trace_reading import Tracer
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
     from lanes.aws.clients import Clients
     from lanes.consumer.yielding import LaneDepth
     from lanes.deployment import Deployment
+    from lanes.operate.deployed import FunctionState
     from lanes.operate.figures import LaneFigures
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
@@ -87,6 +93,37 @@ class Operations:
             functions=self._client("lambda"),
             iam=self._client("iam"),
             mappings=self.mappings,
+        )
+
+    def function(self) -> FunctionState:
+        """
+        Return the function behind the lanes.
+
+        Raises:
+            ConfigurationError: the last lane has no mapping.
+            AwsError: it can't be read.
+        """
+        lane = self.deployment.config.last_lane.name
+        mappings = self.mappings.of_lane(lane)
+        if not mappings:
+            problem = f"no event source mapping is on the queue of {lane}, so its function is unknown; deploy the stack"
+            raise ConfigurationError([problem], source=f"stack {self.stack_name}")
+        return self.state.function(mappings[0].function_arn)
+
+    def logs(self, group: str | None = None) -> LogCalls:
+        """Return the function's log, or another log group; raises as `function` does where none is given."""
+        return LogCalls(client=self._client("logs"), group=group or self.function().log_group)
+
+    def tracer(self, logs: LogCalls, *, note: Callable[[str], None]) -> Tracer:
+        """Return what finds out what became of messages; `note` gets what could not be looked at."""
+        outbox = self.deployment.outbox
+        return Tracer(
+            config=self.deployment.config,
+            logs=logs,
+            ledger=DynamoDBLedger(table=self.deployment.table, client=self._dynamodb),
+            audit=self.audit,
+            outbox=OutboxLookup(table=outbox, client=self._dynamodb) if outbox else None,
+            note=note,
         )
 
     def producer(self, *, source: str) -> Producer:

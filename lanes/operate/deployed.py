@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionState:
-    """A function as it is deployed; without `reserved_concurrency` it shares the account's."""
+    """
+    A function as it is deployed; without `reserved_concurrency` it shares the account's.
+
+    `architecture` is AWS's word for its processor, `log_group` the name of the group that it logs into.
+    """
 
     name: str
     timeout: timedelta
@@ -22,6 +26,8 @@ class FunctionState:
     variables: Mapping[str, str]
     role_arn: str
     reserved_concurrency: int | None
+    architecture: str
+    log_group: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

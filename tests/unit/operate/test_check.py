@@ -39,6 +39,8 @@ FUNCTION = FunctionState(
     variables={"LANES_DEPLOYMENT": DEPLOYMENT.to_json()},
     role_arn="role",
     reserved_concurrency=1,
+    architecture="arm64",
+    log_group="/aws/lambda/f",
 )
 
 

@@ -1,0 +1,86 @@
+"""Reading the function's log from CloudWatch Logs."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lanes.aws.logs import LogCalls
+from lanes.errors import AwsError
+
+GROUP = "/aws/lambda/f"
+
+
+@pytest.fixture
+def client():
+    """CloudWatch Logs with one group of two streams."""
+    with mock_aws():
+        client = boto3.client("logs", region_name="eu-central-1")
+        client.create_log_group(logGroupName=GROUP)
+        for stream in ("a", "b"):
+            client.create_log_stream(logGroupName=GROUP, logStreamName=stream)
+        yield client
+
+
+@pytest.fixture
+def now():
+    """A time that CloudWatch takes events of: not older than 14 days."""
+    import time
+
+    return float(int(time.time()) - 60)
+
+
+def put(client, stream, *events):
+    client.put_log_events(
+        logGroupName=GROUP,
+        logStreamName=stream,
+        logEvents=[{"timestamp": int(at * 1000), "message": text} for at, text in events],
+    )
+
+
+def texts(lines):
+    return sorted(line.text for line in lines)
+
+
+def test_lines_of_all_streams_within_a_time(client, now):
+    """With the ids by which they can be told apart, to the millisecond."""
+    put(client, "a", (now, "one"), (now + 5, "two"))
+    put(client, "b", (now + 1.5, "three"))
+    logs = LogCalls(client=client, group=GROUP)
+
+    lines = list(logs.lines(since=now + 1, until=now + 5))
+
+    assert texts(lines) == ["three", "two"]
+    assert len({line.id for line in lines}) == 2
+    assert {line.at for line in lines} == {now + 1.5, now + 5}
+
+
+@pytest.mark.parametrize("wanted", ["order-7", 'x "quoted" order-7', "órder-7", "a\\b"])
+def test_at_least_the_lines_that_contain_a_text(client, now, wanted):
+    """What a pattern can't hold is left out of it, and never makes it match less."""
+    put(client, "a", (now, f"this has {wanted} in it"), (now, "this has not"))
+    logs = LogCalls(client=client, group=GROUP)
+
+    assert f"this has {wanted} in it" in texts(logs.lines(since=now - 1, containing=wanted))
+
+
+def test_other_lines_are_left_to_cloudwatch(client, now):
+    """They are not even sent."""
+    put(client, "a", (now, "this has order-7 in it"), (now, "this has not"))
+
+    assert texts(LogCalls(client=client, group=GROUP).lines(since=now - 1, containing="order-7")) == [
+        "this has order-7 in it"
+    ]
+
+
+def test_all_pages_are_read(client, now):
+    """CloudWatch gives 10,000 at a time."""
+    for start in range(0, 10_500, 500):
+        put(client, "a", *[(now, f"line {start + number}") for number in range(500)])
+
+    assert len(texts(LogCalls(client=client, group=GROUP).lines(since=now - 1))) == 10_500
+
+
+def test_a_group_that_does_not_exist_is_an_error_that_says_so(client):
+    """Not an empty log."""
+    with pytest.raises(AwsError, match="ResourceNotFoundException"):
+        list(LogCalls(client=client, group="/aws/lambda/other").lines(since=0))
