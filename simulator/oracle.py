@@ -10,7 +10,7 @@ from .letters import data_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from lanes.testing.fifo import FifoQueue
+    from lanes.testing.fifo.queue import FifoQueue
 
     from .world import SimulatedLanes
 
@@ -68,24 +68,27 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     """
     The attempt that a handler is told is one more than the failures before it, and the last one is `max_attempts`.
 
-    A first attempt that kills its process may go uncounted while idempotency is off: the contract says so.
+    A first attempt that kills its process may go uncounted while idempotency is off: the contract says so. And one
+    whose process died before its handler began, or after it had done its work, counts although the handler saw no
+    failure: where processes were lost, only a count too low is told.
     """
     if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
         return
     settings = lanes.config.consumer
+    unseen = lanes.function.times.lost
     wrong, early = [], []
     for place, attempts in lanes.chronicle.attempts.items():
         failures = forgiven = 0
         for attempt, how in attempts:
-            if not failures - forgiven + 1 <= attempt <= failures + 1:
+            if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
                 wrong.append(place)
             failures += how != "done"
             forgiven |= int(how == "died" and not settings.idempotency)
-        if place in dead and not settings.max_attempts <= failures <= settings.max_attempts + forgiven:
+        if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
     yield from _named("told a wrong attempt", wrong)
     yield from _named("dead-lettered after too few or too many attempts", early)
-    unfailed = [place for place in dead if place not in lanes.chronicle.attempts]
+    unfailed = [] if unseen else [place for place in dead if place not in lanes.chronicle.attempts]
     yield from _named("dead-lettered without a failed attempt", unfailed)
 
 
