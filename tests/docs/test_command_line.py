@@ -11,6 +11,7 @@ from lanes.operate.audit import AuditEntry
 from tests.docs.pages import ROOT, codes, rows, spans
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
+PAGES = (PAGE, PAGE.with_name("moving-verbs.md"))
 ROOT_COMMAND = typer.main.get_command(app)
 OWN = {"--help", "--install-completion", "--show-completion"}
 
@@ -25,15 +26,20 @@ def options_of(command):
     }
 
 
+def written():
+    """Give the text of all pages about verbs."""
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
 def section(verb):
-    """Give the page's text about a verb."""
-    text = PAGE.read_text(encoding="utf-8").partition(f"\n## `lanes {verb}`\n")[2]
-    return re.split(r"^## ", text, maxsplit=1, flags=re.MULTILINE)[0]
+    """Give the text about a verb."""
+    text = written().partition(f"\n## `lanes {verb}`\n")[2]
+    return re.split(r"^##? ", text, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def test_every_verb_has_its_section():
     """And no section is about a verb that is not there."""
-    headings = re.findall(r"^## `lanes ([a-z-]+)`$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^## `lanes ([a-z-]+)`$", written(), re.MULTILINE)
 
     assert sorted(headings) == sorted(ROOT_COMMAND.commands)
 
@@ -67,7 +73,7 @@ def test_a_groups_table_says_which_verb_takes_which_option(group):
     """As its second column names verbs."""
     commands = ROOT_COMMAND.commands[group].commands
     documented = {name: set() for name in [*commands, "before the verb"]}
-    for row in rows(PAGE, f"## `lanes {group}`"):
+    for row in rows(PAGES[1], f"## `lanes {group}`"):
         if "--" in row[0]:
             for verb in row[1].split(", "):
                 documented[verb] |= set(codes(row[0]))
