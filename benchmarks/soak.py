@@ -1,0 +1,125 @@
+"""
+Everything goes wrong at once, round after round: `python -m benchmarks.soak --minutes 60`.
+
+Each round draws lanes, settings, load, what AWS leaves open, and faults from its seed, runs the deployed consumer in
+virtual time until every queue is empty, and looks at what became of each message: none lost, order within groups kept,
+attempts exact wherever they can be told, nothing healthy dead-lettered, every hostile body in a dead-letter queue.
+On a breach it makes the round as small as it can and prints the command that shows it again; the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from benchmarks.soak_round import FAULTS, Round, breaches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BREACHED = 1
+
+
+def soak(
+    *, rounds: Callable[[int], bool], seed: int, say: Callable[[str], None]
+) -> tuple[Counter[str], Round | None]:
+    """
+    Run rounds as long as `rounds` says of the number done so far.
+
+    Returns:
+        What was counted over all rounds, and the round that broke a promise, made small, or None.
+
+    """
+    seen: Counter[str] = Counter()
+    while rounds(seen["rounds"]):
+        one = Round(seed=seed + seen["rounds"])
+        found = breaches(one, seen)
+        seen["rounds"] += 1
+        if found:
+            say(f"round of seed {one.seed}: {'; '.join(found)}\nmaking it smaller ...")
+            return seen, smaller(one)
+    return seen, None
+
+
+def smaller(breached: Round) -> Round:
+    """Return the round with as few messages and faults as still break a promise."""
+    for fault in FAULTS:
+        candidate = breached.but(without=breached.without | {fault})
+        if breaches(candidate, Counter()):
+            breached = candidate
+    messages = breached.messages
+    while messages > 1:
+        messages //= 2
+        candidate = breached.but(messages=messages)
+        if not breaches(candidate, Counter()):
+            break
+        breached = candidate
+    return breached
+
+
+def command_of(one: Round) -> str:
+    """Return the command that runs one round."""
+    without = f" --without {','.join(sorted(one.without))}" if one.without else ""
+    return f"python -m benchmarks.soak --rounds 1 --seed {one.seed} --messages {one.messages}{without}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as long as asked to and print what was seen; the last line is one JSON object."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak", description=__doc__.split("\n\n")[0].strip()
+    )
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long (default 1)")
+    parser.add_argument("--rounds", type=int, help="so many rounds, however long they take")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the first round; the next ones follow (default 1)"
+    )
+    parser.add_argument(
+        "--messages", type=int, default=0, help="of each round, instead of drawing the number"
+    )
+    parser.add_argument("--without", default="", help=f"faults that stay away, of {','.join(FAULTS)}")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    if options.rounds == 1:
+        one = Round(
+            seed=options.seed,
+            messages=options.messages or Round(seed=options.seed).messages,
+            without=frozenset(filter(None, options.without.split(","))),
+        )
+        seen: Counter[str] = Counter(rounds=1)
+        found = breaches(one, seen)
+        sys.stdout.write("".join(f"{line}\n" for line in [*one.story(), *found]))
+        return _told(seen, one if found else None, seed=options.seed, began=began)
+
+    def go_on(done: int) -> bool:
+        if options.rounds is not None:
+            return done < options.rounds
+        return time.monotonic() - began < options.minutes * 60
+
+    seen, breached = soak(rounds=go_on, seed=options.seed, say=lambda text: sys.stderr.write(f"{text}\n"))
+    return _told(seen, breached, seed=options.seed, began=began)
+
+
+def _told(seen: Counter[str], breached: Round | None, *, seed: int, began: float) -> int:
+    for name, count in sorted(seen.items()):
+        sys.stdout.write(f"  {name:<28}{count:>12}\n")
+    if breached is not None:
+        found = "; ".join(breaches(breached, Counter()))
+        sys.stdout.write(f"BREACH {found}\nseed {breached.seed}, reproduce with:\n  {command_of(breached)}\n")
+    line = {
+        "benchmark": "soak",
+        "seed": seed,
+        "breaches": int(breached is not None),
+        "reproduce": command_of(breached) if breached else None,
+        **dict(sorted(seen.items())),
+        "took_s": round(time.monotonic() - began, 1),
+    }
+    sys.stdout.write(json.dumps(line) + "\n")
+    return BREACHED if breached else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""One round of the soak: everything drawn from its seed, run to its end, and judged."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.hostile import hostile_body
+from lanes.config import LanesConfig
+from simulator.backoff import ThrottleBackoff
+from simulator.letters import data_of
+from simulator.oracle import violations
+from simulator.parameters import Faults, Unknowns, Winner
+from simulator.world import SimulatedLanes
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+SETTLED_WITHIN = 3_000_000.0
+"""Virtual seconds, five weeks: beyond it something will never end."""
+
+FAULTS: dict[str, tuple[float, float]] = {
+    "call_errors": (0.001, 0.05),
+    "lost_answers": (0.001, 0.05),
+    "slow_calls": (0.01, 0.1),
+    "ledger_throttled": (0.01, 0.5),
+    "crashes": (0.001, 0.03),
+    "duplicates": (0.01, 0.1),
+    "undeleted": (0.01, 0.1),
+    "redeploy_every": (2.0, 60.0),
+    "clock_jumps": (0.1, 4.0),
+    "hostile": (0.01, 0.2),
+}
+"""What can go wrong, and how often; `hostile` is the share of messages whose bodies are."""
+
+REPEATING = frozenset(
+    {"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted", "clock_jumps"}
+)
+"""Faults under which AWS may deliver or count once more; without all of them attempts are judged to the last one."""
+
+ATTEMPTS, UNSEEN = 5, 2
+"""
+`max_attempts`, and how many of them may have ended in a death that the handler didn't see.
+
+A process may die before the handler of an announced attempt has begun, or after it has done its work. More than two
+such deaths of one message are too many to be chance.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """
+    What decides a round.
+
+    Attributes:
+        seed: draws all that isn't given.
+        messages: how many are sent; drawn unless given.
+        without: faults that stay away.
+
+    """
+
+    seed: int
+    messages: int = 0
+    without: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.messages:
+            drawn = Random(f"messages {self.seed}").choice((20, 60, 150, 300, 600))  # noqa: S311
+            object.__setattr__(self, "messages", drawn)
+
+    def but(self, **changes: Any) -> Round:
+        """Return the round with something changed."""
+        return dataclasses.replace(self, **changes)
+
+    def chance(self, what: str) -> Random:
+        """Return the source of what is drawn for one part, so that no part depends on another."""
+        return Random(f"{what} {self.seed}")  # noqa: S311 - a simulation
+
+    @property
+    def faults(self) -> dict[str, float]:
+        """The faults of this round: all of them, those that leave attempts exact, or any."""
+        chance = self.chance("faults")
+        how = chance.choice(("all", "exact", "some", "some"))
+        drawn = {}
+        for name, (low, high) in FAULTS.items():
+            value = chance.uniform(low, high)
+            if (
+                how == "all"
+                or (how == "exact" and name not in REPEATING)
+                or (how == "some" and chance.random() < 0.5)  # noqa: PLR2004 - every other fault
+            ):
+                drawn[name] = value
+        return {name: value for name, value in drawn.items() if name not in self.without}
+
+    @property
+    def config(self) -> LanesConfig:
+        """The lanes of this round and their settings."""
+        chance = self.chance("config")
+        count = chance.choice((1, 2, 3, 3, 3, 7))
+        lanes: list[dict[str, Any]] = []
+        for place in range(count):
+            lane: dict[str, Any] = {"name": f"L{place}", "batch_size": chance.choice((1, 2, 5, 10, 10))}
+            if place < count - 1:
+                lane["threshold"] = 10 * (count - place)
+            if chance.random() < 0.2:  # noqa: PLR2004 - one lane in five
+                lane["max_wait"] = chance.choice((1, 20, 300))
+            if chance.random() < 0.2:  # noqa: PLR2004
+                lane |= {"yield_delay_min": 1, "yield_delay_max": chance.choice((1, 3, 60))}
+            lanes.append(lane)
+        consumer = {
+            "reserved_concurrency": chance.choice((1, 1, 2, 3, 5, 10)),
+            "function_timeout": chance.choice((10, 30)),
+            "idempotency": chance.random() < 0.5,  # noqa: PLR2004 - one round in two
+            "max_attempts": ATTEMPTS,
+            "backoff_base": chance.choice((1, 2, 10)),
+            "backoff_max": chance.choice((10, 60)),
+            "recheck_interval": chance.choice((0.05, 0.25, 1.0)),
+        }
+        return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
+
+    @property
+    def unknowns(self) -> Unknowns:
+        """What AWS leaves open, anywhere in its range."""
+        chance = self.chance("unknowns")
+        longest = timedelta(seconds=chance.choice((0.3, 2, 10)))
+        return Unknowns(
+            backoff=ThrottleBackoff(longest=longest),
+            winner=chance.choice(list(Winner)),
+            first_pollers=chance.choice((0, 1, 2)),
+            call=chance.choice((0.002, 0.008, 0.03)),
+            call_spread=chance.choice((0.0, 0.7)),
+            stale=chance.choice((0.0, 0.0, 1.0, 5.0, 60.0)),
+            noise=chance.choice((0.0, 0.0, 0.3)),
+            blocked_counted=chance.random() < 0.5,  # noqa: PLR2004
+            cold_start=chance.choice((0.1, 0.4, 3.0)),
+        )
+
+    def story(self) -> Iterator[str]:
+        """Give lines that tell what was drawn."""
+        yield f"messages {self.messages}"
+        yield f"faults {self.faults}"
+        yield f"consumer {self.config.consumer}"
+        yield from (f"lane {lane}" for lane in self.config.lanes)
+        yield f"unknowns {self.unknowns}"
+
+
+@dataclasses.dataclass(slots=True)
+class Sent:
+    """What a round sent beside what the simulator keeps: places of poison, and hostile bodies by lane."""
+
+    poison: set[int] = dataclasses.field(default_factory=set)
+    hostile: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def breaches(one: Round, seen: Counter[str]) -> list[str]:
+    """Run a round; return the promises that were broken, and add to what was seen."""
+    drawn = one.faults
+    share = drawn.pop("hostile", 0.0)
+    lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
+    sent = Sent()
+    try:
+        _send_all(one, lanes, sent, share)
+        lanes.run(seconds=one.messages)
+        # What was settled before gives no further event to look at.
+        settled = lanes.settle(within=SETTLED_WITHIN) or not lanes.left
+    except Exception as error:  # noqa: BLE001 - whatever leaves the function is a breach of its own
+        return [f"the function raised {error!r}"]
+    _count(lanes, sent, seen)
+    if not settled:
+        return [f"never settled: {lanes.left} messages left"]
+    return [
+        *violations(lanes, foreign=sent.hostile),
+        *_hostile_lost(lanes, sent),
+        *_healthy_dead(lanes, sent),
+    ]
+
+
+def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> None:
+    chance = one.chance("load")
+    names = [lane.name for lane in lanes.config.lanes]
+    timeout = lanes.config.consumer.function_timeout.total_seconds()
+    groups = chance.choice((1, 3, 20, 1000))
+    works = chance.choice(((0.01,), (0.2,), (0.05, 0.2, 1.0), (0.02, timeout * 0.5)))
+    spread = chance.choice((0.0, 1.0, one.messages * 0.2))
+
+    def send(number: int) -> None:
+        lane, group = chance.choice(names), f"g{chance.randrange(groups)}"
+        if chance.random() < share:
+            body = hostile_body(chance, number)
+            sent.hostile[body] = lane
+            lanes.queues.live[lane].send(body, group=group, deduplication_id=f"hostile-{number}")
+            lanes.mappings[lane].notice()
+            return
+        fault = chance.choices(("", "once", "always"), (92, 5, 3))[0]
+        lanes.send(lane, group=group, seconds=chance.choice(works), fault=fault)
+        if fault == "always":
+            sent.poison.add(lanes.sent)
+
+    for number in range(one.messages):
+        lanes.kernel.after(chance.random() * spread, lambda number=number: send(number))
+
+
+def _hostile_lost(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:
+    """Every hostile body is dead-lettered as it was, in its lane's queue: it can't be handled, and isn't dropped."""
+    dead = {(lane, body) for lane, queue in lanes.queues.dead.items() for body in queue.bodies()}
+    missing = [body for body, lane in sent.hostile.items() if (lane, body) not in dead]
+    if missing:
+        yield f"hostile bodies not dead-lettered: {len(missing)} ({missing[0][:80]!r})"
+
+
+def _healthy_dead(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:
+    """Nothing that could be done is dead-lettered: neither yields nor throttles nor a few deaths bring it there."""
+    dead = {
+        int(data_of(body)["place"])
+        for queue in lanes.queues.dead.values()
+        for body in queue.bodies()
+        if body not in sent.hostile
+    }
+    ends = {place: lanes.chronicle.attempts.get(place, []) for place in sorted(dead - sent.poison)}
+    healthy = [
+        place
+        for place, attempts in ends.items()
+        if sum(how != "done" for _, how in attempts) < ATTEMPTS - UNSEEN
+    ]
+    if healthy:
+        yield f"healthy messages dead-lettered: {len(healthy)} ({healthy[0]}, attempts {ends[healthy[0]]})"
+
+
+def _count(lanes: SimulatedLanes, sent: Sent, seen: Counter[str]) -> None:
+    seen["messages"] += lanes.sent + len(sent.hostile)
+    seen["hostile"] += len(sent.hostile)
+    seen["dead_letters"] += lanes.dead
+    seen["invocations"] += lanes.function.times.invocations
+    seen["processes_lost"] += lanes.function.times.lost
+    seen["yields"] += lanes.tally.counts["YieldedMessages"]
+    seen["throttles"] += sum(mapping.throttles for mapping in lanes.mappings.values())
+    seen["calls"] += sum(lanes.calls.counts.values())
+    seen["problems"] += sum(lanes.tally.problems.values())
+    seen["virtual_seconds"] += int(lanes.kernel.now - 1_800_000_000)
