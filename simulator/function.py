@@ -7,6 +7,8 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from lanes.testing.event import sqs_event
+
 from .kernel import ProcessLost
 
 if TYPE_CHECKING:
@@ -177,33 +179,3 @@ class SimulatedFunction:
             _, _, retry = heapq.heappop(self._line)
             self._kernel.after(0.0, retry)
             self._kernel.after(0.0, self._offer_slot)
-
-
-def sqs_event(queue_arn: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
-    """
-    Return the Lambda event of a batch.
-
-    AWS: attribute values are text, times milliseconds (Lambda developer guide, "Using Lambda with Amazon SQS").
-    """
-    return {
-        "Records": [
-            {
-                "messageId": message.message_id,
-                "receiptHandle": message.receipt_handle,
-                "body": message.body,
-                "attributes": {
-                    "ApproximateReceiveCount": str(message.receive_count),
-                    "SentTimestamp": str(int(message.sent_at * 1000)),
-                    "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
-                    "MessageGroupId": message.group,
-                    "MessageDeduplicationId": message.deduplication_id,
-                    "SequenceNumber": str(message.sequence_number),
-                },
-                "messageAttributes": {},
-                "eventSource": "aws:sqs",
-                "eventSourceARN": queue_arn,
-                "awsRegion": "us-east-1",
-            }
-            for message in messages
-        ]
-    }

@@ -20,6 +20,7 @@ from lanes.testing.journal import Journal
 from lanes.testing.mappings import KillableCalls, Mappings
 from lanes.testing.matching import ANYTHING, Criteria
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
+from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.relays import Relays
 from lanes.testing.runs import Runs
 from lanes.testing.sender import MemorySender, deployment_in_memory
@@ -96,6 +97,8 @@ class InMemoryLanes:
         self._queues = MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
         self._ledger = MemoryLedger(calls)
         self._register = MemoryRegister(calls)
+        self._holds = MemoryHolds(calls)
+        self._overrides = MemoryOverrides(calls, self._holds, self.clock)
         self._sender = MemorySender(self.deployment, self._queues.live, self.journal)
         self.producer = self.new_producer()
         self._relays = Relays(
@@ -321,5 +324,7 @@ class InMemoryLanes:
             telemetry=self.journal,
             clock=self.clock,
             random=Random(self._random.getrandbits(64)),  # noqa: S311
+            overrides=self._overrides,
+            holds=self._holds,
         )
         return self._consumer.within(around, around=self._mappings.around)

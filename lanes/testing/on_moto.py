@@ -12,6 +12,7 @@ from lanes.aws.parameters import parameter_name
 from lanes.consumer.consumer import Consumer, Surroundings
 from lanes.deployment import Deployment, LaneQueues
 from lanes.producer import Producer
+from lanes.testing.happenings import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,18 +22,15 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.records import PartialBatchResponse
+    from lanes.message import Message
 
 STACK, REGION = "PriorityLanes", "eu-central-1"
 LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
 
-ENVIRONMENT = {
-    "AWS_ACCESS_KEY_ID": "testing",
-    "AWS_SECRET_ACCESS_KEY": "testing",
-    "AWS_DEFAULT_REGION": REGION,
-    "AWS_REGION": REGION,
-}
+ENVIRONMENT = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
+"""What has to stand in the environment; credentials are moto's own."""
 
 
 class MotoLanes:
@@ -109,6 +107,27 @@ class MotoLanes:
                     QueueUrl=self.deployment.queues[lane].url, ReceiptHandle=record["receiptHandle"]
                 )
         return answer
+
+    def dead_letters(self, lane: str) -> list[Message]:
+        """
+        Return up to ten messages of a lane's dead-letter queue, which stay there.
+
+        Raises:
+            KeyError: there is no such lane.
+
+        """
+        url = self.deployment.queues[lane].dead_letter_url
+        answer = self._sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0, MessageSystemAttributeNames=["All"]
+        )
+        return [
+            message_of(
+                message["Body"],
+                group=message["Attributes"]["MessageGroupId"],
+                message_id=message["MessageId"],
+            )
+            for message in answer.get("Messages", [])
+        ]
 
 
 @contextmanager

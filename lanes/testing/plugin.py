@@ -6,6 +6,7 @@ pytest loads it where the package is installed. It imports nothing of the librar
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,8 +78,8 @@ def lanes_in_memory(lanes_config: LanesConfig, lanes_clock: FakeClock) -> InMemo
 
 @pytest.fixture
 def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoLanes]:
-    """Lanes on moto, which `Producer.from_env()` and `Consumer()` find; with dummy credentials in the environment."""
-    if not _has_moto():
+    """Lanes on moto, which `Producer.from_env()` and `Consumer()` find."""
+    if find_spec("moto") is None:
         pytest.fail(
             "the fixture lanes_on_moto needs moto: pip install 'priority-lanes[testing]'", pytrace=False
         )
@@ -87,7 +88,7 @@ def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) ->
 
     for name, value in on_moto.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     with on_moto.lanes_on_moto(lanes_config) as lanes:
         monkeypatch.setenv(VARIABLE, lanes.deployment.to_json())
@@ -109,9 +110,3 @@ def _changed(raw: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, A
         table = isinstance(value, dict) and isinstance(changed.get(key), dict)
         changed[key] = {**changed[key], **value} if table else value
     return changed
-
-
-def _has_moto() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("moto") is not None

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from lanes.consumer.overrides import BOARD_AGE
+from lanes.testing.clock import START
 from lanes.testing.overrides import BOARD_READ
-from tests.support.memory import START, aws_error
+from tests.support.memory import aws_error
 from tests.support.story import Story
 
 LEDGER_CALLS = {"BatchGetItem", "PutItem", "BatchWriteItem", "UpdateItem", "GetItem", "DeleteItem", "Query"}

@@ -1,14 +1,11 @@
-"""Tests of the handlers in `examples/orders/handler.py`: by themselves, and behind the consumer on moto."""
+"""Tests of the handlers in `examples/orders/handler.py`: by themselves, in lanes in memory, and on moto."""
 
-import boto3
+from datetime import timedelta
+
 import pytest
-from moto import mock_aws
 
 from examples.orders import handler
-from lanes import DeadLetter, Deployment, LanesConfig, Message, Producer, Retry
-from lanes.deployment import LaneQueues
-
-FIFO = {"FifoQueue": "true", "ContentBasedDeduplication": "false"}
+from lanes import DeadLetter, Message, Producer, Retry
 
 
 def test_a_payment_without_an_amount_is_given_up():
@@ -26,49 +23,66 @@ def test_a_large_payment_is_tried_later():
 
 
 @pytest.fixture
-def deployment(monkeypatch):
-    """Lanes on moto, found the way that the function finds them."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with mock_aws():
-        sqs = boto3.client("sqs")
-        config = LanesConfig.from_dict({})
-        names = [lane.name for lane in config.lanes]
-        urls = {
-            name: sqs.create_queue(QueueName=f"{name}.fifo", Attributes=FIFO)["QueueUrl"] for name in names
-        }
-        queues = {name: LaneQueues(url=url, dead_letter_url=url) for name, url in urls.items()}
-        deployment = Deployment(config=config, queues=queues, table="not-needed")
-        monkeypatch.setenv("LANES_DEPLOYMENT", deployment.to_json())
-        yield deployment
+def orders(lanes_in_memory, monkeypatch):
+    """The lanes with the application's handlers, which send to the same lanes."""
+    lanes_in_memory.serve(handler.consumer)
+    monkeypatch.setattr(handler, "producer", lambda: lanes_in_memory.producer)
+    return lanes_in_memory
 
 
-def test_a_payment_is_booked_once_it_arrives(deployment):
-    """From the producer through the queue to the handler; an empty answer lets Lambda delete the batch."""
+def test_an_order_has_a_receipt_printed(orders):
+    """From the producer through the lanes to the handler, and what that sends."""
+    orders.producer.send("order.placed", {"order": 7}, group="customer-3", priority=50)
+    orders.run_until_idle()
+
+    orders.assert_handled("order.placed", lane="HIGH", order=7)
+    receipt = orders.assert_sent("receipt.printed", order=7)
+    assert (receipt.group, receipt.priority) == ("customer-3", 50)
+
+
+def test_a_payment_waits_until_the_bank_is_free_again(orders, lanes_clock, monkeypatch):
+    """Two minutes pass at once."""
+    orders.producer.send("payment.captured", {"amount": 20_000})
+    orders.run_for(timedelta(minutes=1))
+    monkeypatch.setattr(handler, "BUSY_ABOVE", 50_000)
+    orders.run_until_idle()
+
+    orders.assert_handled("payment.captured", attempt=2)
+    assert 120 < lanes_clock.now - lanes_clock.started_at < 125
+
+
+@pytest.mark.lanes_config(consumer={"max_attempts": 2})
+def test_a_bank_that_stays_busy_ends_in_the_dead_letter_queue(orders):
+    """Attempts are counted as in production; the marker makes them few."""
+    orders.producer.send("payment.captured", {"amount": 20_000})
+    orders.run_until_idle()
+
+    orders.assert_dead_lettered("payment.captured", reason="attempts exhausted")
+    orders.assert_nothing_waiting()
+
+
+def test_a_rebuild_makes_way_for_a_payment(orders, lanes_clock, monkeypatch):
+    """It yields between two pages and goes on where it left."""
+
+    def rebuild_page(page):
+        handler.DONE_PAGES.append(page)
+        lanes_clock.advance(timedelta(seconds=2))
+        if page == "shoes/1":
+            orders.producer.send("payment.captured", {"amount": 5}, priority=50)
+
+    monkeypatch.setattr(handler, "DONE_PAGES", [])
+    monkeypatch.setattr(handler, "rebuild_page", rebuild_page)
+    orders.producer.send("catalogue.rebuilt", {"catalogue": "shoes"}, priority=-100)
+    orders.run_until_idle()
+
+    handled = [one.message.kind for one in orders.journal.handled]
+    assert handled == ["payment.captured", "catalogue.rebuilt"]
+    assert handler.DONE_PAGES == ["shoes/1", "shoes/2", "shoes/3"]
+
+
+def test_a_payment_is_booked_through_boto3(lanes_on_moto):
+    """The producer's calls and the consumer's are those that AWS gets."""
     sent = Producer.from_env().send("payment.captured", {"amount": 5}, priority=50)
+    lanes_on_moto.deliver("HIGH", handler.consumer)
 
-    answer = handler.lambda_handler(received_event(deployment.queues["HIGH"].url), None)
-
-    assert answer == {"batchItemFailures": []}
     assert handler.BOOKED[sent.id] == 5
-
-
-def received_event(url):
-    """Receive a batch and give it as Lambda gives it to the function."""
-    answer = boto3.client("sqs").receive_message(
-        QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
-    )
-    return {
-        "Records": [
-            {
-                "messageId": message["MessageId"],
-                "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"],
-                "attributes": message["Attributes"],
-                "eventSource": "aws:sqs",
-                "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{url.rpartition('/')[2]}",
-            }
-            for message in answer["Messages"]
-        ]
-    }

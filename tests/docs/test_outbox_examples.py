@@ -7,12 +7,11 @@ from moto import mock_aws
 from sqlalchemy.orm import Session
 
 from examples import outbox_dynamodb, outbox_sql
+from lanes import Consumer
 from lanes.aws.outbox_table import create_table
 from lanes.errors import AwsError
-from lanes.outbox import EntryState, Outbox, Relay
+from lanes.outbox import Outbox
 from lanes.outbox.sql_store import SqlOutboxStore
-from tests.support.outbox import publisher
-from tests.support.sending import queue_url
 
 
 @pytest.fixture
@@ -56,18 +55,18 @@ def test_an_entry_joins_a_transaction_of_the_callers_own(dynamodb):
     assert dynamodb.scan(TableName="orders")["Count"] == 0
 
 
-def test_an_order_and_its_message_commit_together_in_sql():
+def test_orders_reach_the_lanes_of_their_urgency(lanes_in_memory):
     """Through the application's own session and schema; the import waits behind everyday work."""
-    engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool)
+    engine = sa.create_engine("sqlite://")
     outbox_sql.Base.metadata.create_all(engine)
+    lanes_in_memory.publish_from(SqlOutboxStore(engine))
+    lanes_in_memory.serve(Consumer())
+
     with Session(engine) as session:
         outbox_sql.import_orders(session, [outbox_sql.Order(id="1", customer="a")])
         outbox_sql.place_order(session, outbox_sql.Order(id="2", customer="b"))
-    producer, sqs = publisher()
-    store = SqlOutboxStore(engine)
+    lanes_in_memory.run_until_idle()
 
-    done = Relay(store=store, producer=producer, config=outbox_sql.outbox.config).run_once()
-    assert done.published == 2
-    assert len(sqs.ids(queue_url("MAIN"))) == len(sqs.ids(queue_url("MEDIUM"))) == 1
-    assert store.standing().counts == {EntryState.PUBLISHED: 2}
+    lanes_in_memory.assert_sent("order.placed", lane="MAIN", order="1")
+    lanes_in_memory.assert_sent("order.placed", lane="MEDIUM", order="2", group="b")
     engine.dispose()

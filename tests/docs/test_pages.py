@@ -10,7 +10,7 @@ import pytest
 from lanes import LanesConfig
 from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
 
-EXAMPLES = [*(ROOT / "examples").rglob("*.py"), ROOT / "tests/docs/test_orders_example.py"]
+EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
 FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-]+/)+")
 # Files that runs make, and places in other people's folders.
 MADE = re.compile(r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/")

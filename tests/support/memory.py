@@ -12,16 +12,15 @@ from lanes.config import LanesConfig
 from lanes.consumer.consumer import Consumer, Surroundings
 from lanes.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from lanes.testing.clock import FakeClock
+from lanes.testing.event import sqs_event as event_of_queue
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
-from simulator.function import sqs_event as event_of_queue
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister, ProcessLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.testing.fifo.message import ReceivedMessage
-
-START = 1_800_000_000.0
 
 
 __all__ = [
@@ -36,20 +35,6 @@ __all__ = [
     "aws_error",
     "sqs_event",
 ]
-
-
-class FakeClock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self, now: float = START) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
 
 
 def aws_error(operation: str = "any") -> AwsError:

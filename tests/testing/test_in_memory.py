@@ -219,6 +219,20 @@ def test_a_failing_message_holds_back_its_group_and_nobody_else():
     assert numbers(lanes.journal.handled, "a") == [9, 0, 1, 2]
 
 
+def test_a_kind_may_hold_its_group_when_it_is_given_up():
+    """Later ones of the group follow it into the dead-letter queue in order, other groups go on."""
+    settings = {"max_attempts": 2, "on_dead_letter": {"a": "hold"}}
+    lanes = lanes_with({"a": fail, "b": ok}, {"consumer": settings})
+    lanes.producer.send("a", {"n": 0}, group="g")
+    for n in (1, 2):
+        lanes.producer.send("b", {"n": n}, group="g")
+    lanes.producer.send("b", {"n": 9}, group="other")
+    lanes.run_until_idle()
+
+    assert [one.message.data["n"] for one in lanes.journal.dead_lettered] == [0, 1, 2]
+    assert numbers(lanes.journal.handled, "b") == [9]
+
+
 def test_a_raw_body_reaches_the_raw_handler():
     """What other services send can be tested too."""
     consumer = Consumer()

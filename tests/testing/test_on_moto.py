@@ -1,0 +1,52 @@
+"""Lanes on moto: found and used as on AWS."""
+
+import os
+
+import pytest
+
+from lanes import Consumer, Producer
+
+
+@pytest.fixture
+def consumer():
+    """A consumer of one kind."""
+    consumer = Consumer()
+    consumer.handler("order.placed")(lambda _message: None)
+    return consumer
+
+
+@pytest.mark.lanes_config(consumer={"max_attempts": 1, "idempotency": True}, outbox={"enabled": True})
+def test_lanes_on_moto_are_found_by_the_environment_and_by_the_stacks_name(lanes_on_moto, consumer):
+    """With the boto3 producer, the table, the outbox and the dead-letter queues."""
+    Producer.from_env().send("order.placed", {"order": 7}, priority=50)
+    Producer.from_stack("PriorityLanes").send("order.placed", {"order": 8}, priority=50)
+    lanes_on_moto.producer.send("order.lost", {"order": 9}, priority=50)
+    answer = lanes_on_moto.deliver("HIGH", consumer)
+
+    assert answer == {"batchItemFailures": []}
+    assert lanes_on_moto.receive("HIGH") == {"Records": []}
+    assert [letter.data for letter in lanes_on_moto.dead_letters("HIGH")] == [{"order": 9}]
+    assert lanes_on_moto.deployment.outbox
+    assert os.environ["AWS_REGION"] == "eu-central-1"
+
+
+def test_each_test_has_queues_of_its_own(lanes_on_moto, consumer):
+    """What another test left is gone; an empty lane brings an empty answer."""
+    assert lanes_on_moto.deliver("HIGH", consumer) == {"batchItemFailures": []}
+    assert lanes_on_moto.deployment.outbox is None
+
+
+def test_what_is_not_done_stays_in_its_lane(lanes_on_moto, consumer):
+    """A failed attempt is answered as such and not deleted."""
+    lanes_on_moto.producer.send("order.placed", {"order": 7})
+    lanes_on_moto.producer.send("order.refused", {"order": 8})
+
+    @consumer.handler("order.refused")
+    def _refuse(_message):
+        raise ValueError("not yet")
+
+    answer = lanes_on_moto.deliver("MEDIUM", consumer)
+
+    assert len(answer["batchItemFailures"]) == 1
+    assert lanes_on_moto.receive("MEDIUM") == {"Records": []}
+    assert lanes_on_moto.dead_letters("MEDIUM") == []

@@ -1,0 +1,186 @@
+"""The pytest plugin, in runs of pytest of its own."""
+
+import tomllib
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+pytest_plugins = ["pytester"]
+
+OPTIONS = ("-p", "lanes.testing.plugin", "-p", "no:cacheprovider")
+HANDLERS = """
+from lanes import Consumer, Priority
+
+consumer = Consumer()
+
+@consumer.handler("order.placed")
+def place(message):
+    pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def _surroundings(monkeypatch):
+    """The library is found, and other plugins are left out, which take seconds."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
+def run(pytester, test, *arguments, **files):
+    """Run pytest on one test module beside a module with handlers."""
+    pytester.makepyfile(handlers=HANDLERS, test_it=test, **files)
+    return pytester.runpytest_inprocess(*OPTIONS, *arguments)
+
+
+def test_lanes_in_memory_handle_what_the_test_sends(pytester):
+    """With the usual lanes where the project has no lanes.toml."""
+    result = run(
+        pytester,
+        """
+        from handlers import consumer
+
+        def test_it(lanes_in_memory, lanes_clock):
+            lanes_in_memory.serve(consumer)
+            lanes_in_memory.producer.send("order.placed", {"order": 7}, priority=50)
+            lanes_in_memory.run_until_idle()
+            lanes_in_memory.assert_handled("order.placed", lane="HIGH", order=7)
+            assert lanes_in_memory.clock is lanes_clock
+            assert lanes_clock.now > lanes_clock.started_at
+        """,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
+    """Those that are deployed are those that are tested; the marker changes them for a test."""
+    pytester.makefile(
+        ".toml",
+        lanes="""
+        [consumer]
+        max_attempts = 7
+
+        [[lanes]]
+        name = "FAST"
+        threshold = 10
+
+        [[lanes]]
+        name = "SLOW"
+
+        [stages.big.consumer]
+        max_attempts = 9
+        """,
+    )
+    pytester.makeini("[pytest]\nlanes_stage = big\n")
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        def settings(lanes):
+            return [lane.name for lane in lanes.config.lanes], lanes.config.consumer.max_attempts
+
+        def test_file(lanes_in_memory):
+            assert settings(lanes_in_memory) == (["FAST", "SLOW"], 9)
+
+        @pytest.mark.lanes_config(stage=None)
+        def test_no_stage(lanes_in_memory):
+            assert settings(lanes_in_memory) == (["FAST", "SLOW"], 7)
+
+        @pytest.mark.lanes_config(consumer={"max_attempts": 2})
+        class TestMarked:
+            def test_class(self, lanes_in_memory):
+                assert settings(lanes_in_memory) == (["FAST", "SLOW"], 2)
+
+            @pytest.mark.lanes_config(lanes=[{"name": "ONE"}])
+            def test_both(self, lanes_in_memory):
+                assert settings(lanes_in_memory) == (["ONE"], 2)
+        """,
+    )
+
+    result.assert_outcomes(passed=4)
+
+
+def test_another_file_may_hold_the_lanes(pytester):
+    """Named in pytest's settings, from its root folder."""
+    folder = pytester.mkdir("deploy")
+    (folder / "all.toml").write_text('[[lanes]]\nname = "ALL"\n')
+    pytester.makeini("[pytest]\nlanes_toml = deploy/all.toml\n")
+    result = run(
+        pytester,
+        """
+        def test_it(lanes_config):
+            assert [lane.name for lane in lanes_config.lanes] == ["ALL"]
+        """,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_a_wrong_setting_says_what_is_allowed(pytester):
+    """The error is that of lanes.toml."""
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.lanes_config(consumer={"max_attempt": 2})
+        def test_it(lanes_in_memory):
+            pass
+        """,
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ConfigurationError*", "*max_attempt*"])
+
+
+def test_without_moto_the_fixture_says_what_to_install(pytester, monkeypatch):
+    """One line, no traceback through imports."""
+    monkeypatch.setattr("lanes.testing.plugin.find_spec", lambda _name: None)
+    result = run(pytester, "def test_it(lanes_on_moto): pass")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*needs moto: pip install 'priority-lanes[[]testing[]]'*"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_the_plugin_alone_imports_nothing_of_the_library(pytester):
+    """A project pays for the fixtures that it uses."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            loaded = {name for name in sys.modules if name == "lanes" or name.startswith("lanes.")}
+            assert loaded == {"lanes", "lanes.testing", "lanes.testing.plugin"}
+            assert not {"boto3", "moto"} & set(sys.modules)
+        """
+    )
+    result = pytester.runpytest_subprocess(*OPTIONS, "--strict-markers")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_fixtures_and_marker_are_described(pytester):
+    """`pytest --fixtures` and `--markers` are where people look."""
+    fixtures = run(pytester, "", "--fixtures")
+    fixtures.stdout.fnmatch_lines(["lanes_in_memory*", "lanes_on_moto*"])
+    markers = pytester.runpytest_inprocess(*OPTIONS, "--markers")
+    markers.stdout.fnmatch_lines(["*lanes_config(stage=None, [*][*]settings)*"])
+
+
+def test_pytest_finds_the_plugin_where_the_package_is_installed():
+    """The entry point leads to the module."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert project["entry-points"]["pytest11"] == {"lanes": "lanes.testing.plugin"}
+    assert any(one.startswith("moto[") for one in project["optional-dependencies"]["testing"])
+
+
+@pytest.mark.parametrize("module", ["lanes.testing", "lanes.testing.in_memory", "lanes.testing.on_moto"])
+def test_lanes_testing_needs_neither_pytest_nor_moto(pytester, module):
+    """It serves other test runners too."""
+    code = f"import sys; sys.modules.update(pytest=None, moto=None); import {module}; {module}"
+
+    assert pytester.run("python", "-c", code).ret == 0
