@@ -49,17 +49,8 @@ def test_the_token_does_not_stay_in_the_address(reading, tab):
     expect(row(tab, "HIGH")).to_be_visible()
 
 
-def test_the_timeline_shows_what_cloudwatch_kept(scene, writing, tab):
+def test_the_timeline_shows_what_cloudwatch_kept(writing, tab):
     """Minutes before the page was opened, and bars of yields and inversions, also for the keyboard."""
-    minute = {
-        "ApproximateNumberOfMessagesVisible": 40,
-        "ApproximateNumberOfMessagesNotVisible": 10,
-        "YieldedMessages": 30,
-        "InversionTime": 2500,
-        "HandledMessages": 100,
-        "NumberOfMessagesSent": 50,
-    }
-    scene.figures("MAIN", [minute] * 30)
     tab.goto(writing.url)
     picture = tab.locator("svg.timeline")
 
