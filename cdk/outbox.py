@@ -8,7 +8,7 @@ and a schedule, which wakes it for retries, ended locks and its figures.
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from aws_cdk import Acknowledgment, CfnResource, Duration, RemovalPolicy, Stack, Tags, Validations
+from aws_cdk import Acknowledgment, CfnResource, Duration, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -23,10 +23,12 @@ from lanes import deployment
 from lanes.outbox.telemetry import RelayMetric
 
 from .alarm_rules import Severity
+from .alarms import RUNBOOK, add_alarms
 from .function_code import ARCHITECTURE, RUNTIME
 from .lane_queues import LaneQueues
 from .lanes_parameter import deployment_document
 from .ledger import Ledger
+from .outbox_alarms import outbox_rules
 from .outbox_table import OutboxTable
 from .priority_consumer import METRICS_NAMESPACE
 
@@ -36,7 +38,6 @@ SCHEDULE = timedelta(minutes=1)
 # AWS: up to 10,000 records a batch (API_CreateEventSourceMapping). A batch only says that there is work; a large one
 # is one invocation instead of many.
 STREAM_BATCH = 1000
-ALARM_PERIOD = timedelta(minutes=5)
 
 
 class Outbox(Construct):
@@ -63,6 +64,7 @@ class Outbox(Construct):
         oldest_age: The age of an unfinished entry from which on to alarm, 15 minutes by default. With
             ``lane_window`` set, entries wait here on purpose: choose what a backlog may take.
         actions: What alarms of a severity do, nothing by default.
+        runbook: Where the pages of the runbook are, by default their folder in this repository.
         service: The name of the service in logs and metrics, the stack's name by default.
         log_level: The least severe level to log, ``INFO`` by default.
         log_retention: How long logs stay, one month by default.
@@ -89,6 +91,7 @@ class Outbox(Construct):
         handler: str = "handler.lambda_handler",
         oldest_age: timedelta = timedelta(minutes=15),
         actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
+        runbook: str = RUNBOOK,
         service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
@@ -113,7 +116,10 @@ class Outbox(Construct):
             lane.queue.grant(self.function, "sqs:GetQueueAttributes")
         self.mapping = self._add_mapping()
         self._add_schedule()
-        self.alarms = self._add_alarms(oldest_age, actions or {})
+        added = add_alarms(
+            self, outbox_rules(self, oldest_age=oldest_age), actions=actions or {}, runbook=runbook
+        )
+        self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
 
     def grant_add(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let an application add entries in its transactions, and nothing else."""
@@ -226,66 +232,6 @@ class Outbox(Construct):
             schedule=events.Schedule.rate(Duration.seconds(int(SCHEDULE.total_seconds()))),
             targets=[targets.LambdaFunction(self.function, dead_letter_queue=self.failures)],
         )
-
-    def _add_alarms(
-        self,
-        oldest_age: timedelta,
-        actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]],
-    ) -> dict[str, cloudwatch.Alarm]:
-        rules = {
-            "Abandoned": (
-                Severity.WARNING,
-                self.metric(RelayMetric.ABANDONED, period=ALARM_PERIOD),
-                1.0,
-                (
-                    "Entries of the outbox were given up: `lanes outbox list --state ABANDONED` says why; mend the "
-                    "cause, then `lanes outbox retry`."
-                ),
-            ),
-            "OldestAge": (
-                Severity.CRITICAL,
-                self.metric(RelayMetric.OLDEST_AGE, statistic="Maximum", period=ALARM_PERIOD),
-                oldest_age.total_seconds(),
-                (
-                    "An entry of the outbox has waited too long: look whether the relay fails, whether its group is "
-                    "held back by one that fails, or whether more is written than the relay sends."
-                ),
-            ),
-            "Errors": (
-                Severity.CRITICAL,
-                self.function.metric_errors(
-                    period=Duration.seconds(int(ALARM_PERIOD.total_seconds())), statistic="Sum"
-                ),
-                3.0,
-                "The relay crashed or ran out of time, several times: its log says where.",
-            ),
-        }
-        return {name: self._add_alarm(name, *rule, actions=actions) for name, rule in rules.items()}
-
-    def _add_alarm(
-        self,
-        name: str,
-        severity: Severity,
-        metric: cloudwatch.IMetric,
-        threshold: float,
-        description: str,
-        *,
-        actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]],
-    ) -> cloudwatch.Alarm:
-        alarm = cloudwatch.Alarm(
-            self,
-            name,
-            metric=metric,
-            threshold=threshold,
-            evaluation_periods=1,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"{severity.upper()}. {description}",
-        )
-        Tags.of(alarm).add("severity", severity.value)
-        if severity in actions:
-            alarm.add_alarm_action(*actions[severity])
-        return alarm
 
 
 def _acknowledge(construct: IConstruct, finding: str, reason: str) -> None:

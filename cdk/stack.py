@@ -95,7 +95,9 @@ class PriorityLanesStack(Stack):
         self.parameter = LanesParameter(
             self, "Deployment", queues=self.queues, ledger=self.ledger, outbox=table
         )
-        self.observability = Observability(self, "Observability", queues=self.queues, consumer=self.consumer)
+        self.observability = Observability(
+            self, "Observability", queues=self.queues, consumer=self.consumer, outbox=self.outbox
+        )
         self._add_outputs()
 
     def _add_outputs(self) -> None:

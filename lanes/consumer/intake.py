@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.ledger import Cause, Entry
 from lanes.consumer.settlement import VisibilityChange
-from lanes.consumer.telemetry import Metric
+from lanes.consumer.telemetry import receives
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Intake:
         if entry is None or entry.is_of_earlier_life(record):
             entry = Entry(lane=lane.name, message_id=record.message_id)
         cause = entry.cause_of(record)
-        self._telemetry.count(f"{Metric.RECEIVES}{cause.title().replace('_', '')}")
+        self._telemetry.count(receives(cause))
         return entry if cause is Cause.FIRST else entry.seen_again(record)
 
     def hold(

@@ -1,19 +1,31 @@
 """Observability: alarms and the dashboard."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
-from cdk import Observability, Severity
-from cdk.alarm_rules import default_oldest_age
+from cdk import Ledger, Observability, Outbox, Severity
+from cdk.alarm_rules import Page, default_oldest_age
+from lanes.config import LanesConfig
+from lanes.consumer.ledger import Cause
+from lanes.consumer.telemetry import Metric, receives
 from lanes.errors import ConfigurationError
-from tests.support.infrastructure import foreign_stack, lanes_config, render, resources
+from lanes.outbox.telemetry import RelayMetric
+from tests.support.infrastructure import FOREIGN_CODE, ROOT, foreign_stack, lanes_config, render, resources
 
 ALARM = "AWS::CloudWatch::Alarm"
+RUNBOOK = ROOT / "docs" / "runbook"
+OWN = "PriorityLanes"
+CONSUMERS = {metric.value for metric in Metric} - {Metric.RECEIVES.value} | {
+    receives(cause) for cause in Cause
+}
+RELAYS = {metric.value for metric in RelayMetric}
 SQS = {"Namespace": "AWS/SQS", "ComparisonOperator": "GreaterThanOrEqualToThreshold"}
 
 
@@ -27,6 +39,52 @@ def observed(config, *, topic_arn=None, **props):
         Observability(stack, "Observability", queues=queues, consumer=consumer, **props)
 
     return Template.from_stack(foreign_stack(config, then=add))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Give the template of another app's stack with three lanes, an outbox, and both observed."""
+
+    def add(stack, queues, consumer):
+        outbox = Outbox(
+            stack,
+            "Outbox",
+            queues=queues,
+            ledger=Ledger(stack, "OutboxLedger"),
+            code=lambda_.Code.from_inline(FOREIGN_CODE),
+            handler="index.lambda_handler",
+        )
+        Observability(stack, "Observability", queues=queues, consumer=consumer, outbox=outbox)
+
+    return Template.from_stack(foreign_stack(lanes_config(3), then=add))
+
+
+def alarms_of(template):
+    """Give the alarms by the last part of their name, which is the rule's."""
+    return {alarm["AlarmName"].rpartition("-")[2]: alarm for alarm in resources(template, ALARM).values()}
+
+
+def shown_on(template):
+    """Give what the dashboard shows: the widgets, references as text."""
+    (dashboard,) = resources(template, "AWS::CloudWatch::Dashboard").values()
+    return json.loads(render(dashboard["DashboardBody"]))["widgets"]
+
+
+def own_metrics_of_alarms(template):
+    """Give the metrics of the library's own namespace that alarms watch, each with its dimensions."""
+    for alarm in resources(template, ALARM).values():
+        parts = [query.get("MetricStat", {}).get("Metric", {}) for query in alarm.get("Metrics", [])]
+        for metric in [alarm, *parts]:
+            if metric.get("Namespace") == OWN:
+                yield metric["MetricName"], {one["Name"] for one in metric["Dimensions"]}
+
+
+def own_metrics_of_widgets(template):
+    """Give the metrics of the library's own namespace that graphs show, each with its dimensions."""
+    for widget in shown_on(template):
+        for line in widget["properties"].get("metrics", []):
+            if line[0] == OWN:
+                yield line[1], {part for part in line[2:-1:2] if isinstance(part, str)}
 
 
 def queue_name(template, start):
@@ -84,9 +142,9 @@ def test_the_wait_that_alarms_can_be_chosen_by_lane():
     template = observed(lanes_config(2), oldest_age={"L1": timedelta(minutes=30)})
 
     thresholds = {
-        name: alarm["Threshold"] for name, alarm in resources(template, ALARM).items() if "OldestAge" in name
+        name: alarm["Threshold"] for name, alarm in alarms_of(template).items() if "OldestAge" in name
     }
-    assert sorted(thresholds.values()) == [300, 1800]
+    assert thresholds == {"L0OldestAge": 300, "L1OldestAge": 1800}
 
 
 def test_a_wait_for_an_unknown_lane_is_refused():
@@ -126,8 +184,8 @@ def test_a_long_function_timeout_makes_the_throttle_alarm_wait_longer():
     """A single invocation of fifteen minutes doesn't look like standstill."""
     template = observed(lanes_config(2, function_timeout="15m"))
 
-    (alarm,) = [alarm for name, alarm in resources(template, ALARM).items() if "Throttles" in name]
-    assert alarm["EvaluationPeriods"] == 4
+    alarm = alarms_of(template)["Throttles"]
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 4
 
 
 def test_any_throttle_alarms_where_there_are_slots_for_all():
@@ -156,25 +214,138 @@ def test_actions_follow_the_severity():
     topic = "arn:aws:sns:eu-central-1:123456789012:on-call"
     template = observed(lanes_config(2), topic_arn=topic)
 
-    told = {
-        name.removeprefix("Observability")[:-8]
-        for name, alarm in resources(template, ALARM).items()
-        if alarm.get("AlarmActions") == [topic]
+    told = {name for name, alarm in alarms_of(template).items() if alarm.get("AlarmActions") == [topic]}
+
+    assert told == {"L0OldestAge", "L0NearExpiry", "L1NearExpiry", "CallErrors", "Throttles"}
+
+
+@pytest.mark.parametrize(
+    ("max_wait", "periods"), [(None, 7), ("2m", 2), ("1h", 13), ("30d", 288)], ids="max_wait {}".format
+)
+def test_a_lane_that_only_makes_way_alarms_after_its_own_patience(max_wait, periods):
+    """After ``max_wait`` where it is set, and the highest lane never; a day is the most that CloudWatch looks at."""
+    lanes = [{"name": "TOP", "threshold": 0}, {"name": "REST"} | ({"max_wait": max_wait} if max_wait else {})]
+    template = observed(LanesConfig.from_dict({"lanes": lanes}))
+
+    (name,) = [name for name in alarms_of(template) if name.endswith("Starved")]
+    alarm = alarms_of(template)[name]
+    assert name == "RESTStarved"
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    watched = {
+        query["MetricStat"]["Metric"]["MetricName"] for query in alarm["Metrics"] if "MetricStat" in query
+    }
+    assert watched == {Metric.HANDLED, Metric.YIELDED}
+
+
+def test_nothing_starves_where_nothing_yields():
+    """Neither a single lane nor lanes that are switched off make way for anybody."""
+    off = LanesConfig.from_dict({"enabled": False})
+
+    for config in (lanes_config(1), off):
+        assert not [name for name in alarms_of(observed(config)) if name.endswith("Starved")]
+
+
+def test_what_alarms_watch_is_what_the_consumer_and_the_relay_report(whole):
+    """By the names in their own code, and by the dimensions that they give them."""
+    found = list(own_metrics_of_alarms(whole))
+
+    assert {name for name, _ in found} <= CONSUMERS | RELAYS
+    assert {Metric.HANDLED, Metric.YIELDED, Metric.AWS_ERRORS} <= {name for name, _ in found}
+    for name, dimensions in found:
+        assert dimensions == ({"service"} if name in RELAYS else {"lane", "service"})
+
+
+def test_what_the_dashboard_shows_is_what_the_consumer_and_the_relay_report(whole):
+    """By the names in their own code, and by the dimensions that they give them."""
+    found = list(own_metrics_of_widgets(whole))
+
+    assert {name for name, _ in found} <= CONSUMERS | RELAYS
+    for name, dimensions in found:
+        assert dimensions >= ({"service"} if name in RELAYS else {"lane", "service"})
+
+
+def test_the_figures_that_matter_are_on_the_dashboard(whole):
+    """Waits, yields, inversions, every cause of a receive, dead letters, throttles, reserve, slots, outbox."""
+    lines = [line for widget in shown_on(whole) for line in widget["properties"].get("metrics", [])]
+    names = {line[1] for line in lines if isinstance(line[0], str)}
+    statistics = {(line[1], line[-1].get("stat")) for line in lines if len(line) > 1}
+    expressions = " ".join(line[0]["expression"] for line in lines if isinstance(line[0], dict))
+
+    assert {(Metric.WAIT, "p50"), (Metric.WAIT, "p99")} <= statistics
+    assert {
+        Metric.INVERSION,
+        Metric.RESERVE,
+        Metric.AWS_ERRORS,
+        *(receives(cause) for cause in Cause),
+    } <= names
+    assert {"Throttles", "ConcurrentExecutions", "ApproximateNumberOfMessagesVisible"} <= names
+    assert {RelayMetric.OLDEST_AGE, RelayMetric.KEPT_ABANDONED} <= names
+    assert "100 * yielded" in expressions
+    assert "1 - FILL(busy, 0)" in expressions
+
+
+def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(whole):
+    """In the order of the lanes; what only lower lanes can do is shown of them alone."""
+    widgets = shown_on(whole)
+    headings = [one["properties"]["markdown"] for one in widgets if one["type"] == "text"]
+    titles = [one["properties"].get("title") for one in widgets]
+
+    assert headings == ["### Lane L0", "### Lane L1", "### Lane L2", "### Function", "### Outbox"]
+    assert titles.count("Outcomes") == 3
+    assert titles.count("Work done while a higher lane waited (ms)") == 2
+
+
+def test_the_state_of_every_alarm_is_on_the_dashboard(whole):
+    """Those of the outbox too."""
+    (states,) = [one for one in shown_on(whole) if one["type"] == "alarm"]
+
+    assert {arn.strip("<>").removesuffix(".Arn") for arn in states["properties"]["alarms"]} == set(
+        resources(whole, ALARM)
+    )
+
+
+def test_a_lanes_graphs_show_where_its_alarms_begin(whole):
+    """A line at the threshold of its age and of its dead letters."""
+    lines = {
+        (one["properties"]["title"], line["value"])
+        for one in shown_on(whole)
+        for line in one["properties"].get("annotations", {}).get("horizontal", [])
     }
 
-    assert told == {"L0OldestAge", "L0NearExpiry", "L1NearExpiry", "Throttles"}
+    assert lines == {("Age of the oldest message (s)", age) for age in (300, 3600, 86400)} | {
+        ("Dead letters", 1)
+    }
 
 
-def test_the_dashboard_has_a_row_for_each_lane_and_one_for_the_function(template):
-    """Waiting, outcomes, waits and dead letters of every lane are in sight."""
-    (dashboard,) = resources(template, "AWS::CloudWatch::Dashboard").values()
-    body = render(dashboard["DashboardBody"])
+def test_every_alarm_says_what_to_do_first_and_names_its_page(whole):
+    """And every page is that of an alarm; the names are those of the files."""
+    pages = set()
+    for alarm in resources(whole, ALARM).values():
+        words, _, page = alarm["AlarmDescription"].partition("Runbook: docs/runbook/")
+        assert words.startswith(("CRITICAL. ", "WARNING. ")), words
+        assert " First: " in words, words
+        pages.add(page)
 
-    for lane in ("HIGH", "MEDIUM", "MAIN"):
-        assert f"{lane}: waiting and in flight" in body
-        assert f'"YieldedMessages","lane","{lane}","service","PriorityLanes"' in body
-        assert f"{lane}: dead letters" in body
-    assert "Function: invocations, errors, throttles" in body
+    assert pages == {path.name for path in RUNBOOK.glob("*.md")} - {"README.md"}
+    assert pages == {f"{page}.md" for page in Page}
+
+
+def test_the_runbook_can_be_elsewhere():
+    """A team has its pages where its people look."""
+    template = observed(lanes_config(1), runbook="https://wiki.example/lanes/")
+
+    description = alarms_of(template)["Errors"]["AlarmDescription"]
+    assert description.endswith("Runbook: https://wiki.example/lanes/errors.md")
+
+
+def test_alarms_and_dashboard_are_named_after_the_stack(whole):
+    """Such names are shared by the whole account."""
+    (dashboard,) = resources(whole, "AWS::CloudWatch::Dashboard").values()
+    names = [alarm["AlarmName"] for alarm in resources(whole, ALARM).values()]
+
+    assert dashboard["DashboardName"] == "Foreign-Observability"
+    assert len(set(names)) == len(names)
+    assert all(name.startswith(("Foreign-Observability-", "Foreign-Outbox-")) for name in names)
 
 
 def test_alarms_are_found_by_name():
@@ -186,5 +357,5 @@ def test_alarms_are_found_by_name():
 
     foreign_stack(lanes_config(1), then=add)
 
-    assert set(found) == {"L0DeadLetters", "L0OldestAge", "L0NearExpiry", "Errors", "Throttles"}
+    assert set(found) == {"L0DeadLetters", "L0OldestAge", "L0NearExpiry", "CallErrors", "Errors", "Throttles"}
     assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())

@@ -1,0 +1,65 @@
+"""The runbook's commands exist, and each of its pages answers the same questions."""
+
+import re
+import shlex
+
+import pytest
+import typer
+
+from lanes.cli.main import app
+from tests.docs.pages import ROOT, blocks, name_of, spans
+
+RUNBOOK = ROOT / "docs" / "runbook"
+PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
+QUESTIONS = ["What it means", "What users see", "Tell the cause", "What to do", "What not to do"]
+# Where alarms say the first step; a lane's name is filled in there.
+RULES = [ROOT / "cdk" / "alarm_rules.py", ROOT / "cdk" / "outbox_alarms.py"]
+
+
+def commands_of(page):
+    """Give what a page tells to type, in blocks and within the text."""
+    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
+    typed = [line.removeprefix("$ ") for line in lines] + list(spans(page))
+    return [line for line in typed if line.startswith("lanes ")]
+
+
+def check(line):
+    """Follow a line through the command, and refuse verbs and options that it doesn't have."""
+    found = typer.main.get_command(app)
+    for word in shlex.split(line)[1:]:
+        if word.startswith("--"):
+            assert word in {name for one in found.params for name in one.opts}, f"{line}: {word}"
+        elif hasattr(found, "commands"):
+            assert word in found.commands, f"{line}: {word}"
+            found = found.commands[word]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_page_answers_the_same_questions_in_the_same_order(page):
+    """Whoever is woken finds the answer in the same place."""
+    assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE) == QUESTIONS
+
+
+@pytest.mark.parametrize("page", [*PAGES, RUNBOOK / "README.md"], ids=name_of)
+def test_the_commands_of_a_page_exist(page):
+    """With every option that is written down."""
+    for line in commands_of(page):
+        check(line)
+
+
+def test_the_first_steps_of_the_alarms_exist():
+    """They stand in the alarms' descriptions, where nobody would look for mistakes before the night they ring."""
+    steps = [
+        step for file in RULES for step in re.findall(r"`(lanes [^`]+)`", file.read_text(encoding="utf-8"))
+    ]
+
+    assert len(steps) > 5
+    for step in steps:
+        check(step)
+
+
+@pytest.mark.parametrize("wrong", ["lanes stat", "lanes check --lane HIGH", "lanes outbox lits"])
+def test_a_command_that_does_not_exist_would_be_found(wrong):
+    """The tests above do look."""
+    with pytest.raises(AssertionError):
+        check(wrong)
