@@ -17,6 +17,7 @@ from lanes.cli import (
     pause_verbs,
     send_verbs,
     status_verbs,
+    tail_verbs,
     trace_verbs,
     ui_verbs,
 )
@@ -38,6 +39,7 @@ app.command()(pause_verbs.pause)
 app.command()(pause_verbs.resume)
 app.command()(audit_verbs.audit)
 app.command()(trace_verbs.trace)
+app.command()(tail_verbs.tail)
 app.command()(ui_verbs.ui)
 app.add_typer(outbox_verbs.app, name="outbox")
 app.add_typer(bulk_verbs.app, name="bulk")

@@ -142,3 +142,48 @@ def test_what_the_function_gave_up_is_shown_with_its_reason_and_redriven(handled
     shown = lanes.json("--stage", "demo", "dead-letters", "show", "poison-0")
     assert json.loads(shown["body"])["data"] == {"fault": "always"}
     assert lanes.json("--stage", "demo", "dead-letters", "redrive", "medium", "--yes")["redriven"] == 1
+
+
+def test_a_message_that_yielded_and_failed_is_traced_as_that(handled, lanes):
+    """Every receive of it with its cause, as the function had logged it, and nothing else."""
+    for turn in range(5):
+        slow = f"slow{turn}"
+        text = lines(slow, 20, data={"fault": "once"}, priority=-100)
+        lanes.json("--stage", "demo", "send", "-f", "-", text=text)
+        lanes.json("--stage", "demo", "send", "-f", "-", text=lines(f"fast{turn}", 60, priority=50))
+        handled.wait_for(ids(slow, 20))
+        yields = lanes("--stage", "demo", "tail", "--since", "1m", "--times", "1", "--event", "yielded")
+        if any(slow in line for line in yields.stdout.splitlines()) or "messages" in yields.stdout:
+            break
+    traces = [wait_for_trace(lanes, one) for one in ids(slow, 20)]
+    trace = next(trace for trace in traces if "yielded" in whats(trace))
+
+    assert (whats(trace)[0], whats(trace)[-1]) == ("sent", "handled")
+    assert whats(trace).count("failed") == whats(trace).count("handled") == 1
+    assert set(whats(trace)) <= {"sent", "yielded", "woken", "failed", "returned", "throttled", "handled"}
+    assert trace["standing"].startswith("done")
+    told = [step for step in trace["steps"] if step["receive"]]
+    assert told[0]["receive"].split(" ")[0] == "1"
+    assert f"(receives {told[-1]['receive']}," in trace["standing"]
+    assert "to HIGH, which has work waiting" in next(
+        step["why"] for step in trace["steps"] if step["what"] == "yielded"
+    )
+    assert "the resource refused" in next(step["why"] for step in trace["steps"] if step["what"] == "failed")
+    assert "attempt 2 succeeded" in trace["steps"][-1]["why"]
+
+
+def whats(trace):
+    """Give what happened, step by step."""
+    return [step["what"] for step in trace["steps"]]
+
+
+def wait_for_trace(lanes, one):
+    """Trace a message that was handled a moment ago: its last line may still be on its way."""
+    found = []
+
+    def is_done():
+        found[:] = [lanes.json("--stage", "demo", "trace", one)]
+        return found[0]["standing"].startswith("done")
+
+    until(is_done)
+    return found[0]
