@@ -45,6 +45,7 @@ class EnvironmentSettings:
         task_root: the unzipped code.
         timeout: limit of an invocation.
         variables: every environment variable of the process.
+        is_traced: whether X-Ray is to record its invocations; nobody listens on this machine.
     """
 
     function_arn: str
@@ -52,6 +53,7 @@ class EnvironmentSettings:
     task_root: Path
     timeout: timedelta
     variables: Mapping[str, str]
+    is_traced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,10 +238,7 @@ class _RuntimeProcess:
             ("Lambda-Runtime-Aws-Request-Id", request_id),
             ("Lambda-Runtime-Deadline-Ms", str(deadline)),
             ("Lambda-Runtime-Invoked-Function-Arn", settings.function_arn),
-            (
-                "Lambda-Runtime-Trace-Id",
-                f"Root=1-{int(time.time()):08x}-{request_id.replace('-', '')[:24]};Sampled=0",
-            ),
+            ("Lambda-Runtime-Trace-Id", _trace_header(request_id, is_traced=settings.is_traced)),
         )
         waiting.reply("200 OK", payload, headers)
 
@@ -265,6 +264,12 @@ class _RuntimeProcess:
         with self._process.stdout as stream:
             for line in stream:
                 write_line(line.decode(errors="replace").rstrip("\r\n"))
+
+
+def _trace_header(request_id: str, *, is_traced: bool) -> str:
+    """Make what Lambda hands to the runtime of an invocation: its trace, its own segment there, whether it counts."""
+    digits = request_id.replace("-", "")
+    return f"Root=1-{int(time.time()):08x}-{digits[:24]};Parent={digits[-16:]};Sampled={int(is_traced)}"
 
 
 def _error(error_type: str, message: str) -> bytes:

@@ -35,6 +35,7 @@ class FunctionSettings:
     log_group: str
     variables: Mapping[str, str] = field(default_factory=dict)
     reserved_concurrency: int | None = None
+    is_traced: bool = False
 
     @classmethod
     def from_api(cls, answer: Mapping[str, Any], *, reserved_concurrency: int | None) -> Self:
@@ -52,6 +53,7 @@ class FunctionSettings:
             log_group=configuration["LoggingConfig"]["LogGroup"],
             variables=dict((configuration.get("Environment") or {}).get("Variables", {})),
             reserved_concurrency=reserved_concurrency,
+            is_traced=(configuration.get("TracingConfig") or {}).get("Mode") == "Active",
         )
 
     def same_environments(self, other: "FunctionSettings") -> bool:
@@ -68,6 +70,7 @@ def _without_concurrency(settings: FunctionSettings) -> tuple[object, ...]:
         settings.memory_mb,
         settings.code_sha256,
         settings.log_group,
+        settings.is_traced,
         sorted(settings.variables.items()),
     )
 
@@ -198,6 +201,7 @@ class DeployedFunction:
             task_root=task_root,
             timeout=settings.timeout,
             variables=variables,
+            is_traced=settings.is_traced,
         )
 
     def _take(self) -> ExecutionEnvironment | None:
