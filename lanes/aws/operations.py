@@ -12,11 +12,13 @@ from lanes.aws.deployed_state import DeployedStateCalls
 from lanes.aws.errors import aws_errors
 from lanes.aws.figure_history import CloudWatchHistory
 from lanes.aws.figures import CloudWatchFigures
+from lanes.aws.holds import DynamoDBHolds
 from lanes.aws.lane_queue import LaneQueueCalls
 from lanes.aws.ledger import INDEX, DynamoDBLedger, sortable
 from lanes.aws.logs import LogCalls
 from lanes.aws.mappings import MappingCalls
 from lanes.aws.outbox_lookup import OutboxLookup
+from lanes.aws.overrides import DynamoDBOverrides
 from lanes.aws.sqs import SqsSender
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.trace_reading import Tracer
@@ -61,6 +63,16 @@ class Operations:
     def depths(self) -> Depths:
         """Counts of all queues."""
         return Depths(deployment=self.deployment, sqs=self._sqs, dynamodb=self._dynamodb)
+
+    @cached_property
+    def overrides(self) -> DynamoDBOverrides:
+        """The overrides of messages that wait in queues."""
+        return DynamoDBOverrides(table=self.deployment.table, client=self._dynamodb)
+
+    @cached_property
+    def holds(self) -> DynamoDBHolds:
+        """The held groups."""
+        return DynamoDBHolds(table=self.deployment.table, client=self._dynamodb)
 
     @cached_property
     def mappings(self) -> MappingCalls:

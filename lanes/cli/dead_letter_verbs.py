@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from lanes.cli import hold_verbs
 from lanes.cli.operating import DryRun, LaneName, Yes, duration, lane_called, moment_given, operations_of
 from lanes.cli.place import place_of
 from lanes.cli.printing import confirm, console, moment, say, show_one, show_rows, table_of
@@ -35,6 +36,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Look at messages that were given up, send them to their lanes again, or delete them.",
 )
+
+app.command()(hold_verbs.held)
+app.command()(hold_verbs.release)
 
 Lane = Annotated[str | None, typer.Argument(metavar="[LANE]", help="The lane; all lanes without.")]
 Kind = Annotated[str | None, typer.Option(help="Only of this kind; * and ? stand for any characters.")]
@@ -116,7 +120,7 @@ def redrive(
 
     Copies first and deletes afterwards, so a run that is killed loses nothing: run it again, and it goes on. What the
     killed run had copied is not doubled if that happens within five minutes. The copies come behind what was sent
-    meanwhile.
+    meanwhile, but for held groups: there what came meanwhile follows them, and the hold ends with the last one.
     """
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
     how = _How(limit=limit, rate=rate, hold=duration(hold), dry_run=dry_run, yes=yes)
@@ -185,6 +189,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             "kept": progress.kept,
             "failed": len(progress.failed),
             "left": progress.left,
+            "released": progress.released,
         },
     )
     if progress.failed:
@@ -211,6 +216,7 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
             lane=lane,
             wanted=wanted,
             copies=verb == "redrive",
+            holds=operations.holds,
             limit=how.limit or None,
             rate=how.rate or None,
             hold=how.hold,

@@ -13,7 +13,9 @@ from lanes.cli import (
     check_verbs,
     config_verbs,
     dead_letter_verbs,
+    move_verbs,
     outbox_verbs,
+    override_verbs,
     pause_verbs,
     send_verbs,
     status_verbs,
@@ -38,6 +40,9 @@ app.add_typer(dead_letter_verbs.app, name="dead-letters")
 app.command()(pause_verbs.pause)
 app.command()(pause_verbs.resume)
 app.command()(audit_verbs.audit)
+app.command()(move_verbs.prioritize)
+app.command()(move_verbs.cancel)
+app.add_typer(override_verbs.app, name="overrides")
 app.command()(trace_verbs.trace)
 app.command()(tail_verbs.tail)
 app.command()(ui_verbs.ui)

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lanes.cli.filter_options import Chosen, entry_row, takes_filter
 from lanes.cli.operating import DryRun, Yes  # noqa: TC001 - Typer reads the annotations
-from lanes.cli.outbox_filter import (
-    Exact,
-    Group,
-    Highest,
-    Kind,
-    Lowest,
-    Source,
-    States,
-    entry_row,
-    filter_of,
-)
 from lanes.cli.outbox_place import outbox_of
 from lanes.cli.printing import confirm, console, say, show_one, table_of
 from lanes.outbox.entry import WAITING, EntryState
@@ -32,31 +22,17 @@ if TYPE_CHECKING:
 REMOVED_AT_ONCE = 1_000
 
 
+@takes_filter
 def prioritize(
     context: typer.Context,
     priority: Annotated[int, typer.Argument(help="The new priority; put -- before a negative one.")],
     *,
-    kind: Kind = None,
-    group: Group = None,
-    source: Source = None,
-    exact: Exact = False,
-    from_priority: Lowest = None,
-    to_priority: Highest = None,
-    state: States = None,
+    chosen: Chosen,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Give waiting entries another priority, higher or lower, and with it their lane."""
-    wanted = filter_of(
-        kind=kind,
-        group=group,
-        source=source,
-        exact=exact,
-        lowest=from_priority,
-        highest=to_priority,
-        states=state,
-        default=WAITING,
-    )
+    wanted = chosen.entries(WAITING)
     lane = outbox_of(context).config.lane_for(priority).name
     _change(
         context,
@@ -68,30 +44,10 @@ def prioritize(
     )
 
 
-def cancel(
-    context: typer.Context,
-    *,
-    kind: Kind = None,
-    group: Group = None,
-    source: Source = None,
-    exact: Exact = False,
-    from_priority: Lowest = None,
-    to_priority: Highest = None,
-    state: States = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
+@takes_filter
+def cancel(context: typer.Context, *, chosen: Chosen, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Abandon waiting entries; `retry` brings them back while they are kept."""
-    wanted = filter_of(
-        kind=kind,
-        group=group,
-        source=source,
-        exact=exact,
-        lowest=from_priority,
-        highest=to_priority,
-        states=state,
-        default=WAITING,
-    )
+    wanted = chosen.entries(WAITING)
     _change(
         context,
         wanted.only(WAITING),
@@ -102,31 +58,10 @@ def cancel(
     )
 
 
-def retry(
-    context: typer.Context,
-    *,
-    kind: Kind = None,
-    group: Group = None,
-    source: Source = None,
-    exact: Exact = False,
-    from_priority: Lowest = None,
-    to_priority: Highest = None,
-    state: States = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
+@takes_filter
+def retry(context: typer.Context, *, chosen: Chosen, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Try abandoned and failed entries again at once; with --state PUBLISHED send published ones once more."""
-    default = frozenset({EntryState.ABANDONED, EntryState.FAILED})
-    wanted = filter_of(
-        kind=kind,
-        group=group,
-        source=source,
-        exact=exact,
-        lowest=from_priority,
-        highest=to_priority,
-        states=state,
-        default=default,
-    )
+    wanted = chosen.entries(frozenset({EntryState.ABANDONED, EntryState.FAILED}))
     _change(
         context,
         wanted,
@@ -166,16 +101,21 @@ def _change(
     where = outbox_of(context)
     operator = where.operator()
     preview = operator.preview(wanted)
-    _show_preview(preview, wanted)
+    show_preview(preview, wanted)
     if dry_run or preview.count == 0:
         show_one(where.place, {"found": preview.count, "changed": 0})
         return
     confirm(f"{preview.count} entries of {where.name}: {question}?", yes=yes)
-    changed = change(operator, lambda done: say(f"{done} of about {preview.count} changed"))
+    changed = change(operator, said_of(preview))
     show_one(where.place, {"found": preview.count, "changed": changed})
 
 
-def _show_preview(preview: Preview, wanted: EntryFilter) -> None:
+def said_of(preview: Preview) -> Callable[[int], None]:
+    """Return what tells how many entries are changed so far, on standard error."""
+    return lambda done: say(f"{done} of about {preview.count} changed")
+
+
+def show_preview(preview: Preview, wanted: EntryFilter) -> None:
     """Counts and a sample, on standard error, so that the answer alone is on standard output."""
     say(f"{preview.count} entries: {wanted.words()}")
     if not preview.count:

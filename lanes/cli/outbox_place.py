@@ -7,7 +7,9 @@ import socket
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from lanes.aws.operations import Operations
 from lanes.aws.outbox_operations import DynamoDBOutboxOperations
@@ -17,14 +19,21 @@ from lanes.errors import ConfigurationError
 from lanes.outbox.operate import Operator
 
 if TYPE_CHECKING:
-    import typer
-
     from lanes.cli.place import Place
     from lanes.deployment import Deployment
     from lanes.outbox.sql_store import SqlOutboxStore
     from lanes.outbox.store import OperatorStore, RelayStore
 
 LANES_FILE = Path("lanes.toml")
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        envvar="LANES_OUTBOX_DATABASE",
+        help="Address of a SQL database with an outbox, as SQLAlchemy takes it.",
+    ),
+]
+Table = Annotated[str | None, typer.Option(help="Name of the outbox's table.")]
 
 
 @dataclass

@@ -9,19 +9,9 @@ from typing import Annotated
 import typer
 
 from lanes.cli import outbox_change_verbs, outbox_relay_verbs
+from lanes.cli.filter_options import Chosen, entry_row, takes_filter
 from lanes.cli.operating import duration
-from lanes.cli.outbox_filter import (
-    Exact,
-    Group,
-    Highest,
-    Kind,
-    Lowest,
-    Source,
-    States,
-    entry_row,
-    filter_of,
-)
-from lanes.cli.outbox_place import OutboxPlace, outbox_of
+from lanes.cli.outbox_place import Database, OutboxPlace, Table, outbox_of
 from lanes.cli.place import place_of
 from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.errors import ConfigurationError
@@ -35,11 +25,6 @@ app = typer.Typer(
     "outbox of the stack.",
 )
 
-Database = Annotated[
-    str | None,
-    typer.Option(envvar="LANES_OUTBOX_DATABASE", help="Address of a SQL database, as SQLAlchemy takes it."),
-]
-Table = Annotated[str | None, typer.Option(help="Name of the table.")]
 EntryId = Annotated[str, typer.Argument(metavar="ID", help="The entry's id, which is the message's.")]
 
 
@@ -77,31 +62,16 @@ def status(context: typer.Context) -> None:
 
 
 @app.command("list")
+@takes_filter
 def list_(
     context: typer.Context,
     *,
-    kind: Kind = None,
-    group: Group = None,
-    source: Source = None,
-    exact: Exact = False,
-    from_priority: Lowest = None,
-    to_priority: Highest = None,
-    state: States = None,
+    chosen: Chosen,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
 ) -> None:
     """List entries: without a state those that are not published."""
     where = outbox_of(context)
-    unpublished = frozenset(EntryState) - {EntryState.PUBLISHED}
-    wanted = filter_of(
-        kind=kind,
-        group=group,
-        source=source,
-        exact=exact,
-        lowest=from_priority,
-        highest=to_priority,
-        states=state,
-        default=unpublished,
-    )
+    wanted = chosen.entries(frozenset(EntryState) - {EntryState.PUBLISHED})
     rows = []
     for entry in where.operations.entries(wanted.states):
         if not wanted.meets(entry):

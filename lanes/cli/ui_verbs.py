@@ -10,8 +10,7 @@ import typer
 
 from lanes.aws.operations import Operations
 from lanes.cli.operating import duration
-from lanes.cli.outbox_place import OutboxPlace
-from lanes.cli.outbox_verbs import Database, Table  # noqa: TC001 - Typer reads the annotations
+from lanes.cli.outbox_place import Database, OutboxPlace, Table
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import say, show_json
 from lanes.errors import ConfigurationError

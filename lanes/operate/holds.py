@@ -35,31 +35,3 @@ class GroupHolds(Protocol):
 
     def end(self, lane: str, group: str) -> bool:
         """End a hold at once, whatever is left; return False where there is none."""
-
-
-class NothingHeld:
-    """No group is held."""
-
-    def read(self, lane: str, groups: Sequence[str]) -> Mapping[str, Hold]:  # noqa: ARG002
-        """Return none."""
-        return {}
-
-    def held(self, lane: str | None = None) -> Sequence[Hold]:  # noqa: ARG002
-        """Return none."""
-        return ()
-
-    def open(self, lane: str, group: str) -> bool:  # noqa: ARG002
-        """Nothing is held."""
-        return False
-
-    def sending(self, lane: str, group: str, *, copy: str) -> bool:  # noqa: ARG002
-        """Nothing is held."""
-        return False
-
-    def let_go(self, hold: Hold) -> bool:  # noqa: ARG002
-        """Nothing is held."""
-        return False
-
-    def end(self, lane: str, group: str) -> bool:  # noqa: ARG002
-        """Nothing is held."""
-        return False

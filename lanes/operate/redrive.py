@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.holds import copy_id
 from lanes.operate.dead_letters import LARGEST_RECEIVE
-from lanes.operate.holds import NothingHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +85,7 @@ class DeadLetterRun:
         lane: str,
         wanted: DeadLetterFilter,
         copies: bool,
-        holds: GroupHolds | None = None,
+        holds: GroupHolds,
         limit: int | None = None,
         rate: float | None = None,
         hold: timedelta = HOLD,
@@ -99,7 +98,7 @@ class DeadLetterRun:
         self._lane = lane
         self._wanted = wanted
         self._copies = copies
-        self._holds: GroupHolds = holds or NothingHeld()
+        self._holds = holds
         self._limit = limit
         self._rate = rate
         self._hold = hold

@@ -75,6 +75,7 @@ class DeadLetterWork:
                 lane=self.lane,
                 wanted=self.wanted,
                 copies=self.redrives,
+                holds=operations.holds,
                 report=report,
                 pause=course.pause,
             )

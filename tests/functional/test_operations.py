@@ -42,7 +42,13 @@ def operations(monkeypatch):
 
 def redrive(operations, lane="MAIN", **how):
     return DeadLetterRun(
-        queues=operations.dead_letters, lane=lane, wanted=ALL, copies=True, hold=timedelta(seconds=10), **how
+        queues=operations.dead_letters,
+        lane=lane,
+        wanted=ALL,
+        copies=True,
+        holds=operations.holds,
+        hold=timedelta(seconds=10),
+        **how,
     ).run()
 
 

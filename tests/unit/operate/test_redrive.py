@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanes.operate.dead_letters import DeadLetterFilter
 from lanes.operate.redrive import DeadLetterRun, waves
-from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
+from tests.support.dead_letters import Killed, MemoryDeadLetters, NothingHeld, depth_of, taken_from
 from tests.support.memory import FakeClock
 
 ALL = DeadLetterFilter()
@@ -28,6 +28,7 @@ def run(queues, wanted=ALL, *, copies=True, **how):
         lane="MAIN",
         wanted=wanted,
         copies=copies,
+        holds=NothingHeld(),
         clock=queues.clock,
         pause=queues.clock.advance,
         **how,

@@ -1,0 +1,166 @@
+"""`lanes prioritize`, `lanes cancel` and `lanes overrides` as an operator types them."""
+
+import pytest
+import sqlalchemy as sa
+
+from lanes.aws.holds import DynamoDBHolds
+from lanes.aws.overrides import DynamoDBOverrides
+from lanes.consumer.holds import Hold
+from lanes.consumer.overrides import Cancelled
+from lanes.outbox import Outbox
+from tests.support.operating import drain
+
+
+@pytest.fixture
+def board(client, deployment):
+    """The board, with nothing on it, and empty queues."""
+    client("dynamodb").delete_item(TableName=deployment.table, Key={"pk": {"S": "board"}})
+    for queues in deployment.queues.values():
+        drain(client("sqs"), queues.url)
+    return DynamoDBOverrides(table=deployment.table, client=client("dynamodb"))
+
+
+@pytest.fixture
+def database(tmp_path, typed):
+    """An outbox in SQLite with two entries."""
+    address = f"sqlite:///{tmp_path / 'app.db'}"
+    assert typed("outbox", "--database", address, "setup").returncode == 0
+    engine, outbox = sa.create_engine(address), Outbox()
+    with engine.begin() as connection:
+        outbox.add(connection, "mail.sent", {"n": 1}, id="e1", priority=-100)
+        outbox.add(connection, "order.placed", {"n": 1}, id="e2", priority=-100)
+    engine.dispose()
+    return address
+
+
+def send(typed, lane_priority, name, kind="mail.sent"):
+    """Send one message."""
+    sent = typed("send", kind, "--priority", str(lane_priority), "--id", name)
+    assert sent.returncode == 0, sent.stderr
+
+
+def entries(typed, database):
+    """Give state and priority of the outbox's entries by id."""
+    rows = typed.json("outbox", "--database", database, "list", "--state", "PENDING", "--state", "ABANDONED")
+    return {row["id"]: (row["state"], row["priority"]) for row in rows}
+
+
+def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_rest(
+    lanes, typed, board, database, request
+):
+    """It says what it did where, and leaves an entry in the audit trail."""
+    for number in range(3):
+        send(typed, -100, f"{request.node.name}-{number}"[-60:])
+
+    done = lanes.json(
+        "prioritize", "60", "--kind", "mail[.].*", "--database", database, "--why", "late", "--yes"
+    )
+
+    assert (done["entries_found"], done["entries_changed"], done["messages_waiting"]) == (1, 1, 3)
+    assert entries(typed, database) == {"e1": ("PENDING", 60), "e2": ("PENDING", -100)}
+    (override,) = board.board().overrides
+    assert (override.id, override.action, override.priority, override.why) == (
+        done["override"],
+        "prioritize",
+        60,
+        "late",
+    )
+    assert override.wanted.kind == "mail[.].*"
+    (audit,) = typed.json("audit", "--limit", "1")
+    assert (audit["action"], audit["outcome"]) == ("prioritize", "done")
+
+
+def test_cancelling_says_so_for_both(typed, board, database):
+    """The entry is abandoned, the override stands."""
+    done = typed.json("cancel", "--id", "e1", "--database", database, "--yes")
+
+    assert done["entries_changed"] == 1
+    assert entries(typed, database)["e1"][0] == "ABANDONED"
+    assert [one.wanted.ids for one in board.board().overrides] == [("e1",)]
+
+
+@pytest.mark.parametrize("verb", [("prioritize", "60"), ("cancel",)])
+def test_a_dry_run_changes_nothing(typed, board, database, verb):
+    """But says what was found."""
+    done = typed.json(*verb, "--all", "--database", database, "--dry-run")
+
+    assert (done["entries_found"], done["entries_changed"], done["override"]) == (2, 0, None)
+    assert board.board().overrides == ()
+    assert entries(typed, database)["e1"] == ("PENDING", -100)
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "PENDING"])
+def test_a_state_limits_where_it_works(typed, board, database, state):
+    """Queues alone, or the outbox alone."""
+    done = typed.json("cancel", "--id", "e2", "--state", state, "--database", database, "--yes")
+
+    assert (done["override"] is None, done["messages_waiting"] is None) == (state == "PENDING",) * 2
+    assert entries(typed, database)["e2"][0] == ("ABANDONED" if state == "PENDING" else "PENDING")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cancel", "--yes"), "--all"),
+        (("cancel", "--kind", "("), "no regular expression"),
+        (("cancel", "--id", "x", "--state", "SENT"), "there is no state 'SENT'"),
+        (("cancel", "--id", "x"), "nobody is there to confirm"),
+        (("overrides", "withdraw", "nothing"), "no override 'nothing' stands"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(typed, board, arguments, said):
+    """Before anything changes."""
+    done = typed(*arguments)
+
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.replace("│", " ").split())
+    assert board.board().overrides == ()
+
+
+def test_overrides_are_listed_and_withdrawn(lanes, typed, board):
+    """A withdrawal can be looked at first."""
+    name = typed.json("prioritize", "--group", "acme", "--exact", "--yes", "--", "-50")["override"]
+
+    (row,) = lanes.json("overrides", "list")
+    assert (row["override"], row["filter"], row["priority"]) == (name, "group = acme", -50)
+    assert not typed.json("overrides", "withdraw", name, "--dry-run")["withdrawn"]
+    assert typed.json("overrides", "withdraw", name)["withdrawn"]
+    assert typed.json("overrides", "list") == []
+
+
+def test_cancelled_messages_are_listed(typed, board):
+    """Which, by whom and why."""
+    now = board.now()
+    board.cancelled(
+        Cancelled(
+            lane="MAIN",
+            message_id="m",
+            id="i",
+            kind="k",
+            group="g",
+            source="s",
+            sent_at=now,
+            receive_count=1,
+            cancelled_at=now,
+            override="o",
+            who="arn:ops",
+            why="asked",
+        )
+    )
+
+    (row,) = typed.json("overrides", "cancelled", "--limit", "1")
+    assert (row["id"], row["override"], row["who"], row["why"]) == ("i", "o", "arn:ops", "asked")
+
+
+def test_a_held_group_is_listed_and_released(lanes, typed, client, deployment):
+    """Its dead letters stay; the audit trail knows."""
+    holds = DynamoDBHolds(table=deployment.table, client=client("dynamodb"))
+    holds.begin(Hold(lane="MAIN", group="g9", leader="m", id="one", reason="why", error="", since=1.8e9))
+
+    (row,) = lanes.json("dead-letters", "held", "main")
+    assert (row["group"], row["behind"], row["reason"]) == ("g9", "one", "why")
+    looked = typed.json("dead-letters", "release", "main", "--group", "g9", "--dry-run")
+    assert not looked["released"]
+    assert typed.json("dead-letters", "release", "main", "--group", "g9", "--yes")["released"]
+    assert typed.json("dead-letters", "held") == []
+    assert "is not held" in typed("dead-letters", "release", "main", "--group", "g9", "--yes").stderr
