@@ -70,7 +70,7 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
 
     A first attempt that kills its process may go uncounted while idempotency is off: the contract says so. And one
     whose process died before its handler began, or after it had done its work, counts although the handler saw no
-    failure: where processes were lost, only a count too low is told.
+    failure: where processes were lost, only a count too low by more than that first attempt is told.
     """
     if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
         return
@@ -83,7 +83,7 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
             if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
                 wrong.append(place)
             failures += how != "done"
-            forgiven |= int(how == "died" and not settings.idempotency)
+            forgiven |= int((how == "died" or unseen > 0) and how != "done" and not settings.idempotency)
         if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
     yield from _named("told a wrong attempt", wrong)
