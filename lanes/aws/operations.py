@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.audit import DynamoDBAuditTrail
+from lanes.aws.cost_figures import CloudWatchUse
 from lanes.aws.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.deployed_state import DeployedStateCalls
 from lanes.aws.errors import aws_errors
@@ -121,6 +122,18 @@ class Operations:
             problem = f"no event source mapping is on the queue of {lane}, so its function is unknown; deploy the stack"
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
         return self.state.function(mappings[0].function_arn)
+
+    def use(self) -> CloudWatchUse:
+        """Return the figures for a bill; raises as `function` does."""
+        function = self.function()
+        return CloudWatchUse(
+            deployment=self.deployment,
+            function=function,
+            service=function.variables.get(SERVICE_VARIABLE, self.stack_name),
+            stack_name=self.stack_name,
+            cloudwatch=self.cloudwatch,
+            cloudformation=self._client("cloudformation"),
+        )
 
     def logs(self, group: str | None = None) -> LogCalls:
         """Return the function's log, or another log group; raises as `function` does where none is given."""

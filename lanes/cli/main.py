@@ -12,6 +12,7 @@ from lanes.cli import (
     bulk_verbs,
     check_verbs,
     config_verbs,
+    cost_verbs,
     dead_letter_verbs,
     move_verbs,
     outbox_verbs,
@@ -45,6 +46,7 @@ app.command()(move_verbs.cancel)
 app.add_typer(override_verbs.app, name="overrides")
 app.command()(trace_verbs.trace)
 app.command()(tail_verbs.tail)
+app.command()(cost_verbs.cost)
 app.command()(ui_verbs.ui)
 app.add_typer(outbox_verbs.app, name="outbox")
 app.add_typer(bulk_verbs.app, name="bulk")

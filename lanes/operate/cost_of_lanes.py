@@ -1,0 +1,185 @@
+"""
+What lanes use, worked out from figures over a time: the lines of their bill, each with how it came about.
+
+AWS counts some of it (invocations, seconds, write units, log bytes, polls of an empty queue) and some of it not
+(requests that carried messages, looks at the higher lanes), which is then estimated from what the consumer counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from lanes.operate.cost import gb_seconds
+from lanes.operate.cost_figures import REQUEST_BYTES, UseLine
+from lanes.operate.prices import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lanes.operate.cost_figures import LaneUse, SharedUse
+
+WOKEN_AT_ONCE = 10
+NOTED_UNITS, WOKEN_UNITS = 2.0, 3.0
+"""
+Write units of a yielded record: noted with its place in the index, and freed in a transaction.
+
+AWS: an item up to 1 KB is a unit, an index that it is in another one, a transaction counts twice (DynamoDB developer
+guide, "Read and write operations").
+"""
+YIELD_LOG_BYTES = 220
+"""Of a record in the event of its batch; measured."""
+HOURS_A_MONTH = 730.0
+GIGABYTE = 1024**3
+
+
+def use_of(
+    lanes: Sequence[LaneUse], shared: SharedUse, *, hours: float, messages_a_send: float
+) -> list[UseLine]:
+    """Return the lines of some hours; those of the lanes first, in their order."""
+    lines = [line for lane in lanes for line in _lane_lines(lane, lanes, shared, hours, messages_a_send)]
+    return [*lines, *_shared_lines(shared, hours)]
+
+
+def yields_of(lane: LaneUse, shared: SharedUse) -> list[UseLine]:
+    """Return what the yields of a lane added: all of it is in its other lines already."""
+    batches = lane.yielded / lane.a_batch
+    overhead = max(0.0, lane.batch_seconds - lane.handler_seconds) / lane.batches if lane.batches else 0.0
+    units = NOTED_UNITS * lane.yielded + WOKEN_UNITS * lane.woken
+    if shared.write_units is not None:
+        units = min(units, shared.write_units)
+
+    def line(what: str, item: Item, amount: float, how: str) -> UseLine:
+        return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=True)
+
+    return [
+        line(
+            "received again, parked and woken",
+            Item.SQS_FIFO,
+            batches * (lane.requests_a_batch + 1) + lane.woken / WOKEN_AT_ONCE,
+            "yielded records by batches: a receive and a change of visibility; one more for ten woken",
+        ),
+        line(
+            "looks at higher lanes", Item.SQS_OTHER, batches * lane.lanes_above, "one for each batch and lane"
+        ),
+        line("invocations", Item.INVOCATIONS, batches, "one for each batch that yields"),
+        line(
+            "their time",
+            shared.compute,
+            gb_seconds(batches * overhead, shared.memory_mb),
+            "the time of an average invocation that is not its handlers'",
+        ),
+        line(
+            "ledger",
+            Item.WRITES,
+            units,
+            "2 units to note a record and 3 to wake it, at most what was counted",
+        ),
+        line(
+            "log", Item.LOGS, lane.yielded * YIELD_LOG_BYTES / GIGABYTE, f"{YIELD_LOG_BYTES} bytes a record"
+        ),
+    ]
+
+
+def _lane_lines(
+    lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse, hours: float, messages_a_send: float
+) -> Iterator[UseLine]:
+    yield from _queue_lines(lane, messages_a_send)
+    yield from _function_lines(lane, lanes, shared)
+    yield UseLine(
+        lane=lane.lane,
+        what="metrics of the consumer",
+        item=Item.METRICS,
+        amount=lane.metrics * hours / HOURS_A_MONTH,
+        how=f"{lane.metrics} metrics, as if they had data every hour",
+        is_estimate=True,
+    )
+
+
+def _queue_lines(lane: LaneUse, messages_a_send: float) -> Iterator[UseLine]:
+    def line(what: str, item: Item, amount: float | None, how: str, *, estimate: bool = True) -> UseLine:
+        return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=estimate)
+
+    received = lane.records if lane.received is None else lane.received
+    sends = (
+        None if lane.sent is None else lane.sent / messages_a_send * _requests_a_send(lane, messages_a_send)
+    )
+    deletions = min(lane.handled + lane.dead_lettered, lane.batches)
+    changes = (lane.yielded + lane.returned + lane.failed) / lane.a_batch + lane.woken / WOKEN_AT_ONCE
+    yield line("sends", Item.SQS_FIFO, sends, f"messages sent, {messages_a_send:g} a request")
+    yield line(
+        "receives",
+        Item.SQS_FIFO,
+        received / lane.a_batch * lane.requests_a_batch,
+        f"messages received, {lane.a_batch:.1f} a request",
+    )
+    yield line(
+        "polls of an empty queue", Item.SQS_FIFO, lane.empty_receives, "counted by SQS", estimate=False
+    )
+    yield line("deletions", Item.SQS_FIFO, deletions, "one for each batch with something done")
+    yield line(
+        "changes of visibility",
+        Item.SQS_FIFO,
+        changes,
+        "one for each batch that yields, returns or fails; one for ten woken",
+    )
+    yield line("dead letters", Item.SQS_FIFO, lane.dead_lettered, "counted by the consumer", estimate=False)
+
+
+def _requests_a_send(lane: LaneUse, messages_a_send: float) -> int:
+    if not lane.sent or not lane.sent_bytes:
+        return 1
+    return max(1, math.ceil(lane.sent_bytes / lane.sent * messages_a_send / REQUEST_BYTES))
+
+
+def _function_lines(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> Iterator[UseLine]:
+    all_batches, all_seconds = sum(one.batches for one in lanes), sum(one.batch_seconds for one in lanes)
+    share = lane.batches / all_batches if all_batches else 0.0
+    of_time = lane.batch_seconds / all_seconds if all_seconds else 0.0
+    counted = shared.invocations is not None
+    invocations = lane.batches if shared.invocations is None else shared.invocations * share
+    taken = lane.batch_seconds if shared.seconds is None else shared.seconds * of_time
+    how = "counted by Lambda, shared by the consumer's" if counted else "counted by the consumer, by its"
+    yield UseLine(
+        lane=lane.lane, what="invocations", item=Item.INVOCATIONS, amount=invocations, how=f"{how} batches"
+    )
+    yield UseLine(
+        lane=lane.lane,
+        what="time of the function",
+        item=shared.compute,
+        amount=gb_seconds(taken, shared.memory_mb),
+        how=f"{how} time, at {shared.memory_mb} MB",
+        is_estimate=not counted,
+    )
+    yield UseLine(
+        lane=lane.lane,
+        what="looks at higher lanes",
+        item=Item.SQS_OTHER,
+        amount=_looks(lane, shared) * lane.lanes_above,
+        how="before each record that takes longer than the recheck interval, else once in it; one for each "
+        "batch that yields; of each lane above",
+        is_estimate=True,
+    )
+
+
+def _looks(lane: LaneUse, shared: SharedUse) -> float:
+    long = bool(lane.handled) and lane.handler_seconds / lane.handled > shared.recheck_seconds
+    between = lane.handled if long else min(lane.handled, lane.batch_seconds / shared.recheck_seconds)
+    return between + lane.yielded / lane.a_batch
+
+
+def _shared_lines(shared: SharedUse, hours: float) -> Iterator[UseLine]:
+    def line(what: str, item: Item, amount: float | None, how: str) -> UseLine:
+        return UseLine(lane="", what=what, item=item, amount=amount, how=how)
+
+    def monthly(count: int | None) -> float | None:
+        return None if count is None else count * hours / HOURS_A_MONTH
+
+    gigabytes = None if shared.log_bytes is None else shared.log_bytes / GIGABYTE
+    yield line("writes to the table", Item.WRITES, shared.write_units, "units counted by DynamoDB")
+    yield line("reads from the table", Item.READS, shared.read_units, "units counted by DynamoDB")
+    yield line("log", Item.LOGS, gigabytes, "bytes counted by CloudWatch Logs")
+    yield line(
+        "alarms", Item.ALARMS, monthly(shared.alarms), f"{shared.alarms} of the stack, whatever happens"
+    )
+    yield line("dashboard", Item.DASHBOARDS, monthly(shared.dashboards), f"{shared.dashboards} of the stack")
