@@ -1,10 +1,11 @@
 """Handlers that fail, ask for another try, give up, take long, send on, and read bodies of any form."""
 
 import functools
-import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
+
+from aws_lambda_powertools.utilities.data_classes import S3EventBridgeNotificationEvent
 
 from lanes import Consumer, DeadLetter, HandlerContext, Message, Producer, RawRecord, Retry
 
@@ -44,8 +45,8 @@ def place_order(message: Message) -> None:
 @consumer.raw_handler
 def import_upload(record: RawRecord) -> None:
     """Read an event of S3 as EventBridge writes it, which is no CloudEvent."""
-    detail = json.loads(record.body)["detail"]
-    import_file(detail["bucket"]["name"], detail["object"]["key"])
+    detail = record.body_as(S3EventBridgeNotificationEvent).detail
+    import_file(detail.bucket.name, detail.object.key)
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypedDict
+import json
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+T = TypeVar("T")
 
 
 class BatchItemFailure(TypedDict):
@@ -28,7 +33,8 @@ class RawRecord:
     """
     One record of an SQS event, as the handler registered for raw bodies receives it.
 
-    Times are epoch seconds. `receive_count` counts deliveries, whatever became of them; it is not the attempt.
+    Times are epoch seconds. `receive_count` counts deliveries, whatever became of them; it is not the attempt. `entry`
+    is the record as Lambda brought it.
     """
 
     message_id: str
@@ -41,6 +47,36 @@ class RawRecord:
     deduplication_id: str
     attributes: Mapping[str, str]
     message_attributes: Mapping[str, Any]
+    entry: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def event(self) -> SQSRecord:
+        """
+        The record as Powertools for AWS Lambda has it: every attribute typed, and nested events of S3 and SNS.
+
+        Powertools' event types are loaded when this is first asked for, which takes some 30 ms.
+        """
+        from lanes.aws.event_types import sqs_record
+
+        return sqs_record(self.entry)
+
+    def body_as(self, event_type: Callable[[Any], T]) -> T:
+        """
+        Give what the body says as an event type: a data class of Powertools, or whatever else takes parsed JSON.
+
+        Args:
+            event_type: `S3Event` or `EventBridgeEvent` of `aws_lambda_powertools.utilities.data_classes`, for example.
+
+        Raises:
+            ValueError: the body is not JSON.
+
+        Example:
+            >>> from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent
+            >>> def imported(record: RawRecord) -> str:
+            ...     return record.body_as(EventBridgeEvent).detail_type
+
+        """
+        return event_type(json.loads(self.body))
 
     @classmethod
     def from_event(cls, record: Mapping[str, Any]) -> RawRecord:
@@ -60,6 +96,7 @@ class RawRecord:
             deduplication_id=attributes.get("MessageDeduplicationId", record["messageId"]),
             attributes=attributes,
             message_attributes=record.get("messageAttributes") or {},
+            entry=record,
         )
 
 

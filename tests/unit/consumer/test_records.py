@@ -1,6 +1,11 @@
 """Records as Lambda brings them, and the answer."""
 
+import json
+import subprocess
+import sys
+
 import pytest
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, S3EventBridgeNotificationEvent
 
 from lanes.consumer.records import RawRecord, read_batch, response_for
 from lanes.errors import ConfigurationError
@@ -78,3 +83,43 @@ def test_the_answer_lists_what_stays():
         "batchItemFailures": [{"itemIdentifier": "a"}, {"itemIdentifier": "b"}]
     }
     assert response_for([]) == {"batchItemFailures": []}
+
+
+def test_a_raw_handler_gets_the_record_in_powertools_type():
+    """With every attribute, and the notifications that S3 nests in a body."""
+    nested = {"Records": [{"s3": {"bucket": {"name": "uploads"}, "object": {"key": "a.csv"}}}]}
+    entry = {**event_record(MessageGroupId="g", SequenceNumber="7"), "body": json.dumps(nested)}
+
+    event = RawRecord.from_event(entry).event
+
+    assert (event.message_id, event.attributes.message_group_id) == ("m", "g")
+    assert event.attributes.sequence_number == "7"
+    assert event.message_attributes["a"].string_value == "x"
+    assert event.decoded_nested_s3_event.bucket_name == "uploads"
+
+
+def test_a_body_is_given_as_the_event_type_that_is_asked_for():
+    """A class of Powertools, or whatever takes parsed JSON."""
+    notification = {"detail-type": "Object Created", "detail": {"bucket": {"name": "uploads"}}}
+    record = RawRecord.from_event({**event_record(), "body": json.dumps(notification)})
+
+    assert record.body_as(EventBridgeEvent).detail_type == "Object Created"
+    assert record.body_as(S3EventBridgeNotificationEvent).detail.bucket.name == "uploads"
+    assert record.body_as(dict) == notification
+
+
+def test_a_body_that_is_no_json_is_no_event_type():
+    """The handler fails, as it would by reading it itself."""
+    with pytest.raises(ValueError, match="Expecting value"):
+        RawRecord.from_event(event_record()).body_as(dict)
+
+
+def test_the_event_types_are_loaded_when_they_are_first_asked_for():
+    """They cost a cold start 30 ms, which nobody pays who does not use them."""
+    code = (
+        "import sys, lanes.consumer, lanes.aws.surroundings; from tests.support.records import record_with\n"
+        "name = 'aws_lambda_powertools.utilities.data_classes'\n"
+        "before = name in sys.modules; record_with().event; sys.exit(before or name not in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
