@@ -1,0 +1,111 @@
+"""
+Every call of a consumer that cancels, sends on, holds and lets go fails once, in every way, and nothing is lost.
+
+One story touches all of it, with idempotency on, since a message that is sent on may come twice. It runs once to count
+its calls, then once for each call and each kind of fault.
+"""
+
+import pytest
+
+from lanes.errors import AwsError
+from tests.consumer.test_faults import CRASHED, CRASHED_AFTER, REFUSED, UNANSWERED, UNFORESEEN, _break
+from tests.support.memory import ProcessLost
+from tests.support.overriding import Overridden
+
+CANCELLED = {"c1", "c2"}
+
+
+def tell(slots, *, position=None, fault=None):
+    """Tell the story, with the call at a position broken, to its end."""
+    story = Overridden(
+        {
+            "consumer": {
+                "reserved_concurrency": slots,
+                "idempotency": True,
+                "max_attempts": 2,
+                "on_dead_letter": {"work": "hold"},
+                "backoff_max": 5,
+            },
+            "lanes": [
+                {"name": "HIGH", "threshold": 50, "batch_size": 4},
+                {"name": "MAIN", "batch_size": 3},
+            ],
+        },
+        environments=slots,
+        seed=7,
+    )
+    story.takes = 0.2
+    for number in range(6):
+        story.send("MAIN", f"m{number}", group="moved")
+        story.send("MAIN", f"g{number}", group="whole")
+    for name in ("c1", "k1", "c2", "k2"):
+        story.send("MAIN", name, group="mixed")
+    for number in range(4):
+        fate = ("fail", "fail", "ok") if number == 1 else ("ok",)
+        story.send("MAIN", f"h{number}", *fate, group="held")
+    story.put("cancel", ids=tuple(CANCELLED), after=0)
+    story.put("prioritize", priority=50, group="whole", after=0)
+    story.put("prioritize", priority=50, ids=("m2",))
+    _break(story.world.calls, position, fault)
+    story.drain()
+    _redrive(story)
+    story.send("MAIN", "h4", group="held")
+    story.drain()
+    return story
+
+
+def _redrive(story):
+    """Redrive as an operator does: what failed or was killed is started again."""
+    try:
+        story.redrive()
+    except (AwsError, RuntimeError, ProcessLost):
+        story.world.calls.lost = False
+        story.redrive()
+
+
+def check(story, fault=None):
+    """
+    Each ended once, in the order of its group, in the lane where it should.
+
+    A process that dies between the end of a handler and noting it does the work again, as it would without overrides.
+    """
+    story.done = list(dict.fromkeys(story.done)) if fault in (UNFORESEEN, CRASHED) else story.done
+    assert [one for one in story.violations if "before" not in one] == []
+    for group in ("m", "g", "h", "k"):
+        done = [name for name in story.done if name[0] == group]
+        assert done == sorted(done), done
+    assert set(story.cancelled()) == CANCELLED
+    assert sorted([*story.done, *story.cancelled()]) == sorted(one.id for one in story.sent)
+    assert {story.lane_of(f"g{number}") for number in range(6)} == {"HIGH"}
+    assert [story.lane_of(f"m{number}") for number in range(6)] == ["MAIN"] * 2 + ["HIGH"] * 4
+    assert story.world.holds.found == {}
+    for lane in story.world.queues.live:
+        assert (story.waiting(lane), story.letters(lane)) == ([], [])
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_the_story_touches_what_overrides_and_holds_call(slots):
+    """Or the rest of this file would prove less than it says."""
+    story = tell(slots)
+
+    check(story)
+    assert set(story.reasons()) >= {"attempts exhausted", "held behind h1"}
+    assert {"SendMessage", "PutItem", "TransactWriteItems", "UpdateItem", "GetItem board"} <= set(
+        story.world.calls.counts
+    )
+
+
+@pytest.mark.parametrize("fault", [REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER])
+@pytest.mark.parametrize(("slots", "every"), [(1, 1), (3, 2)])
+def test_any_one_call_may_fail(slots, every, fault):
+    """Nothing is lost or done twice, and every group keeps its order."""
+    calls = len(tell(slots).world.calls.log)
+    broken = []
+    for position in range(0, calls, every):
+        story = tell(slots, position=position, fault=fault)
+        try:
+            check(story, fault)
+        except AssertionError as error:
+            broken.append((position, story.world.calls.log[position], str(error)[:300]))
+
+    assert broken == []
