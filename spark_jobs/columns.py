@@ -21,6 +21,7 @@ COLUMNS = {
     "group": ((*TEXTS, *WHOLE_NUMBERS), "a string or a whole number"),
     "id": ((*TEXTS, *WHOLE_NUMBERS), "a string or a whole number"),
     "priority": (WHOLE_NUMBERS, "a whole number"),
+    "traceparent": (TEXTS, "a string"),
 }
 PLAIN = (
     *TEXTS,

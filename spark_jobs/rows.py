@@ -65,7 +65,13 @@ class RowReader:
         """
         kind, data, identity, group, priority = self._fields(row)
         return Message(
-            kind=kind, data=_plain(data), id=identity, group=group, priority=priority, source=self.source
+            kind=kind,
+            data=_plain(data),
+            id=identity,
+            group=group,
+            priority=priority,
+            source=self.source,
+            traceparent=row.get("traceparent"),
         )
 
     def item(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
@@ -84,11 +90,13 @@ class RowReader:
         fits = KIND.fullmatch(kind) and kind.isprintable() and SQS_ID.fullmatch(identity)
         if not fits or not (group is None or SQS_ID.fullmatch(group)):
             return self._item_of_message(row, position)
+        trace = row.get("traceparent")
         try:
+            traceparent = "" if trace is None else f',"traceparent":{quote(trace)}'
             text = (
                 f'{{"specversion":"1.0","id":{quote(identity)},"source":{quote(self.source)},"type":{quote(kind)},'
                 f'"time":"{datetime.now(UTC).isoformat()}","datacontenttype":"application/json",'
-                f'"data":{ENCODE(data)},"priority":{priority:d}}}'
+                f'"data":{ENCODE(data)},"priority":{priority:d}{traceparent}}}'
             )
         except (TypeError, ValueError, RecursionError):
             return self._item_of_message(row, position)

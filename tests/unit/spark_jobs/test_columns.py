@@ -32,6 +32,7 @@ def problems_of(*columns, kind="a.kind"):
             ("group", t.LongType()),
             ("id", t.IntegerType()),
             ("priority", t.ShortType()),
+            ("traceparent", TEXT),
         ],
         [
             (

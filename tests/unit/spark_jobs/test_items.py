@@ -26,6 +26,7 @@ ROWS = st.fixed_dictionaries(
         "id": TEXT | st.integers(),
         "group": st.none() | TEXT | st.integers(),
         "priority": st.none() | st.integers(-200, 200),
+        "traceparent": st.none() | TEXT,
     },
 )
 

@@ -131,3 +131,13 @@ def test_a_row_without_any_kind_is_refused():
     """No kind is guessed."""
     with pytest.raises(ValueError, match="it has no kind"):
         RowReader(kind=None, priority=0).message({"data": "1"})
+
+
+def test_a_rows_trace_goes_on_in_its_message_and_is_no_part_of_its_id():
+    """A rerun in another trace sends the same messages."""
+    traceparent = f"00-{'a' * 32}-{'b' * 16}-01"
+    traced = {"data": "1", "traceparent": traceparent}
+
+    assert READER.message(traced).traceparent == traceparent
+    assert json.loads(READER.item(traced, 1).body)["traceparent"] == traceparent
+    assert READER.message(traced).id == READER.message({"data": "1"}).id
