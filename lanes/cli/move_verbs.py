@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lanes.cli.filter_options import Chosen, takes_filter
 from lanes.cli.operating import DryRun, Yes, duration, operations_of
-from lanes.cli.outbox_change_verbs import said_of, show_preview
+from lanes.cli.outbox_change_verbs import show_preview
 from lanes.cli.outbox_place import Database, OutboxPlace, Table
 from lanes.cli.place import place_of
 from lanes.cli.printing import confirm, moment, say, show_one
-from lanes.consumer.overrides import KNOWN_AFTER, Action
-from lanes.operate.audit import audited
-from lanes.operate.overrides import Change, override_for, waiting
-from lanes.outbox.entry import WAITING, EntryState
-from lanes.outbox.filter import EntryFilter
+from lanes.consumer.overrides import Action
+from lanes.operate.moving import QUEUED, STATES, Move
+from lanes.operate.overrides import Change
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lanes.aws.operations import Operations
-    from lanes.outbox.operate import Operator, Preview
-
-QUEUED = "QUEUED"
-STATES = (*(state.value for state in WAITING), QUEUED)
+    from lanes.operate.moving import Found, Moved
 
 Everything = Annotated[
     bool, typer.Option("--all", help="Mean everything that waits; else a filter is needed.")
@@ -88,20 +80,6 @@ def cancel(
     _carry_out(context, where, change, chosen, everything=everything, yes=yes, dry_run=dry_run)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What a change may concern: entries of an outbox, where there is one, and messages waiting by lane."""
-
-    entries: EntryFilter
-    operator: Operator | None
-    preview: Preview | None
-    queued: Mapping[str, int] | None
-
-    @property
-    def is_nothing(self) -> bool:
-        return not (self.preview and self.preview.count) and self.queued is None
-
-
 def _carry_out(
     context: typer.Context,
     where: OutboxPlace,
@@ -117,36 +95,26 @@ def _carry_out(
     if change.wanted.chooses_all and not everything:
         raise typer.BadParameter("say which: --id, --kind, --group, --source, priorities, or --all")
     operations = operations_of(context)
-    found = _look(operations, where, change, states)
+    has_outbox = where.database is not None or where.table is not None or where.deployment.outbox is not None
+    move = Move(
+        change,
+        states=states,
+        config=operations.deployment.config,
+        operator=where.operator() if has_outbox and states != {QUEUED} else None,
+        surroundings=operations,
+    )
+    found = move.look()
     _show(found, change, where)
     if dry_run or found.is_nothing:
-        show_one(where.place, _answer(found))
+        show_one(where.place, _answer(found, None))
         return
     confirm(_question(operations, change), yes=yes)
-    asked: dict[str, Any] = {"filter": change.wanted.to_dict(), "why": change.why, "states": sorted(states)}
-    if change.action is Action.PRIORITIZE:
-        asked["to_priority"] = change.priority
-    with audited(operations.audit, change.action, change.wanted.words(), details=asked) as noted:
-        # The override first: what a relay publishes meanwhile is met by it.
-        override = _put_up(operations, change, noted) if found.queued is not None else {}
-        noted["entries"] = changed = _change_entries(found, change)
-    show_one(where.place, _answer(found, changed=changed, **override))
+    expected = found.preview.count if found.preview else 0
+    moved = move.make(found, progress=lambda done: say(f"{done} of about {expected} changed"))
+    show_one(where.place, _answer(found, moved))
 
 
-def _look(operations: Operations, where: OutboxPlace, change: Change, states: frozenset[str]) -> _Found:
-    entry_states = frozenset(EntryState(state) for state in states - {QUEUED})
-    entries = EntryFilter.of(change.wanted, entry_states)
-    has_outbox = where.database is not None or where.table is not None or where.deployment.outbox is not None
-    operator = where.operator() if has_outbox and entry_states else None
-    return _Found(
-        entries=entries,
-        operator=operator,
-        preview=operator.preview(entries) if operator else None,
-        queued=waiting(operations.deployment.config, operations.depths, change) if QUEUED in states else None,
-    )
-
-
-def _show(found: _Found, change: Change, where: OutboxPlace) -> None:
+def _show(found: Found, change: Change, where: OutboxPlace) -> None:
     if found.preview is not None:
         say(f"{where.name}:")
         show_preview(found.preview, found.entries)
@@ -164,34 +132,14 @@ def _question(operations: Operations, change: Change) -> str:
     return f"give what is meant priority {change.priority} (lane {lane})?"
 
 
-def _put_up(operations: Operations, change: Change, noted: dict[str, Any]) -> dict[str, Any]:
-    board = operations.overrides
-    override = override_for(change, who=operations.audit.who(), now=board.now())
-    board.add(override)
-    noted["override"] = override.id
-    return {
-        "override": override.id,
-        "takes_effect": moment(override.created_at + KNOWN_AFTER),
-        "expires": moment(override.expires_at),
-    }
-
-
-def _change_entries(found: _Found, change: Change) -> int:
-    if found.operator is None or found.preview is None or not found.preview.count:
-        return 0
-    progress = said_of(found.preview)
-    if change.action is Action.CANCEL:
-        return found.operator.cancel(found.entries, progress=progress)
-    return found.operator.prioritize(found.entries, change.priority, progress=progress)
-
-
-def _answer(found: _Found, *, changed: int = 0, **override: Any) -> dict[str, Any]:
+def _answer(found: Found, moved: Moved | None) -> dict[str, Any]:
     """Say what was found and done where; None where it was not looked at."""
+    override = moved.override if moved else None
     return {
         "entries_found": found.preview.count if found.preview else None,
-        "entries_changed": changed,
+        "entries_changed": moved.entries if moved else 0,
         "messages_waiting": sum(found.queued.values()) if found.queued is not None else None,
-        "override": override.get("override"),
-        "takes_effect": override.get("takes_effect"),
-        "expires": override.get("expires"),
+        "override": override.id if override else None,
+        "takes_effect": moment(moved.takes_effect) if moved else None,
+        "expires": moment(override.expires_at) if override else None,
     }

@@ -106,13 +106,8 @@ def _change(
         show_one(where.place, {"found": preview.count, "changed": 0})
         return
     confirm(f"{preview.count} entries of {where.name}: {question}?", yes=yes)
-    changed = change(operator, said_of(preview))
+    changed = change(operator, lambda done: say(f"{done} of about {preview.count} changed"))
     show_one(where.place, {"found": preview.count, "changed": changed})
-
-
-def said_of(preview: Preview) -> Callable[[int], None]:
-    """Return what tells how many entries are changed so far, on standard error."""
-    return lambda done: say(f"{done} of about {preview.count} changed")
 
 
 def show_preview(preview: Preview, wanted: EntryFilter) -> None:
