@@ -13,6 +13,7 @@ from lanes.config import VISIBILITY_FACTOR, ConsumerSettings, Lane, default_lane
 from lanes.config_table import SECOND, ConfigTable, describe, format_duration
 
 NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
+DEAD_LETTER = "deadletter"
 LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
 
 # AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
@@ -99,6 +100,11 @@ def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None
     if key in names:
         same = names[key] == name
         table.problem("named twice" if same else f"the name can't be told from {names[key]} in a template")
+    for other, another in names.items():
+        if key == other + DEAD_LETTER:
+            table.problem(f"the name can't be told from the dead-letter queue of {another} in a template")
+        elif other == key + DEAD_LETTER:
+            table.problem(f"its dead-letter queue can't be told from the lane {another} in a template")
     names.setdefault(key, name)
 
 

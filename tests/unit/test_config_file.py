@@ -134,6 +134,11 @@ def test_a_file_that_is_no_toml_is_a_configuration_error(tmp_path, content):
         ({"lanes": [{"name": "A"}, {"name": "B"}]}, "lane A: threshold is missing; only the last"),
         ({"lanes": [{"name": "A", "threshold": 1}, {"name": "A"}]}, "lane A: named twice"),
         ({"lanes": [{"name": "A-B", "threshold": 1}, {"name": "AB"}]}, "can't be told from A-B"),
+        ({"lanes": [{"name": "A", "threshold": 1}, {"name": "A_DeadLetter"}]}, "the dead-letter queue of A "),
+        (
+            {"lanes": [{"name": "ADeadLetter", "threshold": 1}, {"name": "A"}]},
+            "told from the lane ADeadLetter in",
+        ),
         ({"lanes": [{"name": "A", "threshold": 1}, {"name": "B", "threshold": 1}]}, "that of A as well"),
         ({"lanes": [{"name": "A", "threshold": 1}, {"name": "B", "threshold": 2}]}, "is above 1 of A"),
         ({"lanes": [{"name": "A", "threshold": True}]}, "threshold is the boolean true"),
