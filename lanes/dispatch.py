@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import PartialSendError
 from lanes.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry, SentMessage, UnsentMessage
+from lanes.trace_context import recorded_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -110,6 +111,7 @@ class Dispatch:
                 body=item.body,
                 message_group_id=item.message.message_group_id,
                 message_deduplication_id=item.message.message_deduplication_id,
+                trace_header=recorded_place(item.message.traceparent),
             )
             for place, item in enumerate(batch)
         ]

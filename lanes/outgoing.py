@@ -57,12 +57,13 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEntry:
-    """One entry of a batch call."""
+    """One entry of a batch call; `trace_header` is what X-Ray calls the place that the message is sent from."""
 
     entry_id: str
     body: str
     message_group_id: str
     message_deduplication_id: str
+    trace_header: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,6 +87,14 @@ class TraceContext:
         return f"00-{self.trace_id}-{self.span_id}-{SAMPLED if self.is_sampled else 0:02x}"
 
 
+def recorded_place(traceparent: str | None) -> str | None:
+    """Give the place in X-Ray's form, as AWS hands it on beside a message, where somebody records its trace."""
+    trace = TraceContext.parse(traceparent)
+    if trace is None or not trace.is_sampled:
+        return None
+    return f"Root={trace.xray_trace_id};Parent={trace.span_id};Sampled=1"
+
+
 _CONTINUED: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
 
 

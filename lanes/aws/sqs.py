@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
 
 class SqsSender:
@@ -29,15 +30,7 @@ class SqsSender:
         with aws_errors("SendMessageBatch"):
             answer = self._client.send_message_batch(
                 QueueUrl=queue_url,
-                Entries=[
-                    {
-                        "Id": entry.entry_id,
-                        "MessageBody": entry.body,
-                        "MessageGroupId": entry.message_group_id,
-                        "MessageDeduplicationId": entry.message_deduplication_id,
-                    }
-                    for entry in entries
-                ],
+                Entries=[_entry(entry) for entry in entries],
             )
         # AWS: a batch may fail in part while its HTTP status is 200 (API_SendMessageBatch).
         answers: dict[str, Accepted | Refused] = {
@@ -51,3 +44,19 @@ class SqsSender:
                 retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
             )
         return answers
+
+
+def _entry(entry: SendEntry) -> SendMessageBatchRequestEntryTypeDef:
+    wire: SendMessageBatchRequestEntryTypeDef = {
+        "Id": entry.entry_id,
+        "MessageBody": entry.body,
+        "MessageGroupId": entry.message_group_id,
+        "MessageDeduplicationId": entry.message_deduplication_id,
+    }
+    if entry.trace_header is not None:
+        # AWS: by it X-Ray links the traces of senders to that of the consumer; it counts towards no quota of the
+        # message (X-Ray developer guide, "Amazon SQS").
+        wire["MessageSystemAttributes"] = {
+            "AWSTraceHeader": {"DataType": "String", "StringValue": entry.trace_header}
+        }
+    return wire

@@ -208,6 +208,31 @@ def test_entries_of_a_batch_are_answered_one_by_one():
     assert answers["3"].retryable
 
 
+def test_x_ray_is_told_of_the_trace_of_a_message_that_somebody_records(deployment):
+    """Beside the body, where AWS looks for it; a trace that nobody records is of no use to X-Ray."""
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    producer = Producer.from_deployment(deployment)
+    producer.send_many(
+        [
+            Message(kind="k", id="recorded", traceparent=f"00-{trace}-{span}-01"),
+            Message(kind="k", id="unrecorded", traceparent=f"00-{trace}-{span}-00"),
+            Message(kind="k", id="broken", traceparent="00-1-2-01"),
+            Message(kind="k", id="none"),
+        ]
+    )
+
+    headers = {
+        json.loads(message["Body"])["id"]: message["Attributes"].get("AWSTraceHeader")
+        for message in received(deployment.queues["MEDIUM"].url)
+    }
+    assert headers == {
+        "recorded": f"Root=1-{trace[:8]}-{trace[8:]};Parent={span};Sampled=1",
+        "unrecorded": None,
+        "broken": None,
+        "none": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("raised", "code", "retryable", "answered"),
     [
