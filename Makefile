@@ -9,7 +9,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test check format lock clean
+.PHONY: help setup demo local cdk synth test check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ check: $(STAMP) ## Lint, types, walls between packages, pins
 	mypy
 	lint-imports
 	.ci/pins-in-step
+
+docs: $(STAMP) ## Build the documentation as a site into build/docs, without a network
+	python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going -d build/doctrees docs build/docs $(ARGS)
+	@echo "build/docs/index.html"
 
 format: $(STAMP) ## Format the code and mend what the linter can
 	ruff check --fix-only .

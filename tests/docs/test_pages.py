@@ -82,8 +82,9 @@ def test_make_targets_exist(page):
 
 @every_page
 def test_pages_stay_short(page):
-    """A page that nobody finishes explains nothing."""
-    limit = {"README.md": 180, "CONTRIBUTING.md": 200}.get(page.name, 220)
+    """A page that nobody finishes explains nothing; the reference is looked up and may be longer."""
+    usual = 320 if page.parent.name == "reference" else 220
+    limit = {"README.md": 100, "CONTRIBUTING.md": 200}.get(name_of(page), usual)
 
     assert len(page.read_text(encoding="utf-8").splitlines()) <= limit
 

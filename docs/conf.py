@@ -1,0 +1,179 @@
+"""
+How Sphinx makes the documentation's site: `make docs`, without a network, every warning an error.
+
+The pages are plain Markdown that reads well in a repository too. What only a site needs is added while it is built:
+the navigation, and the descriptions of the public names from their docstrings.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+project = "Priority Lanes"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "index"
+source_suffix = {".md": "markdown"}
+default_role = "code"  # docstrings write code between single backticks
+add_module_names = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints_format = "short"
+napoleon_use_ivar = True
+myst_heading_anchors = 4
+html_theme = "furo"
+html_title = "Priority Lanes"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+pygments_style = "friendly"
+pygments_dark_style = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One caption of the navigation; a page may be a pattern, which gives what no page before it was."""
+
+    caption: str
+    pages: tuple[str, ...]
+
+
+SECTIONS = (
+    Section(caption="Start", pages=("quickstart", "concepts", "comparison", "glossary")),
+    Section(
+        caption="Write",
+        pages=(
+            "how-to/handlers",
+            "how-to/send",
+            "how-to/priorities",
+            "how-to/test-your-code",
+            "how-to/outbox",
+            "how-to/bulk-from-spark",
+        ),
+    ),
+    Section(
+        caption="Run",
+        pages=("how-to/run-locally", "how-to/deploy", "how-to/own-cdk-app", "how-to/tune", "cost"),
+    ),
+    Section(caption="Operate", pages=("how-to/operate", "how-to/*", "runbook/README")),
+    Section(
+        caption="Reference",
+        pages=("reference/lanes-toml", "reference/command-line", "reference/python*", "reference/*"),
+    ),
+    Section(caption="Why", pages=("architecture", "*", "decisions/README")),
+)
+"""The navigation; what lies deeper is listed under the page in NESTED."""
+
+NESTED = {
+    "runbook/README": "runbook/*",
+    "decisions/README": "decisions/*",
+    "how-to/bulk-from-spark": "bulk/*",
+}
+
+PUBLIC = {
+    "reference/python": ("lanes",),
+    "reference/python-outbox": ("lanes.outbox", "lanes.outbox.sql_store", "lanes.aws.outbox_transaction"),
+    "reference/python-testing": ("lanes.testing", "lanes.testing.on_moto"),
+}
+"""Pages that describe the public names of modules."""
+
+NAMES = {
+    "lanes.outbox.sql_store": ("SqlOutboxStore",),
+    "lanes.aws.outbox_transaction": ("OutboxTransaction",),
+    "lanes.testing.on_moto": ("MotoLanes",),
+}
+"""Those of modules without `__all__`."""
+
+OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)([^)\s#]*)(?:#[^)]*)?\)")
+
+
+def setup(app: Sphinx) -> None:
+    """Register what is added while the site is built."""
+    app.connect("source-read", _complete)
+    app.connect("autodoc-process-docstring", _escape, priority=400)
+
+
+def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
+    text = _without_links_out(page, source[0])
+    if page == root_doc:
+        text += "".join(_toctree(section.caption, pages) for section, pages in _navigation())
+    if page in NESTED:
+        text += _toctree("", [one for one in _matching(NESTED[page]) if one != page])
+    for module in PUBLIC.get(page, ()):
+        text += _descriptions(module)
+    source[0] = text
+
+
+def _navigation() -> list[tuple[Section, list[str]]]:
+    """Return the sections with their pages, each page in the first that names it."""
+    named = {root_doc, *(page for section in SECTIONS for page in section.pages)}
+    taken: set[str] = set()
+    found = []
+    for section in SECTIONS:
+        pages: list[str] = []
+        for pattern in section.pages:
+            pages += [
+                one for one in _matching(pattern) if one not in (taken | named if "*" in pattern else taken)
+            ]
+            taken.update(pages)
+        found.append((section, pages))
+    return found
+
+
+def _matching(pattern: str) -> list[str]:
+    return sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.glob(f"{pattern}.md"))
+
+
+def _toctree(caption: str, pages: list[str]) -> str:
+    title = [f":caption: {caption}"] if caption else []
+    lines = ["", "", "```{toctree}", ":hidden:", *title, "", *(f"/{page}" for page in pages), "```", ""]
+    return "\n".join(lines)
+
+
+def _descriptions(module: str) -> str:
+    names = NAMES.get(module) or tuple(import_module(module).__all__)
+    parts = ["", "", f"## `{module}`", "", "```{eval-rst}"]
+    found = {name: getattr(import_module(module), name) for name in names}
+    for name in sorted(names, key=lambda one: (_kind(found[one]) == "exception", one)):
+        parts += ["", f".. auto{_kind(found[name])}:: {module}.{name}"]
+    return "\n".join([*parts, "", "```", ""])
+
+
+def _kind(found: Any) -> str:
+    if not isinstance(found, type):
+        return "function"
+    return "exception" if issubclass(found, BaseException) else "class"
+
+
+def _without_links_out(page: str, text: str) -> str:
+    """Turn links to files beside `docs/` into their text: a site has only its own pages."""
+    folder = (DOCS / page).parent
+
+    def plain(match: re.Match[str]) -> str:
+        target = (folder / match[0].partition("](")[2].rstrip(")").partition("#")[0]).resolve()
+        return match[0] if target.is_relative_to(DOCS) else match[1]
+
+    return OUTSIDE.sub(plain, text)
+
+
+def _escape(_app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, lines: list[str]) -> None:
+    """Let asterisks and trailing underscores in docstrings stand for themselves, outside of code."""
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...")):
+            continue
+        parts = line.split("`")
+        parts[::2] = [re.sub(r"(\*|(?<=\w)_(?=\W|$))", r"\\\1", part) for part in parts[::2]]
+        lines[number] = "`".join(parts)
