@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
 from lanes.consumer.holds import copy_id
 from lanes.consumer.yielding import LaneDepth
+from lanes.errors import AwsError
 from lanes.message import LARGEST_BODY_BYTES
 from lanes.operate.dead_letters import DeadLetteredMessage
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
+    from lanes.aws.copy_notes import CopyNotes
     from lanes.deployment import Deployment
 
 WAIT_SECONDS = 1
@@ -25,11 +28,20 @@ WAIT_SECONDS = 1
 
 
 class DeadLetterQueueCalls:
-    """Speaks to SQS for one deployment; every method raises `AwsError`."""
+    """
+    Speaks to SQS for one deployment; every method raises `AwsError`.
 
-    def __init__(self, *, deployment: Deployment, client: SQSClient) -> None:
+    Args:
+        deployment: the lanes.
+        client: of SQS.
+        copies: notes of what was copied to the lanes; without them only SQS keeps repeated copies out, for five
+            minutes.
+    """
+
+    def __init__(self, *, deployment: Deployment, client: SQSClient, copies: CopyNotes | None = None) -> None:
         self._queues = deployment.queues
         self._client = client
+        self._copies = copies
 
     def dead_letters(self, lane: str) -> LaneDepth:
         """Return the counts of a lane's dead-letter queue."""
@@ -70,9 +82,13 @@ class DeadLetterQueueCalls:
                 )
 
     def copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
-        """Send copies to the lane; return why some could not be sent, by the dead letter's id."""
+        """
+        Send copies to the lane; return why some could not be sent, by the dead letter's id.
+
+        What an earlier run has noted as copied is not sent again.
+        """
         refused: dict[str, str] = {}
-        for lane, chunk in _chunks(letters, largest=LARGEST_BODY_BYTES):
+        for lane, chunk in _chunks(self._not_copied(letters), largest=LARGEST_BODY_BYTES):
             with aws_errors("SendMessageBatch"):
                 answer = self._client.send_message_batch(
                     QueueUrl=self._queues[lane].url,
@@ -97,7 +113,23 @@ class DeadLetterQueueCalls:
                 for place, letter in enumerate(chunk)
                 if str(place) not in sent
             }
+            self._note_copied(lane, [chunk[int(place)].message_id for place in sent])
         return refused
+
+    def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        """Leave out what was copied before: nobody copied what nobody had received before."""
+        again = [letter.message_id for letter in letters if letter.receive_count > 1]
+        if self._copies is None or not again:
+            return list(letters)
+        copied = self._copies.noted(letters[0].lane, again)
+        return [letter for letter in letters if letter.message_id not in copied]
+
+    def _note_copied(self, lane: str, letter_ids: Sequence[str]) -> None:
+        if self._copies is None or not letter_ids:
+            return
+        # The dead letters are deleted next: what can't be noted matters only if this run is killed before that.
+        with suppress(AwsError):
+            self._copies.note(lane, letter_ids)
 
     def delete(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
         """Delete dead letters; return why some could not be, by their ids."""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.audit import DynamoDBAuditTrail
+from lanes.aws.copy_notes import CopyNotes
 from lanes.aws.cost_figures import CloudWatchUse
 from lanes.aws.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.deployed_state import DeployedStateCalls
@@ -58,7 +59,8 @@ class Operations:
     @cached_property
     def dead_letters(self) -> DeadLetterQueueCalls:
         """The dead-letter queues."""
-        return DeadLetterQueueCalls(deployment=self.deployment, client=self._sqs)
+        copies = CopyNotes(table=self.deployment.table, client=self._dynamodb)
+        return DeadLetterQueueCalls(deployment=self.deployment, client=self._sqs, copies=copies)
 
     @cached_property
     def depths(self) -> Depths:

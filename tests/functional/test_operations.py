@@ -19,6 +19,7 @@ from lanes.operate.dead_letters import DeadLetterFilter, look
 from lanes.operate.figures import LaneFigures
 from lanes.operate.redrive import DeadLetterRun
 from local import corrections
+from tests.support.dead_letters import NothingHeld
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
 
 ALL = DeadLetterFilter()
@@ -124,6 +125,44 @@ def test_large_dead_letters_go_in_batches_that_sqs_takes(operations):
 
     assert redrive(operations).done == 5
     assert len(drain(sqs, operations.deployment.queues["MAIN"].url)) == 5
+
+
+def test_a_run_that_goes_on_much_later_copies_nothing_twice(operations, monkeypatch):
+    """What a killed run had copied and not deleted is noted, for when SQS has forgotten the first copy."""
+    sqs = boto3.client("sqs")
+    put_dead_letters(sqs, operations.deployment, "MAIN", 25, groups=25)
+    letters = operations.dead_letters
+    monkeypatch.setattr(letters, "delete", _killed)
+    with pytest.raises(KeyboardInterrupt):
+        redrive(operations)
+    first = drain(sqs, operations.deployment.queues["MAIN"].url)
+    monkeypatch.undo()
+    monkeypatch.setattr(dead_letter_queues, "copy_id", lambda letter_id: f"later-{letter_id}")
+
+    done = redrive(operations).done
+
+    second = drain(sqs, operations.deployment.queues["MAIN"].url)
+    assert (len(first), len(second), done) == (10, 15, 25)
+    assert {one["Body"] for one in first}.isdisjoint(one["Body"] for one in second)
+
+
+def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):
+    """A run that goes on stops where it can't know what was copied; one that begins needs no notes."""
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 3, groups=3)
+    boto3.client("dynamodb").delete_table(TableName=operations.deployment.table)
+    monkeypatch.setattr(operations, "holds", NothingHeld())
+    looked_at = look(operations.dead_letters, "MAIN", ALL, limit=1)
+
+    with pytest.raises(AwsError, match="BatchGetItem"):
+        redrive(operations)
+
+    assert looked_at.letters
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "HIGH", 3, groups=3)
+    assert redrive(operations, "HIGH").done == 3
+
+
+def _killed(_letters):
+    raise KeyboardInterrupt
 
 
 def test_a_second_copy_has_no_effect(operations):
