@@ -9,7 +9,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test check docs format lock clean
+.PHONY: help setup demo local cdk synth test bench check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ synth: $(STAMP) ## Synthesise the CloudFormation template into cdk.out
 
 test: $(STAMP) ## Run the tests (ARGS="tests/unit -k priority")
 	python -m pytest $(ARGS)
+
+bench: $(STAMP) ## Run all benchmarks into build/bench and docs/benchmarks.md (ARGS="--quick")
+	python -m benchmarks.all $(ARGS)
 
 check: $(STAMP) ## Lint, types, walls between packages, pins
 	ruff check .

@@ -88,7 +88,8 @@ def worker_peak_mb(rows: int, url: str) -> float:
 def main() -> None:
     """Measure and print."""
     arguments = argparse.ArgumentParser(prog="benchmarks.enqueue")
-    arguments.add_argument("--json", action="store_true", help="one JSON object on the last line")
+    arguments.add_argument("--json", action="store_true", help="nothing but the JSON object")
+    arguments.add_argument("--quick", action="store_true", help="one turn, to see that it runs")
     arguments.add_argument("--repeats", type=int, default=7, help="turns of each sender (default 7)")
     arguments.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     arguments.add_argument("--endpoint", help=argparse.SUPPRESS)
@@ -101,12 +102,11 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
         sys.stdout.write(f"{peak:.1f}\n")
         return
-    figures = measure(options.repeats)
-    if options.json:
-        sys.stdout.write(json.dumps(figures) + "\n")
-        return
-    for name, figure in figures.items():
-        sys.stdout.write(f"{name}: {figure}\n")
+    figures = measure(1 if options.quick else options.repeats)
+    if not options.json:
+        for name, figure in figures.items():
+            sys.stdout.write(f"{name}: {figure}\n")
+    sys.stdout.write(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RATE = 1.15
 """What arrives, over what the slots can handle: the same whatever the consumer makes of it."""
 
-FIRST_BATCHES = 3
+FIRST_BATCHES = 6
 """Batches for each slot that are there from the start."""
 
 EVERY = 1.0
@@ -55,17 +55,18 @@ class Flood:
         Send no more.
 
         Raises:
-            NotSaturatedError: at some moment no message of the flood waited.
+            NotSaturatedError: at some moment the slots could hold all of the flood.
 
         """
         self._open = False
         if self._gaps:
-            raise NotSaturatedError(f"the flood had {self._gaps} gaps, in which nothing of it waited")
+            raise NotSaturatedError(f"the flood had {self._gaps} gaps, in which all of it had a slot")
 
     def _go_on(self) -> None:
         if not self._open:
             return
-        self._gaps += not self.lanes.queues.live[self._lane.name].counts().visible
+        counts = self.lanes.queues.live[self._lane.name].counts()
+        self._gaps += counts.visible + counts.not_visible <= self._slots * self._lane.batch_size
         self._due += EVERY * RATE * self._slots / self.work
         whole = int(self._due)
         self._due -= whole

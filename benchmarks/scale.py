@@ -106,11 +106,11 @@ def measure(*, quick: bool, seed: int) -> Findings:
     groups_varied = GROUPS[:3] if quick else GROUPS
     figures, rows = {}, []
     for load, trickle in TRICKLES.items():
-        sizes = SIZES[load][: 2 if quick else None]
+        sizes = (200, 1_000) if quick else SIZES[load]
         by_size = {
             size: price(messages=size, groups=USUAL_GROUPS, trickle=trickle, seed=seed) for size in sizes
         }
-        many = sizes[0] if quick else MANY
+        many = sizes[-1] if quick else MANY
         by_groups = {
             groups: price(messages=many, groups=groups, trickle=trickle, seed=seed)
             for groups in groups_varied

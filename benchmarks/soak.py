@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.soak", description=__doc__.split("\n\n")[0].strip()
     )
     parser.add_argument("--minutes", type=float, default=1.0, help="how long (default 1)")
+    parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
+    parser.add_argument("--quick", action="store_true", help="five rounds, to see that it runs")
     parser.add_argument("--rounds", type=int, help="so many rounds, however long they take")
     parser.add_argument(
         "--seed", type=int, default=1, help="of the first round; the next ones follow (default 1)"
@@ -82,8 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--without", default="", help=f"faults that stay away, of {','.join(FAULTS)}")
     options = parser.parse_args(arguments)
+    rounds = 5 if options.quick else options.rounds
     began = time.monotonic()
-    if options.rounds == 1:
+    if rounds == 1:
         one = Round(
             seed=options.seed,
             messages=options.messages or Round(seed=options.seed).messages,
@@ -92,26 +95,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seen: Counter[str] = Counter(rounds=1)
         found = breaches(one, seen)
         sys.stdout.write("".join(f"{line}\n" for line in [*one.story(), *found]))
-        return _told(seen, one if found else None, seed=options.seed, began=began)
+        return _told(seen, one if found else None, options=options, began=began)
 
     def go_on(done: int) -> bool:
-        if options.rounds is not None:
-            return done < options.rounds
+        if rounds is not None:
+            return done < rounds
         return time.monotonic() - began < options.minutes * 60
 
     seen, breached = soak(rounds=go_on, seed=options.seed, say=lambda text: sys.stderr.write(f"{text}\n"))
-    return _told(seen, breached, seed=options.seed, began=began)
+    return _told(seen, breached, options=options, began=began)
 
 
-def _told(seen: Counter[str], breached: Round | None, *, seed: int, began: float) -> int:
-    for name, count in sorted(seen.items()):
-        sys.stdout.write(f"  {name:<28}{count:>12}\n")
+def _told(seen: Counter[str], breached: Round | None, *, options: argparse.Namespace, began: float) -> int:
+    if not options.json:
+        sys.stdout.write("".join(f"  {name:<28}{count:>12}\n" for name, count in sorted(seen.items())))
     if breached is not None:
         found = "; ".join(breaches(breached, Counter()))
         sys.stdout.write(f"BREACH {found}\nseed {breached.seed}, reproduce with:\n  {command_of(breached)}\n")
     line = {
         "benchmark": "soak",
-        "seed": seed,
+        "seed": options.seed,
         "breaches": int(breached is not None),
         "reproduce": command_of(breached) if breached else None,
         **dict(sorted(seen.items())),

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SETTLED_WITHIN = 3_000_000.0
-"""Virtual seconds, five weeks: beyond it something will never end."""
+MOST_INVOCATIONS = 15_000
+"""Virtual seconds (five weeks) and invocations after which something will never end; usual are a few hundred."""
 
 FAULTS: dict[str, tuple[float, float]] = {
     "call_errors": (0.001, 0.05),
@@ -164,18 +165,21 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
     try:
         _send_all(one, lanes, sent, share)
         lanes.run(seconds=one.messages)
-        # What was settled before gives no further event to look at.
-        settled = lanes.settle(within=SETTLED_WITHIN) or not lanes.left
+        lanes.run(seconds=SETTLED_WITHIN, until=lambda: _is_over(lanes))
     except Exception as error:  # noqa: BLE001 - whatever leaves the function is a breach of its own
         return [f"the function raised {error!r}"]
     _count(lanes, sent, seen)
-    if not settled:
+    if lanes.left:
         return [f"never settled: {lanes.left} messages left"]
     return [
         *violations(lanes, foreign=sent.hostile),
         *_hostile_lost(lanes, sent),
         *_healthy_dead(lanes, sent),
     ]
+
+
+def _is_over(lanes: SimulatedLanes) -> bool:
+    return not lanes.left or lanes.function.times.invocations > MOST_INVOCATIONS
 
 
 def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> None:

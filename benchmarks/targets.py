@@ -76,8 +76,15 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="flatness", most=1.1),
         Target(figure="flatness_under_trickle", most=1.1),
     ),
-    "enqueue": (),
-    "outbox": (),
+    "soak": (Target(figure="breaches", exactly=0),),
+    "enqueue": (
+        Target(figure="ratio_to_boto3_batch", least=3),
+        Target(figure="ratio_to_tutorial_loop", least=20),
+    ),
+    "outbox": (
+        Target(figure="claim_cost_ratio_100k_over_100", most=1.05),
+        Target(figure="claim_rows_ratio_100k_over_100_postgresql", most=1.05),
+    ),
 }
 
 

@@ -1,0 +1,99 @@
+"""The soak finds nothing in the consumer as it is, and finds what is broken in one that is not."""
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.hostile import hostile_body
+from benchmarks.soak import command_of, main, soak
+from benchmarks.soak_round import FAULTS, Round, breaches
+from lanes.consumer.batch import Batch
+from lanes.consumer.intake import Intake
+
+
+def test_a_short_soak_breaks_no_promise():
+    """A few rounds, whatever they draw; the command runs as long as one likes."""
+    seen, breached = soak(rounds=lambda done: done < 6, seed=77, say=print)
+
+    assert breached is None
+    assert seen["rounds"] == 6
+    assert min(seen["messages"], seen["hostile"], seen["yields"], seen["throttles"], seen["dead_letters"]) > 0
+
+
+def test_a_round_is_drawn_from_its_seed():
+    """So that a breach can be shown again."""
+    assert list(Round(seed=5).story()) == list(Round(seed=5).story())
+    assert list(Round(seed=5).story()) != list(Round(seed=6).story())
+    first, again = Counter(), Counter()
+    assert breaches(Round(seed=5, messages=20), first) == breaches(Round(seed=5, messages=20), again)
+    assert first == again
+
+
+def test_a_fault_that_is_left_out_changes_no_other():
+    """Or making a round smaller would make it another one."""
+    whole = Round(seed=9).faults
+    assert whole
+
+    for name in whole:
+        rest = Round(seed=9, without=frozenset({name})).faults
+        assert rest == {key: value for key, value in whole.items() if key != name}
+
+
+def test_all_faults_come_up():
+    """Within a handful of rounds."""
+    assert {name for seed in range(12) for name in Round(seed=seed).faults} == set(FAULTS)
+
+
+def answers_empty(self, monkeypatch_run=Batch.run):
+    """Return nothing to keep, whatever happened: what a careless handler answers."""
+    monkeypatch_run(self)
+    return []
+
+
+def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
+    """It deletes what was not done: messages are lost, and the command of the small round shows it again."""
+    monkeypatch.setattr(Batch, "run", answers_empty)
+
+    _, breached = soak(rounds=lambda done: done < 5, seed=1, say=lambda _text: None)
+
+    assert breached is not None
+    assert breached.messages <= 20
+    assert "lost" in " ".join(breaches(breached, Counter()))
+    arguments = command_of(breached).split()[3:]
+    assert main(arguments) == 1
+    assert "BREACH" in capsys.readouterr().out
+
+
+def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
+    """It breaks the order within groups."""
+    monkeypatch.setattr(Batch, "_group_lost", lambda _self, _record: False)
+    monkeypatch.setattr(
+        "lanes.consumer.batch.any", lambda _found: False, raising=False
+    )  # the group of a returned record is never recognised
+
+    found = [line for seed in range(6) for line in breaches(Round(seed=seed), Counter())]
+
+    assert any("out of order" in line for line in found)
+
+
+def test_attempts_that_start_again_are_found(monkeypatch):
+    """A consumer that forgets what it counted tells a wrong attempt, and never gives up what fails always."""
+    monkeypatch.setattr(Intake, "_read", lambda _self, _lane, _ids: {})
+    monkeypatch.setattr("lanes.consumer.memory.OwnNotes.recall", lambda _self, _lane, _record: None)
+    monkeypatch.setattr("benchmarks.soak_round.MOST_INVOCATIONS", 300)
+
+    found = [
+        breaches(Round(seed=seed, messages=20, without=frozenset(FAULTS)), Counter()) for seed in range(6)
+    ]
+
+    assert any("wrong attempt" in line or "never settled" in line for lines in found for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_bodies_differ_and_have_a_character(seed):
+    """They are told apart by their text alone."""
+    chance = Round(seed=seed).chance("bodies")
+    bodies = [hostile_body(chance, number) for number in range(200)]
+
+    assert len(set(bodies)) == 200
+    assert all(bodies)
