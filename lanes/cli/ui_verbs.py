@@ -64,7 +64,7 @@ def ui(
     if open_:
         webbrowser.open(address.url)
     try:
-        serve(make_application(answers=answers, desk=desk, guard=guard, writes=write), address.socket)
+        serve(make_application(answers, guard), address.socket)
     finally:
         for title in answers.jobs.stop(within=JOBS_END_SECONDS):
             say(f"still at work, and ended: {title}")

@@ -31,21 +31,6 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Fields], Any]
 
-READS = (
-    "place",
-    "lanes",
-    "dead_letters",
-    "dead_letter",
-    "outbox",
-    "outbox_spread",
-    "entries",
-    "entry",
-    "history",
-    "audit",
-    "check",
-    "job",
-)
-WRITES = ("plan", "start", "stop")
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Trouble(
     status=403, title="This page is read-only", advice="Start it with `lanes ui --write` to change something."
@@ -55,22 +40,22 @@ FAILED = Trouble(status=500, title="lanes ui itself failed; its terminal shows w
 _logger = logging.getLogger(__name__)
 
 
-def make_application(*, answers: Answers, desk: Desk, guard: Guard, writes: bool) -> ASGIApp:
+def make_application(answers: Answers, guard: Guard) -> ASGIApp:
     """
     Make the application.
 
     Args:
-        answers: what can be asked.
-        desk: forgotten when credentials have run out, so that new ones are found.
+        answers: what can be asked; where changes are not allowed, their routes refuse.
         guard: decides which requests are answered.
-        writes: whether changes are allowed; without, their routes refuse.
     """
-    reads = [Route(API + name, _endpoint(getattr(answers, name), desk), methods=["POST"]) for name in READS]
-    changes = [
-        Route(API + name, _endpoint(getattr(answers, name), desk) if writes else _refuse, methods=["POST"])
-        for name in WRITES
+    routes = [
+        *(_route(name, _endpoint(ask, answers.desk)) for name, ask in answers.reads.items()),
+        *(
+            _route(name, _endpoint(ask, answers.desk) if answers.writes else _refuse)
+            for name, ask in answers.changes.items()
+        ),
+        *_pages(),
     ]
-    routes = [*reads, *changes, *_pages()]
     return Guarded(Starlette(routes=routes, max_body_size=LARGEST_BODY_BYTES), guard)
 
 
@@ -104,6 +89,10 @@ class Guarded:
 
 
 _PROTECTING = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+    return Route(API + name, endpoint, methods=["POST"])
 
 
 def _endpoint(ask: Ask, desk: Desk) -> Callable[[Request], Awaitable[Response]]:

@@ -69,6 +69,8 @@ class Desk:
                     made.audit,
                     made.state,
                     made.cloudwatch,
+                    made.overrides,
+                    made.holds,
                 )
                 self._operations = made
             return self._operations
@@ -87,6 +89,14 @@ class Desk:
                 _ = found.store, found.operations, found.config
                 self._outbox = found
             return self._outbox
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether there is one."""
+        try:
+            return bool(self.outbox)
+        except ConfigurationError:
+            return False
 
     def forget(self) -> None:
         """Make everything anew at the next use."""

@@ -27,15 +27,19 @@ def filter_of(fields: Fields) -> EntryFilter:
         ConfigurationError: a state is unknown, or a regular expression can't be read.
     """
     states = frozenset(map(EntryState, fields.texts("states", list(EntryState))))
-    return EntryFilter(
-        kind=fields.text("kind"),
-        group=fields.text("group"),
-        source=fields.text("source"),
-        exact=fields.flag("exact"),
-        lowest=fields.integer("lowest"),
-        highest=fields.integer("highest"),
-        states=states or UNPUBLISHED,
-    )
+    return EntryFilter(**conditions_of(fields), states=states or UNPUBLISHED)
+
+
+def conditions_of(fields: Fields) -> dict[str, Any]:
+    """Read the conditions that filters of entries and of messages share."""
+    return {
+        "kind": fields.text("kind"),
+        "group": fields.text("group"),
+        "source": fields.text("source"),
+        "exact": fields.flag("exact"),
+        "lowest": fields.integer("lowest"),
+        "highest": fields.integer("highest"),
+    }
 
 
 def row_of(entry: Entry) -> dict[str, Any]:

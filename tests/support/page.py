@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -145,6 +146,20 @@ class Scene:
             for one in self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         }
         return {name: by_arn[self._arn(queues.url)] for name, queues in self.deployment.queues.items()}
+
+    def log(self, *lines):
+        """Write events into the function's log, so many seconds from now each."""
+        logs = self.client("logs")
+        group, stream = "/aws/lambda/consumer", "one"
+        if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+            logs.create_log_group(logGroupName=group)
+            logs.create_log_stream(logGroupName=group, logStreamName=stream)
+        now = time.time()
+        events = [
+            {"timestamp": int((now + at) * 1000), "message": json.dumps({"level": "INFO", **line})}
+            for at, line in lines
+        ]
+        logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
     def figures(self, lane, minutes):
         """Give CloudWatch figures of a lane: for each minute before this one, the latest first, values by metric."""

@@ -42,7 +42,7 @@ def test_what_is_meant_is_previewed_and_redriven(scene, writing, tab, put):
     look(tab, writing, kind=kind)
     expect(rows(tab)).to_have_count(3)
 
-    tab.get_by_role("button", name="Redrive all that are meant").click()
+    tab.get_by_role("button", name="Redrive all that match").click()
 
     dialog = tab.locator("dialog")
     expect(dialog.locator("h2")).to_have_text("Redrive 3 dead letters of MAIN")
@@ -111,7 +111,7 @@ def test_texts_of_messages_are_only_ever_shown(writing, tab, put):
     dialog = tab.locator("dialog")
     expect(dialog.locator("pre").last).to_contain_text("onerror")
     tab.keyboard.press("Escape")
-    tab.get_by_role("button", name="Redrive all that are meant").click()
+    tab.get_by_role("button", name="Redrive all that match").click()
     expect(dialog).to_contain_text(hostile)
     expect(dialog.locator("#act")).to_be_visible()
 

@@ -53,7 +53,8 @@ const HIDDEN_COLUMNS = new Set(["message_id", "error", "last_error", "lane"]);
 
 export function sampleTable(rows) {
   const names = Object.keys(rows[0]).filter((name) => !HIDDEN_COLUMNS.has(name));
-  return table(names.map((name) => ({ title: name.replaceAll("_", " ").replace(" at", ""),
+  const kinds = { id: "id", group: "id", given_up_at: "when", created_at: "when", attempts: "number", priority: "number" };
+  return table(names.map((name) => ({ title: name.replaceAll("_", " ").replace(" at", ""), kind: kinds[name],
     cell: (row) => (name.endsWith("_at") ? moment(row[name]) : String(row[name] ?? "")) })), rows, { caption: "Sample" });
 }
 
@@ -106,4 +107,12 @@ export function present(title, content, buttons = []) {
   dialog.dataset.offer = "";
   fill(dialog, title, content, [...buttons, closer(dialog, "Close")]);
   if (!dialog.open) dialog.showModal();
+}
+
+/** A button that leads to what became of a message. */
+export function tracing(id) {
+  return el("button", { type: "button", onclick: () => {
+    byId("dialog").close();
+    location.hash = `#trace?${new URLSearchParams({ id })}`;
+  } }, "Trace");
 }

@@ -1,7 +1,7 @@
 // Dead letters: looked at when somebody asks for it, since SQS shows messages only by handing them out.
 
 import { ask } from "./calls.js";
-import { offer, present } from "./change.js";
+import { offer, present, tracing } from "./change.js";
 import { el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { body, moment } from "./format.js";
@@ -15,7 +15,7 @@ export function enter(main, { place, query }) {
   view = { place, chosen: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
     { name: "lane", title: "Lane", options: [["", "all lanes"], ...place.lanes.map(({ name }) => [name, name])] },
-    { name: "kind", title: "Kind", hint: "* and ? stand for any characters" },
+    { name: "kind", title: "Kind", hint: "such as order.*" },
     { name: "group", title: "Group" },
     { name: "reason", title: "Reason or error", hint: "a part of it" },
     { name: "since", title: "Given up", options: AGES },
@@ -32,26 +32,42 @@ export function leave() {
   view = null;
 }
 
+/** Look through the queues of all lanes that are meant at once, and show each as it comes. */
 async function look() {
   const mine = view;
-  mine.found.replaceChildren(el("p", { class: "quiet" }, "Looking …"));
+  const { lane, ...filter } = mine.form.values();
+  const lanes = lane ? [lane] : mine.place.lanes.map(({ name }) => name);
+  const round = (mine.round = (mine.round ?? 0) + 1);
+  Object.assign(mine, { letters: new Map(), beyond: [], troubles: [], waiting: lanes.length });
+  mine.chosen.clear();
   mine.found.setAttribute("aria-busy", "true");
-  try {
-    mine.answer = await ask("dead_letters", mine.form.values());
-    if (view === mine) showFound();
-  } catch (error) {
-    mine.found.replaceChildren(troubleBox(troubleOf(error)));
-  }
+  mine.actions.replaceChildren();
+  mine.found.replaceChildren(el("p", { class: "quiet" }, "Looking …"));
+  await Promise.all(lanes.map(async (name) => {
+    try {
+      const { letters, beyond } = await ask("dead_letters", { ...filter, lane: name });
+      if (mine.round !== round) return;
+      mine.letters.set(name, letters);
+      if (beyond) mine.beyond.push(`${name} about ${beyond.toLocaleString("en")}`);
+    } catch (error) {
+      mine.troubles.push(troubleBox(troubleOf(error)));
+    }
+    mine.waiting -= 1;
+    if (view === mine && mine.round === round) showFound();
+  }));
   mine.found.removeAttribute("aria-busy");
 }
 
+/** All that was found, in the order of the lanes. */
+const found = () => view.place.lanes.flatMap(({ name }) => view.letters.get(name) ?? []);
+
 function showFound() {
-  const { letters, beyond } = view.answer;
-  view.chosen.clear();
-  const more = Object.entries(beyond).filter(([, number]) => number).map(([lane, number]) => `${lane}: about ${number.toLocaleString("en")}`);
+  const letters = found();
+  const more = view.beyond.length ? `Not looked at, being beyond the limit, behind the first ten of their group, or held by someone else: ${view.beyond.join(", ")}.` : "";
   view.found.replaceChildren(
-    table([...choosing(letters), ...COLUMNS], letters, { caption: "Dead letters", empty: "There are no such dead letters." }),
-    more.length ? el("p", { class: "quiet" }, `Not looked at, being beyond the limit, behind the first ten of their group, or held by someone else: ${more.join(", ")}.`) : "");
+    ...view.troubles,
+    letters.length || !view.waiting ? table([...choosing(letters), ...COLUMNS], letters, { caption: "Dead letters", empty: "There are no such dead letters." }) : "",
+    el("p", { class: "quiet" }, view.waiting ? "Looking …" : more));
   showActions();
 }
 
@@ -60,7 +76,7 @@ const COLUMNS = [
   { title: "id", kind: "id", cell: (row) => row.id || row.message_id },
   { title: "group", kind: "id", cell: (row) => row.group },
   { title: "lane", cell: (row) => row.lane },
-  { title: "given up", cell: (row) => moment(row.given_up_at) },
+  { title: "given up", kind: "when", cell: (row) => moment(row.given_up_at) },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts ?? "–") },
   { title: "reason", kind: "long", cell: (row) => [row.reason, row.error ? el("div", { class: "quiet clamp" }, row.error) : ""] },
 ];
@@ -70,7 +86,7 @@ function choosing(letters) {
   if (!view.place.writes) return [];
   const boxes = new Map(letters.map((letter) => [letter.message_id, el("input", { type: "checkbox",
     "aria-label": `choose ${letter.id || letter.message_id}`,
-    onchange: (event) => {
+    checked: view.chosen.has(letter.message_id), onchange: (event) => {
       view.chosen[event.target.checked ? "add" : "delete"](letter.message_id);
       showActions();
     } })]));
@@ -79,12 +95,12 @@ function choosing(letters) {
 
 /** Changes work on one lane: that of the filter, or of what was chosen. */
 function showActions() {
-  const { letters } = view.answer;
+  const letters = found();
   const chosen = letters.filter((letter) => view.chosen.has(letter.message_id));
   const lanes = new Set((chosen.length ? chosen : letters).map((letter) => letter.lane));
   if (!view.place.writes || !letters.length) return view.actions.replaceChildren();
   const lane = [...lanes][0];
-  const what = chosen.length ? `${chosen.length} chosen` : "all that are meant";
+  const what = chosen.length ? `${chosen.length} chosen` : "all that match";
   const button = (change, title, kind) => el("button", { type: "button", class: kind, disabled: lanes.size > 1, onclick: () => offer(fields(change, lane, chosen), look) }, title);
   view.actions.replaceChildren(
     button("redrive", `Redrive ${what} …`, "primary"),
@@ -105,10 +121,10 @@ async function show(row) {
     const named = Object.entries(letter).filter(([name]) => !["body", "attributes"].includes(name));
     const act = (change, title) => el("button", { type: "button", onclick: () => offer({ change, lane: row.lane, ids: [row.message_id] }, look) }, title);
     present(`Dead letter of ${row.lane}`, [
-      facts(named.map(([name, value]) => [times[name] ?? name.replaceAll("_", " "), name in times ? moment(value) : value === null ? null : String(value)])),
+      facts(named.map(([name, value]) => [times[name] ?? name.replaceAll("_", " "), value === null ? null : name in times ? moment(value) : String(value)])),
       Object.keys(letter.attributes).length ? [el("h3", {}, "Attributes"), el("pre", {}, JSON.stringify(letter.attributes, null, 2))] : null,
       el("h3", {}, "Body"), el("pre", { tabindex: "0" }, body(letter.body)),
-    ], view?.place.writes ? [act("redrive", "Redrive …"), act("delete", "Delete …")] : []);
+    ], [tracing(letter.id || row.message_id), ...(view?.place.writes ? [act("redrive", "Redrive …"), act("delete", "Delete …")] : [])]);
   } catch (error) {
     present("Dead letter", troubleBox(troubleOf(error)));
   }

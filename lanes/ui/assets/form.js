@@ -13,7 +13,7 @@ export function form(fields, query, { submit, onsubmit, extra = [] }) {
     history.replaceState(null, "", `${location.hash.split("?")[0]}${kept.size ? `?${kept}` : ""}`);
     onsubmit(values());
   } },
-  fields.map((field) => el("label", { class: field.kind === "flag" ? "flag" : null },
+  fields.map((field) => el("label", { class: field.kind === "flag" ? "flag" : field.wide ? "wide" : null },
     el("span", {}, field.title), inputs.get(field.name))),
   el("button", { type: "submit", class: "primary" }, submit), extra);
   return { root, values };

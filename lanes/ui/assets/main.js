@@ -7,13 +7,19 @@ import { troubleBox, troubleOf } from "./trouble.js";
 import * as audit from "./audit.js";
 import * as check from "./check.js";
 import * as deadLetters from "./dead_letters.js";
+import * as events from "./events.js";
 import * as lanes from "./lanes.js";
+import * as move from "./move.js";
 import * as outbox from "./outbox.js";
+import * as trace from "./trace.js";
 
 const VIEWS = [
   ["lanes", "Lanes", lanes],
   ["dead-letters", "Dead letters", deadLetters],
   ["outbox", "Outbox", outbox],
+  ["move", "Move", move],
+  ["events", "Events", events],
+  ["trace", "Trace", trace],
   ["audit", "Audit", audit],
   ["check", "Check", check],
 ];
@@ -67,6 +73,7 @@ function showPlace() {
   byId("where").replaceChildren(
     el("span", { class: "stack" }, place.stack),
     el("span", { class: "quiet" }, at),
+    el("span", { class: "quiet", title: "Times are shown in this zone" }, Intl.DateTimeFormat().resolvedOptions().timeZone),
     place.who ? el("span", { class: "quiet who", title: place.who }, place.who.split(":").at(-1)) : "",
     el("span", { class: place.writes ? "chip write" : "chip", id: "mode" }, place.writes ? "changes allowed" : "read-only"));
 }
@@ -78,6 +85,7 @@ function show() {
     .filter(([id]) => id !== "outbox" || state.place?.outbox)
     .map(([id, title]) => el("a", { href: `#${id}`, "aria-current": id === found[0] ? "page" : null }, title, badge(id))));
   if (!state.place) return;
+  byId("dialog").close();
   state.shown?.leave?.();
   const main = byId("main");
   main.replaceChildren();

@@ -1,7 +1,7 @@
 // The outbox: what waits to be sent, by kind, group and lane, and changing it while it waits.
 
 import { ask } from "./calls.js";
-import { offer, present } from "./change.js";
+import { offer, present, tracing } from "./change.js";
 import { announce, el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { ago, body, count, moment } from "./format.js";
@@ -14,13 +14,13 @@ let view = null;
 export function enter(main, { place, query }) {
   view = { place, standing: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
-    { name: "kind", title: "Kind", hint: "a regular expression" },
-    { name: "group", title: "Group", hint: "likewise" },
-    { name: "source", title: "Source", hint: "likewise" },
+    { name: "kind", title: "Kind", hint: "such as order[.].*" },
+    { name: "group", title: "Group", hint: "such as customer-.*" },
+    { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
     { name: "state", title: "State", options: [["", "not published"], ...STATES.map((state) => [state, state])] },
-    { name: "exact", title: "As they stand", kind: "flag" },
+    { name: "exact", title: "exactly, not as patterns", kind: "flag" },
   ], query, { submit: "Find", onsubmit: find });
   main.append(
     el("section", { class: "panel", "aria-labelledby": "outbox-title" },
@@ -44,7 +44,8 @@ async function stand() {
     const { counts, oldest_at: oldest, is_complete: isComplete } = await ask("outbox");
     const tile = (title, text, kind) => el("div", { class: `tile ${kind ?? ""}` }, el("span", { class: "quiet" }, title), el("strong", {}, text));
     mine.standing.replaceChildren(
-      ...STATES.filter((state) => state in counts).map((state) => tile(state.toLowerCase(), count(counts[state]) + (isComplete ? "" : "+"),
+      // DynamoDB does not count what is published: that keeps a publish cheap.
+      ...STATES.filter((state) => state !== "PUBLISHED" || state in counts).map((state) => tile(state.toLowerCase(), count(counts[state] ?? 0) + (isComplete ? "" : "+"),
         ["FAILED", "ABANDONED"].includes(state) && counts[state] ? "bad" : "")),
       tile("oldest unfinished", oldest === null ? "none" : ago(oldest)));
   } catch (error) {
@@ -98,7 +99,7 @@ const COLUMNS = [
   { title: "priority", kind: "number", cell: (row) => String(row.priority) },
   { title: "lane", cell: (row) => row.lane },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts) },
-  { title: "written", cell: (row) => moment(row.created_at) },
+  { title: "written", kind: "when", cell: (row) => moment(row.created_at) },
   { title: "last error", kind: "long", cell: (row) => el("div", { class: "clamp" }, row.last_error) },
 ];
 
@@ -106,7 +107,7 @@ function showFound() {
   const { entries, has_more: hasMore, meant } = view.answer;
   view.found.replaceChildren(
     table(COLUMNS, entries, { caption: "Entries of the outbox", empty: `There are no entries: ${meant}` }),
-    hasMore ? el("p", { class: "quiet" }, `The first ${entries.length}; changes work on all that are meant, and show how many first.`) : "");
+    hasMore ? el("p", { class: "quiet" }, `The first ${entries.length}; changes work on all that match, and show how many first.`) : "");
   announce(`${entries.length} entries`);
   showActions();
 }
@@ -119,7 +120,7 @@ function showActions() {
   view.actions.replaceChildren(
     el("span", { class: "joined" }, act("prioritize", "Prioritise to", "primary"), priority),
     act("cancel", "Cancel …", "danger"), act("retry", "Retry …"),
-    el("span", { class: "quiet" }, "what the filter means, after a preview"));
+    el("span", { class: "quiet" }, "all that match, after a preview"));
 }
 
 function again() {
@@ -136,7 +137,7 @@ async function show(row) {
     present("Outbox entry", [
       facts(named.map(([name, value]) => [name.replaceAll("_", " "), value === null ? null : isTime(name) ? moment(value) : String(value)])),
       el("h3", {}, "Message"), el("pre", { tabindex: "0" }, body(entry.body)),
-    ]);
+    ], [tracing(entry.id)]);
   } catch (error) {
     present("Outbox entry", troubleBox(troubleOf(error)));
   }

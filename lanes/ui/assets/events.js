@@ -1,0 +1,107 @@
+// What happens: the consumer's events as its log shows them, seconds after they happened.
+
+import { ask } from "./calls.js";
+import { el } from "./dom.js";
+import { count, moment } from "./format.js";
+import { troubleBox, troubleOf } from "./trouble.js";
+
+const CHOICES = ["yields", "failures", "dead letters", "everything"];
+const EVERY = 3000;
+const WAIT_AFTER_ERROR = 10000;
+const SHOWN = 100;
+
+let view = null;
+
+export function enter(main, { query }) {
+  const choice = CHOICES.includes(query.get("choice")) ? query.get("choice") : "yields";
+  view = { choice, events: [], sum: el("div", { class: "sums" }), rows: el("tbody", {}), state: el("p", { class: "quiet" }, "Looking through the log …"),
+    trouble: el("div", {}), isHeld: false };
+  view.hold = el("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "Hold");
+  main.append(el("section", { class: "panel", "aria-labelledby": "events-title" },
+    el("div", { class: "panel-head" }, el("h1", { id: "events-title" }, "Events"),
+      el("p", { class: "quiet" }, "From the function's log, which shows a line some seconds after it was printed."),
+      choices(), view.hold),
+    view.sum, view.trouble,
+    el("div", { class: "scroll" }, el("table", { class: "events" },
+      el("caption", { class: "hidden-text" }, "Events, the latest first"),
+      el("thead", {}, el("tr", {}, ["time", "lane", "what", "messages", "why"].map((title) => el("th", { scope: "col" }, title)))),
+      view.rows)),
+    view.state));
+  follow(view);
+}
+
+export function leave() {
+  clearTimeout(view?.timer);
+  view = null;
+}
+
+function choices() {
+  return el("div", { class: "choices", role: "group", "aria-label": "Which events" }, CHOICES.map((choice) =>
+    el("button", { type: "button", "aria-pressed": String(choice === view.choice), onclick: () => {
+      location.hash = `#events?${new URLSearchParams({ choice })}`;
+    } }, choice)));
+}
+
+function toggle() {
+  view.isHeld = !view.isHeld;
+  view.hold.setAttribute("aria-pressed", String(view.isHeld));
+  if (!view.isHeld) show();
+}
+
+async function follow(mine) {
+  let wait = EVERY;
+  try {
+    if (!document.hidden) {
+      const { events } = await ask("events", { choice: mine.choice, since: mine.events.at(-1)?.number ?? 0 });
+      if (view !== mine) return;
+      mine.events = mine.events.concat(events).slice(-1000);
+      mine.trouble.replaceChildren();
+      if (!mine.isHeld) show();
+    }
+  } catch (error) {
+    if (view !== mine) return;
+    mine.trouble.replaceChildren(troubleBox(troubleOf(error)));
+    wait = WAIT_AFTER_ERROR;
+  }
+  mine.timer = setTimeout(() => follow(mine), wait);
+}
+
+function show() {
+  const { events, rows } = view;
+  const known = Number(rows.firstElementChild?.dataset.number ?? 0);
+  rows.prepend(...events.filter((event) => event.number > known).slice(-SHOWN).reverse().map(row));
+  while (rows.childElementCount > SHOWN) rows.lastElementChild.remove();
+  view.state.textContent = events.length ? `${count(events.length)} in the last quarter of an hour and since this page was opened` : "No such event in the last quarter of an hour.";
+  view.sum.replaceChildren(...(view.choice === "yields" ? sums(events) : []));
+}
+
+/** Who made way for whom. */
+function sums(events) {
+  const records = new Map();
+  for (const event of events) {
+    const key = `${event.lane} → ${event.to_lane || "not known"}`;
+    records.set(key, (records.get(key) ?? 0) + event.count);
+  }
+  return [...records].sort(([, one], [, other]) => other - one).map(([key, number]) =>
+    el("div", { class: "tile" }, el("span", { class: "quiet" }, key), el("strong", {}, count(number))));
+}
+
+const KINDS = { yielded: "warn", failed: "bad", "dead-lettered": "bad", handled: "good", cancelled: "bad" };
+
+function row(event) {
+  return el("tr", { "data-number": event.number },
+    el("td", { class: "id" }, moment(event.at)),
+    el("th", { scope: "row" }, event.lane),
+    el("td", {}, el("span", { class: `chip ${KINDS[event.what] ?? ""}` }, event.what)),
+    el("td", {}, messages(event)),
+    el("td", { class: "long" }, event.why));
+}
+
+function messages({ messages: first, count: number }) {
+  if (!first.length) return "";
+  const [id, kind, group] = first[0];
+  const link = el("a", { href: `#trace?${new URLSearchParams({ id })}`, title: id }, id.length > 24 ? `${id.slice(0, 22)}…` : id);
+  const kinds = new Set(first.map(([, one]) => one).filter(Boolean));
+  const more = number > 1 ? el("span", { class: "quiet" }, ` and ${number - 1} more`) : null;
+  return [link, more, el("div", { class: "quiet clamp" }, [...kinds].join(", "), number === 1 && group ? ` · ${group}` : "")];
+}

@@ -1,0 +1,63 @@
+"""Moving what waits in the browser, in the outbox and in queues alike."""
+
+from playwright.sync_api import expect
+
+
+def open_move(tab, page):
+    """Open the view."""
+    tab.goto(page.url)
+    tab.goto(f"{page.base}#move")
+
+
+def test_what_waits_is_prioritised_everywhere_and_the_override_withdrawn(scene, writing, tab):
+    """Entries at once, messages by an override; each step has its entry in the audit trail."""
+    scene.write("parcel.sent", 3, priority=-100)
+    open_move(tab, writing)
+    dialog = tab.locator("dialog")
+
+    tab.locator("input[name=kind]").fill("parcel[.].*")
+    tab.locator("input[name=why]").fill("customer waits")
+    tab.get_by_role("button", name="Prioritise to").click()
+    expect(dialog.locator("h2")).to_have_text("Give what waits priority 50 (lane HIGH)")
+    expect(dialog).to_contain_text("kind ~ parcel[.].*")
+    expect(dialog).to_contain_text("Nobody can look into a queue")
+    dialog.locator("#act").click()
+    expect(dialog).to_contain_text("Done: Give what waits priority 50")
+    expect(dialog.locator("dd").first).to_have_text("3")
+    dialog.get_by_role("button", name="Close").click()
+
+    override = tab.locator("tr", has_text="parcel[.].*")
+    expect(override).to_contain_text("prioritise to 50")
+    expect(override).to_contain_text("customer waits")
+    override.get_by_role("button", name="Withdraw").click()
+    dialog.locator("#act").click()
+    expect(dialog).to_contain_text("Done: Withdraw override")
+    dialog.get_by_role("button", name="Close").click()
+    expect(override).to_have_count(0)
+
+    entries = writing.ask("entries", {"kind": "parcel[.]sent"})[1]["entries"]
+    assert {entry["lane"] for entry in entries} == {"HIGH"}
+    changes = writing.ask("audit", {"limit": 2})[1]["changes"]
+    assert [(one["action"], one["outcome"]) for one in changes] == [
+        ("overrides withdraw", "done"),
+        ("prioritize", "done"),
+    ]
+
+
+def test_a_move_says_which(writing, tab):
+    """Everything at once is no slip of a finger."""
+    open_move(tab, writing)
+
+    tab.get_by_role("button", name="Cancel …").click()
+
+    expect(tab.locator("dialog .trouble")).to_contain_text("say which")
+    assert writing.ask("board")[1]["overrides"] == []
+
+
+def test_read_only_shows_what_was_asked_for(reading, tab):
+    """And nothing to ask with."""
+    open_move(tab, reading)
+
+    expect(tab.locator("#board-title")).to_be_visible()
+    expect(tab.get_by_text("No group is held.")).to_be_visible()
+    assert tab.locator("main form, main button").count() == 0
