@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import priorities, sending
+from examples import priorities, sending, traces
 from examples.first import handler as first
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
@@ -248,3 +248,19 @@ def run_program(arguments, *, cwd, environment):
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+def test_a_trace_goes_from_a_request_through_the_message_to_the_next_service():
+    """The same trace id in all three, and nothing where there was no trace."""
+    sqs, world = FakeSqs(), World()
+    world.consumer._handlers = traces.consumer._handlers
+    for headers in ({"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}, {}):
+        traces.order_received(headers, {"order": 7}, producer(sqs))
+
+    for entry in sqs.queues[queue_url("MEDIUM")]:
+        world.send_body("MEDIUM", entry.body, group=entry.message_group_id)
+    world.step("MEDIUM")
+
+    first, second = traces.REQUESTS
+    assert first["Traceparent"].split("-")[1] == "a" * 32
+    assert second == {}

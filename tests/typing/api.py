@@ -16,7 +16,9 @@ from lanes import (
     Retry,
     SentMessage,
     UnsentMessage,
+    continuing_trace,
     current_priority,
+    current_traceparent,
     processing_priority,
 )
 
@@ -31,6 +33,10 @@ with processing_priority(Priority.LOW) as level:
     number: int = level
     priority: int | None = current_priority()
     sent: SentMessage = producer.send("order.placed", {"order": 7}, group="g", priority=7)
+
+
+with continuing_trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"):
+    traceparent: str | None = current_traceparent()
 
 
 @processing_priority(Priority.BULK)
