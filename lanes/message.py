@@ -197,7 +197,7 @@ def _cut(value: object) -> str:
 
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
-        event = json.loads(body, parse_constant=_refuse_constant)
+        event = _DECODER.decode(body)
     except (ValueError, TypeError, RecursionError) as error:
         raise MessageDecodeError(f"the body is not JSON: {error}") from error
     if not isinstance(event, dict):
@@ -207,6 +207,10 @@ def _parsed(body: str) -> Mapping[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+# One for all: json.loads would make one for each body, since it's asked to refuse something.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _text(event: Mapping[str, Any], key: str) -> str:

@@ -59,7 +59,9 @@ class LogLines:
             **fields,
             "xray_trace_id": self._trace,
         }
-        self._write({key: value for key, value in line.items() if value is not None})
+        if None in line.values():
+            line = {key: value for key, value in line.items() if value is not None}
+        self._write(line)
 
     def figures(
         self, namespace: str, lane: str, counts: Mapping[str, float], durations: Mapping[str, Sequence[float]]
