@@ -1,0 +1,31 @@
+"""Shell completion, as a shell asks for it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("lanes t", {"trace", "tail"}), ("lanes tail --ev", {"--event"}), ("lanes dead-letters sh", {"show"})],
+)
+def test_a_shell_is_offered_verbs_and_options(words, offered):
+    """The words that begin as what was typed."""
+    place = str(len(words.split()) - 1)
+    asked = {"_LANES_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "lanes"],
+        cwd=ROOT,
+        env={**os.environ, **asked},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert set(done.stdout.split()) == offered
