@@ -34,15 +34,15 @@ class PowertoolsTelemetry:
         self._counts: dict[str, float] = {}
         self._durations: dict[str, list[float]] = {}
         self._lane = ""
+        self._request: str | None = None
 
     def begin(self, lane: str, context: Any) -> None:
         """Start an invocation: its request id is on every line."""
         self._lane = lane
         self._counts.clear()
         self._durations.clear()
-        request = getattr(context, "aws_request_id", None)
-        self._lines.begin(request)
-        self._logger.set_correlation_id(request)
+        self._request = getattr(context, "aws_request_id", None)
+        self._lines.begin(self._request)
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Log something that happened."""
@@ -50,6 +50,7 @@ class PowertoolsTelemetry:
 
     def problem(self, name: str, /, **fields: Any) -> None:
         """Log something that went wrong, with the traceback of the exception being handled."""
+        self._logger.set_correlation_id(self._request)
         self._logger.warning(name, event=name, exc_info=True, **fields)  # noqa: LOG014 - its callers are handlers
 
     def count(self, metric: Metric | str, value: float = 1) -> None:

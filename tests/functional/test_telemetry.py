@@ -62,6 +62,7 @@ def test_problems_come_with_their_traceback(new_telemetry, printed):
 
     (line,) = printed()
     assert (line["event"], line["level"], line["message_id"]) == ("handler_failed", "WARNING", "m")
+    assert line["correlation_id"] == "request-7"
     assert "ValueError: invalid literal" in line["exception"]
 
 
