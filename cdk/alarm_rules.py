@@ -212,7 +212,7 @@ def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
 
 
 def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
-    slots = config.consumer.reserved_concurrency
+    slots = config.function_concurrency
     if slots >= sum(lane.maximum_concurrency for lane in config.lanes):
         return AlarmRule(
             name="Throttles",

@@ -93,6 +93,7 @@ class PriorityConsumer(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._settings = queues.config.consumer
+        self._concurrency = queues.config.function_concurrency
         self._is_traced = self._settings.tracing is Tracing.XRAY
         self._service = service or Stack.of(self).stack_name
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
@@ -160,7 +161,7 @@ class PriorityConsumer(Construct):
             environment=environment,
             timeout=Duration.seconds(int(self._settings.function_timeout.total_seconds())),
             memory_size=self._settings.memory_mb,
-            reserved_concurrent_executions=self._settings.reserved_concurrency,
+            reserved_concurrent_executions=self._concurrency,
             # AWS: after 16 hops of messages that handlers send to their own lanes Lambda would refuse the
             # batch, and its messages would go to the dead-letter queue untried (Developer Guide, "recursive
             # loop detection"). Sending on is ordinary here, and the reserved concurrency bounds a loop.
@@ -224,7 +225,7 @@ class PriorityConsumer(Construct):
         # account's quota of 10 can't.
         annotations.add_info_v2(
             "lanes:accountConcurrency",
-            f"The function reserves {self._settings.reserved_concurrency} of the account's concurrent "
+            f"The function reserves {self._concurrency} of the account's concurrent "
             "executions. Lambda keeps up to 100 of them unreserved, so a new account, whose quota can be as "
             "low as 10, refuses any reservation and the deployment fails. Look at `aws lambda "
             "get-account-settings`, and ask for more under Service Quotas, AWS Lambda, Concurrent "

@@ -77,6 +77,7 @@ class ConsumerSettings:
 
     Attributes:
         reserved_concurrency: slots: invocations that run at once, over all lanes.
+        waiting_room: whether batches wait for a slot inside the function, so that Lambda throttles none.
         function_timeout: Lambda's limit for one invocation, whole seconds up to 15 minutes.
         memory_mb: memory of the function.
         max_attempts: failed attempts after which a message is dead-lettered.
@@ -93,6 +94,7 @@ class ConsumerSettings:
     """
 
     reserved_concurrency: int = 1
+    waiting_room: bool = False
     function_timeout: timedelta = timedelta(seconds=30)
     memory_mb: int = 512
     max_attempts: int = 5
@@ -240,12 +242,27 @@ class LanesConfig:
         """Give the lanes that a lane yields to, highest first; none when priority lanes are switched off."""
         return tuple(other for other in self.lanes if other.outranks(lane)) if self.enabled else ()
 
+    @property
+    def function_concurrency(self) -> int:
+        """Invocations that Lambda may run at once: the slots, and with a waiting room those that wait for one."""
+        slots = self.consumer.reserved_concurrency
+        return max(slots, self._most_started) if self.enabled and self.consumer.waiting_room else slots
+
+    @property
+    def has_waiting_room(self) -> bool:
+        """Whether more invocations may run than there are slots."""
+        return self.function_concurrency > self.consumer.reserved_concurrency
+
+    @property
+    def _most_started(self) -> int:
+        return sum(lane.maximum_concurrency for lane in self.lanes)
+
     def notes(self) -> list[str]:
         """Explain settings that are allowed and whose consequences are easily missed."""
         notes = []
-        total = sum(lane.maximum_concurrency for lane in self.lanes)
+        total = self._most_started
         slots = self.consumer.reserved_concurrency
-        if slots < total:
+        if slots < total and not self.has_waiting_room:
             notes.append(
                 f"reserved_concurrency is {slots} and the mappings may start {total} invocations at once: "
                 f"Lambda throttles the difference and tries again. This is right where the resource behind "

@@ -145,9 +145,12 @@ def _consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     table = ConfigTable(raw, "consumer", known=CONSUMER_KEYS, problems=problems)
     usual = ConsumerSettings()
     slots = table.integer("reserved_concurrency", usual.reserved_concurrency, minimum=1)
-    recheck = SECOND if slots >= SLOTS_WITH_SLOW_RECHECK else usual.recheck_interval
+    room = table.boolean("waiting_room", usual.waiting_room)
+    slow = slots >= SLOTS_WITH_SLOW_RECHECK and not room
+    recheck = SECOND if slow else usual.recheck_interval
     settings = ConsumerSettings(
         reserved_concurrency=slots,
+        waiting_room=room,
         function_timeout=table.duration(
             "function_timeout",
             usual.function_timeout,

@@ -128,7 +128,7 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         max_wait=table.optional_duration("max_wait", minimum=SECOND),
         # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
         maximum_concurrency=table.integer(
-            "maximum_concurrency", max(2, min(1000, consumer.reserved_concurrency)), minimum=2, maximum=1000
+            "maximum_concurrency", _usual_concurrency(consumer), minimum=2, maximum=1000
         ),
     )
     # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
@@ -143,6 +143,13 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
             f"yield_delay_max {format_duration(lane.yield_delay_max)}"
         )
     return lane
+
+
+def _usual_concurrency(consumer: ConsumerSettings) -> int:
+    """As many as there are slots; with a waiting room a few more, so that one stands ready when a slot becomes free."""
+    slots = consumer.reserved_concurrency
+    ready = slots + (1 + slots // 4 if consumer.waiting_room else 0)
+    return max(2, min(1000, ready))
 
 
 def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:

@@ -178,8 +178,9 @@ class SimulatedLanes:
 
     def _function(self) -> SimulatedFunction:
         consumer = self.config.consumer
+        ours = self.pattern is Pattern.LANES
         return SimulatedFunction(
-            slots=consumer.reserved_concurrency,
+            slots=self.config.function_concurrency if ours else consumer.reserved_concurrency,
             timeout=consumer.function_timeout.total_seconds(),
             make_handle=self._make_handle,
             queue_arn=lambda lane: f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
@@ -219,7 +220,7 @@ class SimulatedLanes:
         )
 
     def _consumer(self) -> Consumer:
-        alone = self.config.consumer.reserved_concurrency == 1
+        alone = self.config.function_concurrency == 1
         consumer = Consumer(
             Surroundings(
                 deployment=self._deployment(),
@@ -228,6 +229,7 @@ class SimulatedLanes:
                 register=SingleSlot() if alone else self.register,
                 telemetry=self.tally,
                 clock=self._troubles.clock(),
+                pause=self.kernel.sleep,
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
         )

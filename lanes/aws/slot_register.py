@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.ledger import number
 from lanes.consumer.slots import Occupation, SlotsSnapshot, snapshot_without
+from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
 KEY = {"pk": {"S": "slots"}}
-LINE, PARKED = "line#", "parked#"
+LINE, PARKED, SLOT = "line#", "parked#", "slot#"
+NOTHING = {"N": "0"}
 FORGOTTEN_AFTER = 300.0
 """Seconds after which a line that means nothing any more is removed by the next who writes."""
 
@@ -31,24 +33,17 @@ class DynamoDBSlotRegister:
         self._client = client
         self._stale: list[str] = []
 
-    def write(self, line: Occupation, *, now: float, parked_until: Mapping[str, float]) -> SlotsSnapshot:
+    def write(
+        self, line: Occupation, *, now: float, parked_until: Mapping[str, float], frees: int | None = None
+    ) -> SlotsSnapshot:
         """Replace this environment's line, clear away dead ones, and return what the others say."""
-        values: dict[str, Any] = {LINE + line.environment: {"M": _line_item(line)}}
-        values |= {PARKED + lane: number(until) for lane, until in parked_until.items()}
+        values = _values(line, parked_until)
         stale = [name for name in self._stale if name not in values]
-        names = {f"#n{position}": name for position, name in enumerate([*values, *stale])}
-        sets = ", ".join(f"#n{position} = :v{position}" for position in range(len(values)))
-        removes = ", ".join(f"#n{len(values) + position}" for position in range(len(stale)))
-        with aws_errors("UpdateItem"):
-            answer = self._client.update_item(
-                TableName=self._table,
-                Key=KEY,
-                UpdateExpression=f"SET {sets}" + (f" REMOVE {removes}" if removes else ""),
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues={f":v{i}": value for i, value in enumerate(values.values())},
-                ReturnValues="ALL_NEW",
-            )
-        item = answer.get("Attributes", {})
+        item = None
+        if frees is not None:
+            item = self._update(values, removes=[f"{SLOT}{frees}", *stale], holder=line.environment, now=now)
+        if item is None:
+            item = self._update(values, removes=stale) or {}
         self._stale = [
             name
             for name, value in item.items()
@@ -56,11 +51,73 @@ class DynamoDBSlotRegister:
         ]
         return _snapshot(item, line.environment)
 
+    def take(
+        self, line: Occupation, slot: int, *, now: float, parked_until: Mapping[str, float]
+    ) -> SlotsSnapshot | None:
+        """Take a slot that nobody else has, by one conditional write."""
+        name = f"{SLOT}{slot}"
+        holder = {"M": {"environment": {"S": line.environment}, "until": number(line.until)}}
+        values = {name: holder, **_values(line, parked_until)}
+        item = self._update(values, holder=line.environment, now=now)
+        return None if item is None else _snapshot(item, line.environment)
+
+    def _update(
+        self, values: Mapping[str, Any], *, removes: Sequence[str] = (), holder: str = "", now: float = 0.0
+    ) -> Mapping[str, Any] | None:
+        """
+        Set and remove attributes, and return all of them.
+
+        With a holder only if the first slot among them is no other's at this time; None if it is.
+        """
+        names = {f"#n{position}": name for position, name in enumerate([*values, *removes])}
+        sets = ", ".join(f"#n{position} = :v{position}" for position in range(len(values)))
+        gone = ", ".join(f"#n{len(values) + position}" for position in range(len(removes)))
+        given = {f":v{position}": value for position, value in enumerate(values.values())}
+        condition: dict[str, Any] = {}
+        if holder:
+            slot = next(key for key, name in names.items() if name.startswith(SLOT))
+            given |= {":me": {"S": holder}, ":now": number(now)}
+            names |= {"#until": "until", "#environment": "environment"}
+            condition["ConditionExpression"] = (
+                f"attribute_not_exists({slot}) OR {slot}.#until <= :now OR {slot}.#environment = :me"
+            )
+        try:
+            return self._send(sets, gone, names, given, condition)
+        except AwsError as error:
+            if not condition or error.code != "ConditionalCheckFailedException":
+                raise
+            return None
+
+    def _send(
+        self,
+        sets: str,
+        gone: str,
+        names: Mapping[str, str],
+        given: Mapping[str, Any],
+        condition: Mapping[str, Any],
+    ) -> Mapping[str, Any]:
+        with aws_errors("UpdateItem"):
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=KEY,
+                UpdateExpression=f"SET {sets}" + (f" REMOVE {gone}" if gone else ""),
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=given,
+                ReturnValues="ALL_NEW",
+                **condition,
+            )
+        return answer.get("Attributes", {})
+
     def read(self, environment: str) -> SlotsSnapshot:
         """Return what the others say."""
         with aws_errors("GetItem"):
             answer = self._client.get_item(TableName=self._table, Key=KEY, ConsistentRead=True)
         return _snapshot(answer.get("Item", {}), environment)
+
+
+def _values(line: Occupation, parked_until: Mapping[str, float]) -> dict[str, Any]:
+    parked = {PARKED + lane: number(until) for lane, until in parked_until.items()}
+    return {LINE + line.environment: {"M": _line_item(line)}, **parked}
 
 
 def _line_item(line: Occupation) -> dict[str, Any]:
@@ -70,6 +127,8 @@ def _line_item(line: Occupation) -> dict[str, Any]:
         "busy": {"BOOL": line.busy},
         "until": number(line.until),
         "kept": {"N": str(line.kept)},
+        "waiting_since": number(line.waiting_since),
+        "rank": {"N": str(line.rank)},
     }
 
 
@@ -81,7 +140,9 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> SlotsSnapshot:
             records=int(value["M"]["records"]["N"]),
             busy=value["M"]["busy"]["BOOL"],
             until=float(value["M"]["until"]["N"]),
-            kept=int(value["M"].get("kept", {"N": "0"})["N"]),
+            kept=int(value["M"].get("kept", NOTHING)["N"]),
+            waiting_since=float(value["M"].get("waiting_since", NOTHING)["N"]),
+            rank=int(value["M"].get("rank", NOTHING)["N"]),
         )
         for name, value in item.items()
         if name.startswith(LINE)
@@ -91,4 +152,9 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> SlotsSnapshot:
         for name, value in item.items()
         if name.startswith(PARKED)
     }
-    return snapshot_without(environment, lines, parked)
+    taken = {
+        int(name.removeprefix(SLOT)): float(value["M"]["until"]["N"])
+        for name, value in item.items()
+        if name.startswith(SLOT)
+    }
+    return snapshot_without(environment, lines, parked, taken)

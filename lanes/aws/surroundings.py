@@ -38,7 +38,7 @@ def surroundings_from_env(environ: Mapping[str, str] | None = None) -> Surroundi
     deployment = Deployment.from_env(environ)
     clients = Clients(config=consumer_config())
     database = clients.dynamodb()
-    alone = deployment.config.consumer.reserved_concurrency == 1
+    alone = deployment.config.function_concurrency == 1
     telemetry, tracing = _traced(PowertoolsTelemetry(environ=environ), deployment.config.consumer.tracing)
     return Surroundings(
         deployment=deployment,

@@ -136,18 +136,32 @@ class Batch:
             delay = delays.yield_delay(self._lane, receive_count=1, random=parts.random)
             self._return_rest(0, Why.BEHIND, delay=delay, reason=Reason.UNPREPARED)
             return False
-        self._enter()
-        return True
+        return self._enter()
 
-    def _enter(self) -> None:
+    def _enter(self) -> bool:
+        """Have a slot and tell the others; return False, with all sent back, where there is none."""
         parts = self._parts
-        deadline = parts.clock() + self._seconds_left()
+        overdue = parts.reserve.admits(self._lane, self._records[0])
         try:
-            parts.gate.enter(self._lane, records=len(self._records), deadline=deadline)
+            if parts.gate.enter(
+                self._lane, records=len(self._records), deadline=self._deadline, overdue=overdue
+            ):
+                return True
         except AwsError:
-            # Unregistered, its records look as if they waited: others may yield once too often.
             parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
+            if not parts.gate.has_room:
+                # Unregistered, its records look as if they waited: others may yield once too often.
+                return True
+        if parts.gate.is_highest(self._lane):
+            self._return_for_time(0)
+        else:
+            self._yield_rest(0)
+        return False
+
+    @property
+    def _deadline(self) -> float:
+        return self._parts.clock() + self._seconds_left()
 
     def _divert_ahead(self) -> None:
         """Divert what can be before anything is handled or makes way: a record that is not handled needs no slot."""
@@ -248,12 +262,24 @@ class Batch:
             # Records of this lane ran since the last look, and what waits now may have waited as long.
             since = max(parts.gate.clear_at, self._began_at)
             parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
-        self._overdue = parts.reserve.admits(self._lane, record)
+        self._overdue = parts.gate.serves_overdue and parts.reserve.admits(self._lane, record)
         self._yields_to = above
         # The whole batch goes back on what was known already: alone, this environment remembers it well enough, and
         # the sooner the slot is free again, the likelier it is free when the higher lane tries.
         self._brief = parts.gate.knew and not self._done and not self._returned
-        return not self._overdue
+        return not self._overdue and not self._waits_in_place()
+
+    def _waits_in_place(self) -> bool:
+        """Make way without sending anything back, where there is a waiting room; return whether the slot came back."""
+        parts = self._parts
+        left = len(self._records) - len(self._done)
+        try:
+            back = parts.gate.waits_in_place(self._lane, records=left, deadline=self._deadline)
+        except AwsError:
+            parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            return False
+        return back and not self._too_late()
 
     def _check(self) -> None:
         """Serve `context.checkpoint`."""

@@ -48,8 +48,8 @@ class Surroundings:
     """
     Everything a consumer touches: built from the function's environment unless given.
 
-    Give your own in tests; `clock` returns epoch seconds. Without `overrides` and `holds` nothing that waits can be
-    cancelled or moved, and no group is held.
+    Give your own in tests; `clock` returns epoch seconds, `pause` lets so many pass. Without `overrides` and `holds`
+    nothing that waits can be cancelled or moved, and no group is held.
     """
 
     deployment: Deployment
@@ -59,6 +59,7 @@ class Surroundings:
     telemetry: Telemetry
     tracing: Tracing = dataclasses.field(default_factory=Untraced)
     clock: Callable[[], float] = time.time
+    pause: Callable[[float], None] = time.sleep
     random: Random = dataclasses.field(default_factory=randomness.Random)
     overrides: Overrides = dataclasses.field(default_factory=NoOverrides)
     holds: Holds = dataclasses.field(default_factory=NoHolds)
@@ -184,6 +185,11 @@ class Consumer:
 def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
     """Assemble what the invocations of one environment share."""
     config = around.deployment.config
+    reserve = Reserve(
+        share=config.consumer.reserve,
+        slots=config.consumer.reserved_concurrency if config.has_waiting_room else 1,
+        clock=around.clock,
+    )
     gate = Gate(
         config=config,
         depths=around.queues,
@@ -191,6 +197,8 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
         register=around.register,
         environment=uuid.UUID(int=around.random.getrandbits(128)).hex[:12],
         clock=around.clock,
+        pause=around.pause,
+        reserve=reserve,
     )
     notes = OwnNotes()
     return Parts(
@@ -234,7 +242,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             clock=around.clock,
         ),
         notes=notes,
-        reserve=Reserve(share=config.consumer.reserve, clock=around.clock),
+        reserve=reserve,
         telemetry=around.telemetry,
         clock=around.clock,
         random=around.random,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.parks import ParkKnowledge
+from lanes.consumer.room import OVER, WaitingRoom
 from lanes.consumer.slots import Occupation, SlotsSnapshot
 from lanes.consumer.yielding import LaneDepth, LaneLoad, VisibleBaseline, held_records, lane_to_yield_to
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.reserve import Reserve
     from lanes.consumer.slots import SlotRegister
 
 UNDELETED = 0.25
@@ -25,6 +28,12 @@ FRESH_BEFORE_LONG_RECORD = 0.05
 
 LOWER_AT_WORK = 60.0
 """Seconds since a lower lane's last invocation within which the next one may come right behind a higher lane's."""
+
+PATIENCE = 1 / 3
+"""Share of the function timeout for which an invocation waits for a slot: the rest is for its records."""
+
+RESERVE = "reserve"
+"""Where the register tells until when the reserve is spent; no lane has such a name."""
 
 STILL_WAITING = 1.0
 """Seconds for which one slot may trust its own reading that a higher lane waits, while it serves none of it."""
@@ -54,6 +63,8 @@ class Gate:
         register: SlotRegister,
         environment: str,
         clock: Callable[[], float],
+        pause: Callable[[float], None],
+        reserve: Reserve,
     ) -> None:
         self._config = config
         self._depths = depths
@@ -61,10 +72,14 @@ class Gate:
         self._register = register
         self._environment = environment
         self._clock = clock
+        self._reserve = reserve
         self._slots = config.consumer.reserved_concurrency
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # Alone, the ledger can't tell more than was noted here, but for what an environment before this one left.
         self._parks_age = 15.0 if self.alone else 1.0
+        room = WaitingRoom(register=register, slots=self._slots, clock=clock, pause=pause)
+        self._room = room if config.has_waiting_room else None
+        self._patience = config.consumer.function_timeout.total_seconds() * PATIENCE
         self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
         self._snapshot = SlotsSnapshot()
         self._undeleted: Occupation | None = None
@@ -72,24 +87,98 @@ class Gate:
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
         self._entered_at: dict[str, float] = {}
+        self._serves_overdue = False
         self.knew = False
         self.parks = ParkKnowledge()
 
     @property
     def alone(self) -> bool:
         """Whether there is one slot: what happens, happens in this environment, and it need not ask others."""
-        return self._slots == 1
+        return self._slots == 1 and not self._config.has_waiting_room
 
-    def enter(self, lane: Lane, *, records: int, deadline: float) -> None:
-        """Tell the others that an invocation began."""
+    @property
+    def has_room(self) -> bool:
+        """Whether whoever has no slot waits for one in the function."""
+        return self._room is not None
+
+    def is_highest(self, lane: Lane) -> bool:
+        """Whether a lane makes way for no other."""
+        return not self._config.lanes_above(lane)
+
+    def enter(self, lane: Lane, *, records: int, deadline: float, overdue: bool = False) -> bool:
+        """
+        Tell the others that an invocation began, once it has a slot; return False where it waited for one in vain.
+
+        Args:
+            lane: whose records it has.
+            records: how many.
+            deadline: when it ends at the latest, in epoch seconds.
+            overdue: whether they go before all others in the waiting room.
+
+        Raises:
+            AwsError: the others can't be told. With a waiting room there is no slot then.
+
+        """
         if self._waiting and not self._waiting[0].outranks(lane):
             self._waiting = None
         self._entered_at[lane.name] = self._clock()
-        self._write(lane, records=records, busy=True, until=deadline)
+        if self._room is None:
+            self._write(lane, records=records, busy=True, until=deadline)
+            return True
+        self._serves_overdue = overdue and self._reserve_is_free()
+        line = self._line(lane, records=records, busy=True, until=deadline + OVER)
+        line = dataclasses.replace(line, rank=-1 if self._serves_overdue else lane.position)
+        return self._take_slot(lane, line, self._snapshot)
+
+    def _reserve_is_free(self) -> bool:
+        """Whether no other serves from the reserve, so that one account for all is kept by one at a time."""
+        self._look_into_register()
+        now = self._clock()
+        return now > self._reserve.paid_until and not any(
+            line.rank < 0 and line.until > now for line in self._snapshot.others
+        )
+
+    @property
+    def serves_overdue(self) -> bool:
+        """Whether this invocation may serve overdue records while a higher lane waits."""
+        return self._room is None or self._serves_overdue
+
+    def waits_in_place(self, lane: Lane, *, records: int, deadline: float) -> bool:
+        """
+        Make way with the records in hand: give the slot back and wait for one; return whether it came back.
+
+        Without a waiting room it never does.
+
+        Raises:
+            AwsError: the others can't be told, and there may be no slot.
+
+        """
+        if self._room is None:
+            return False
+        line = self._line(lane, records=records, busy=True, until=deadline + OVER)
+        line = dataclasses.replace(line, rank=lane.position)
+        since = self._clock()
+        self._snapshot = self._room.step_aside(line, since=since, parked_until=self._news())
+        return self._take_slot(lane, line, self._snapshot, since=since)
+
+    def _take_slot(
+        self, lane: Lane, line: Occupation, seen: SlotsSnapshot, *, since: float | None = None
+    ) -> bool:
+        assert self._room is not None  # noqa: S101 - asked for with one only
+        taken = self._room.take(line, seen, patience=self._patience, parked_until=self._news(), since=since)
+        if taken is None:
+            return False
+        self._reserve.learn(taken.parked_until.get(RESERVE, 0.0))
+        # It was its turn: at this moment nothing waited above that had no slot.
+        self._snapshot, self._clear_at, self._waiting = taken, self._clock(), None
+        self._clear_for = lane if line.rank >= 0 else None
+        return True
 
     def leave(self, lane: Lane, *, done: int, kept: int) -> None:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
-        line = self._write(lane, records=done, busy=False, until=self._clock() + UNDELETED, kept=kept)
+        slot = self._room.give_back() if self._room else None
+        until = self._clock() + UNDELETED
+        line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
         self._undeleted = line if done else None
         if self.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.
@@ -239,8 +328,23 @@ class Gate:
         return self._recheck if expected <= self._recheck else min(self._recheck, FRESH_BEFORE_LONG_RECORD)
 
     def _loads(self, higher: tuple[Lane, ...]) -> Iterator[LaneLoad]:
+        if self._room is not None:
+            self._look_into_register()
         for lane in higher:
-            yield self._load(lane)
+            yield self._load(lane) if self._room is None else self._load_in_room(lane)
+
+    def _look_into_register(self) -> None:
+        self._snapshot = self._register.read(self._environment)
+        self._reserve.learn(self._snapshot.parked_until.get(RESERVE, 0.0))
+
+    def _load_in_room(self, lane: Lane) -> LaneLoad:
+        """Lambda throttles nothing, so whoever waits for a slot stands in line and says so; no count is needed."""
+        now = self._clock()
+        return LaneLoad(
+            lane=lane,
+            waiting=self._snapshot.waiting(now, lane.name) * lane.batch_size,
+            running=self._snapshot.busy(now, lane.name),
+        )
 
     def _load(self, lane: Lane) -> LaneLoad:
         depth = self._depths.depth(lane.name)
@@ -281,8 +385,8 @@ class Gate:
         self._snapshot = self._register.read(self._environment)
         return done + self._snapshot.records_of(lane.name, now)
 
-    def _write(self, lane: Lane, *, records: int, busy: bool, until: float, kept: int = 0) -> Occupation:
-        line = Occupation(
+    def _line(self, lane: Lane, *, records: int, busy: bool, until: float, kept: int = 0) -> Occupation:
+        return Occupation(
             environment=self._environment,
             lane=lane.name,
             records=records,
@@ -290,15 +394,32 @@ class Gate:
             until=until,
             kept=kept,
         )
+
+    def _write(
+        self,
+        lane: Lane,
+        *,
+        records: int,
+        busy: bool,
+        until: float,
+        kept: int = 0,
+        frees: int | None = None,
+    ) -> Occupation:
+        line = self._line(lane, records=records, busy=busy, until=until, kept=kept)
+        self._snapshot = self._register.write(line, now=self._clock(), parked_until=self._news(), frees=frees)
+        return line
+
+    def _news(self) -> dict[str, float]:
+        """Return until when lanes have parked records, where the others don't know yet."""
         now = self._clock()
         latest = {
             other.name: 0.0 if self.alone else self.parks.latest(other.name, now=now)
             for other in self._config.lanes
         }
-        parked_until = {
+        if self._room is not None:
+            latest[RESERVE] = self._reserve.paid_until
+        return {
             name: value
             for name, value in latest.items()
             if value > self._snapshot.parked_until.get(name, 0.0)
         }
-        self._snapshot = self._register.write(line, now=now, parked_until=parked_until)
-        return line

@@ -16,26 +16,40 @@ SAVED_UP = 60.0
 
 class Reserve:
     """
-    The share of one environment's time, saved up while it isn't used.
+    A share of the slots' time, saved up while it isn't used.
 
-    Each environment keeps its own account, so that all together spend the share of all slots and nobody has to ask.
+    Where environments wait for slots in a waiting room they keep one account for all slots, told through the register.
+    Elsewhere each keeps its own, for one slot, so that all together spend the share of all slots.
+
+    Args:
+        share: of the slots' time.
+        slots: how many the account is for.
+        clock: epoch seconds.
+
     """
 
-    def __init__(self, *, share: float, clock: Callable[[], float]) -> None:
-        self._share = share
+    def __init__(self, *, share: float, slots: int = 1, clock: Callable[[], float]) -> None:
+        self._share = share * slots
         self._clock = clock
-        self._credit = 0.0
-        self._counted_at = clock()
+        self._paid_until = clock()
+
+    @property
+    def paid_until(self) -> float:
+        """Until when the share is spent, in epoch seconds: what is earned till now is saved, what is beyond is owed."""
+        return self._paid_until
+
+    def learn(self, paid_until: float) -> None:
+        """Take in what the others have spent."""
+        self._paid_until = max(self._paid_until, paid_until)
 
     def admits(self, lane: Lane, record: RawRecord) -> bool:
-        """Whether a record that would yield is served instead: it is overdue and there is credit."""
+        """Whether a record that would yield is served instead: it is overdue and there is something saved."""
         if lane.max_wait is None or not self._share:
             return False
         now = self._clock()
-        self._credit = min(self._credit + (now - self._counted_at) * self._share, SAVED_UP * self._share)
-        self._counted_at = now
-        return now - record.sent_at > lane.max_wait.total_seconds() and self._credit > 0
+        return now - record.sent_at > lane.max_wait.total_seconds() and now > self._paid_until
 
     def spend(self, seconds: float) -> None:
         """Charge what a record took; the account may be overdrawn once, and is paid back before the next."""
-        self._credit -= seconds
+        saved_since = max(self._paid_until, self._clock() - SAVED_UP)
+        self._paid_until = saved_since + seconds / self._share

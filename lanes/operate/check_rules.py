@@ -122,13 +122,13 @@ def mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
 
 def function_problems(deployment: Deployment, function: FunctionState) -> Problems:
     """Compare the function with what was deployed."""
-    settings = deployment.config.consumer
+    settings, wanted = deployment.config.consumer, deployment.config.function_concurrency
     slots = function.reserved_concurrency
     problems = []
     if slots == 0:
         problems.append(("reserved concurrency is 0: nothing runs", DEPLOY))
-    elif slots != settings.reserved_concurrency:
-        text = f"reserved concurrency is {slots}, {settings.reserved_concurrency} was deployed"
+    elif slots != wanted:
+        text = f"reserved concurrency is {slots}, {wanted} was deployed"
         problems.append((text, DEPLOY))
     if function.timeout != settings.function_timeout:
         deployed = format_duration(settings.function_timeout)
@@ -160,7 +160,7 @@ def account_problems(account: AccountState, config: LanesConfig) -> Problems:
     """Compare the account's quota with what the function reserves."""
     # AWS: a reservation leaves up to 100 executions to the other functions (Lambda developer guide, "Configuring
     # reserved concurrency"), so a quota that all but equals the reservation is one that something else fills.
-    if account.concurrency > config.consumer.reserved_concurrency:
+    if account.concurrency > config.function_concurrency:
         return []
     text = f"its {account.concurrency} concurrent executions are all reserved by the function"
     return [(text, "ask for more under Service Quotas, AWS Lambda, Concurrent executions")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,9 @@ class InMemoryLanes:
         handler_time: timedelta = timedelta(seconds=1),
         seed: int = 0,
     ) -> None:
-        self.config = config or LanesConfig()
+        config = config or LanesConfig()
+        # A batch can't wait in the function for a slot while the only thread there is runs another.
+        self.config = replace(config, consumer=replace(config.consumer, waiting_room=False))
         self.clock = clock or FakeClock()
         self.deployment = deployment_in_memory(self.config)
         self.journal = Journal(self.clock)

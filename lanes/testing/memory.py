@@ -207,18 +207,43 @@ class MemoryRegister:
         self.calls = calls
         self.lines: dict[str, Occupation] = {}
         self.parked: dict[str, float] = {}
+        self.taken: dict[int, tuple[str, float]] = {}
 
-    def write(self, line: Occupation, *, now: float, parked_until: Mapping[str, float]) -> SlotsSnapshot:  # noqa: ARG002
-        """Replace a line."""
+    def write(
+        self,
+        line: Occupation,
+        *,
+        now: float,  # noqa: ARG002
+        parked_until: Mapping[str, float],
+        frees: int | None = None,
+    ) -> SlotsSnapshot:
+        """Replace a line, and give a slot back."""
         with self.calls.make("UpdateItem"):
-            self.lines[line.environment] = line
-            self.parked.update(parked_until)
-            return self._snapshot(line.environment)
+            if frees is not None and self.taken.get(frees, ("", 0.0))[0] == line.environment:
+                del self.taken[frees]
+            return self._replace(line, parked_until)
+
+    def take(
+        self, line: Occupation, slot: int, *, now: float, parked_until: Mapping[str, float]
+    ) -> SlotsSnapshot | None:
+        """Take a slot that nobody else has."""
+        with self.calls.make("UpdateItem"):
+            holder, until = self.taken.get(slot, (line.environment, 0.0))
+            if holder != line.environment and until > now:
+                return None
+            self.taken[slot] = line.environment, line.until
+            return self._replace(line, parked_until)
 
     def read(self, environment: str) -> SlotsSnapshot:
         """Return what the others say."""
         with self.calls.make("GetItem"):
             return self._snapshot(environment)
 
+    def _replace(self, line: Occupation, parked_until: Mapping[str, float]) -> SlotsSnapshot:
+        self.lines[line.environment] = line
+        self.parked.update(parked_until)
+        return self._snapshot(line.environment)
+
     def _snapshot(self, environment: str) -> SlotsSnapshot:
-        return snapshot_without(environment, self.lines.values(), dict(self.parked))
+        taken = {slot: until for slot, (_, until) in self.taken.items()}
+        return snapshot_without(environment, self.lines.values(), dict(self.parked), taken)

@@ -126,3 +126,74 @@ def test_a_table_that_is_not_there_is_an_aws_error(dynamodb):
         register.read("a")
     with pytest.raises(AwsError, match="UpdateItem"):
         write(register, line("a"))
+
+
+def take(register, environment, slot=0, *, now=NOW, until=NOW + 30, lane="HIGH"):
+    return register.take(line(environment, lane, until=until), slot, now=now, parked_until={})
+
+
+def test_a_slot_is_taken_by_one(register):
+    """Whoever comes second changes nothing, not even its line."""
+    assert take(register, "a") is not None
+
+    assert take(register, "b") is None
+
+    assert register.read("c").taken == {0: NOW + 30}
+    assert [other.environment for other in register.read("c").others] == ["a"]
+
+
+def test_each_slot_is_one_of_its_own(register):
+    """And taking one tells of all."""
+    take(register, "a", 0)
+
+    seen = take(register, "b", 1)
+
+    assert seen.taken == {0: NOW + 30, 1: NOW + 30}
+    assert seen.others == (line("a"),)
+
+
+def test_a_slot_whose_time_is_over_may_be_taken(register):
+    """Its holder's invocation can't run any more."""
+    take(register, "lost")
+
+    assert take(register, "b", now=NOW + 29.9) is None
+    assert take(register, "b", now=NOW + 30, until=NOW + 60) is not None
+
+
+def test_a_holder_may_take_its_slot_again(register):
+    """The answer may have been lost."""
+    take(register, "a")
+
+    assert take(register, "a", until=NOW + 40) is not None
+
+
+def test_a_slot_is_given_back_with_the_line(register):
+    """One call, and it is free for the next."""
+    take(register, "a")
+
+    register.write(line("a", busy=False), now=NOW, parked_until={}, frees=0)
+
+    assert register.read("b").taken == {}
+    assert take(register, "b") is not None
+
+
+def test_nobody_gives_another_ones_slot_back(register):
+    """The line is written all the same."""
+    take(register, "late", until=NOW + 1)
+    take(register, "b", now=NOW + 2)
+
+    register.write(line("late", busy=False), now=NOW + 3, parked_until={}, frees=0)
+
+    assert register.read("x").taken == {0: NOW + 30}
+    assert line("late", busy=False) in register.read("x").others
+
+
+def test_who_waits_is_told_with_lane_rank_and_since_when(register):
+    """As long as the line holds."""
+    waits = dataclasses.replace(line("a", busy=False, until=NOW + 3), waiting_since=NOW - 1, rank=0)
+    write(register, waits)
+
+    seen = register.read("b")
+
+    assert seen.others == (waits,)
+    assert (seen.waiting(NOW, "HIGH"), seen.waiting(NOW, "MAIN"), seen.waiting(NOW + 3, "HIGH")) == (1, 0, 0)

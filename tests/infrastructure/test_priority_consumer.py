@@ -99,6 +99,18 @@ def test_the_function_is_set_up_from_the_configuration():
     )
 
 
+def test_with_a_waiting_room_the_function_reserves_what_all_mappings_may_start():
+    """AWS: a reserved concurrency of at least the sum of the mappings' maximum concurrency throttles none of them."""
+    config = lanes_config(3, reserved_concurrency=1, waiting_room=True)
+
+    template = Template.from_stack(foreign_stack(config))
+
+    template.has_resource_properties(FUNCTION, {"ReservedConcurrentExecutions": 6})
+    mappings = resources(template, "AWS::Lambda::EventSourceMapping").values()
+    starts = [one["ScalingConfig"]["MaximumConcurrency"] for one in mappings]
+    assert sum(starts) == 6
+
+
 def test_the_function_runs_on_arm_and_a_current_python(template):
     """The cheaper processor, and the runtime that the asset's wheels are made for."""
     template.has_resource_properties(FUNCTION, {"Architectures": ["arm64"], "Runtime": "python3.14"})

@@ -44,11 +44,12 @@ class Lanes(RuleBasedStateMachine):
     @initialize(
         batch_size=st.integers(1, 10),
         slots=st.sampled_from([1, 1, 2, 3]),
+        room=st.booleans(),
         idempotency=st.booleans(),
         takes=st.sampled_from([0.01, 0.3, 7.0]),
         seed=st.integers(0, 1000),
     )
-    def begin(self, batch_size, slots, idempotency, takes, seed):
+    def begin(self, *, batch_size, slots, room, idempotency, takes, seed):
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
@@ -56,6 +57,7 @@ class Lanes(RuleBasedStateMachine):
         ]
         consumer = {
             "reserved_concurrency": slots,
+            "waiting_room": room,
             "idempotency": idempotency,
             "max_attempts": MAX_ATTEMPTS,
             "backoff_max": 60,

@@ -124,7 +124,7 @@ class World:
         """Return the consumer of a new execution environment."""
         from lanes.consumer.slots import SingleSlot
 
-        alone = self.config.consumer.reserved_concurrency == 1
+        alone = self.config.function_concurrency == 1
         self.seed += 1
         return Consumer(
             Surroundings(
@@ -136,6 +136,7 @@ class World:
                 overrides=self.overrides,
                 holds=self.holds,
                 clock=self.clock,
+                pause=self.clock.advance,
                 random=Random(self.seed),
             )
         )

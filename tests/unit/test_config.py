@@ -148,3 +148,21 @@ def test_every_priority_has_exactly_the_lane_that_the_rule_says(priority, thresh
 
 def _lane(name):
     return {"name": name, "threshold": -ord(name), "maximum_concurrency": 2}
+
+
+@pytest.mark.parametrize(("slots", "most", "together"), [(1, 2, 6), (3, 4, 12), (10, 13, 39)])
+def test_with_a_waiting_room_a_batch_more_than_there_are_slots_stands_ready(slots, most, together):
+    """For each lane, and Lambda may run all of them; what is known of the lanes above is fresh at any number."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots, "waiting_room": True}})
+
+    assert {lane.maximum_concurrency for lane in config.lanes} == {most}
+    assert config.function_concurrency == together
+    assert config.consumer.recheck_interval == timedelta(milliseconds=250)
+    assert LanesConfig.from_dict(config.to_dict()) == config
+
+
+def test_without_priority_nobody_waits_in_the_function():
+    """There is one lane in use."""
+    config = LanesConfig.from_dict({"enabled": False, "consumer": {"waiting_room": True}})
+
+    assert config.function_concurrency == 1

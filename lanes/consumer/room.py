@@ -1,0 +1,138 @@
+"""
+The waiting room: invocations that have no slot yet, in the function rather than before it.
+
+With a waiting room Lambda may run more invocations than there are slots, so it throttles none. Whoever has no slot
+waits for one here, highest lane first, and whoever makes way gives its slot back and waits here too, records in hand.
+A slot is taken by one conditional write, and belongs to its holder until its invocation can't run any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.consumer.slots import Occupation, SlotRegister, SlotsSnapshot
+
+LOOK_SOON, LOOK_LATER = 0.03, 0.1
+"""Seconds between two looks for a slot, for those next in line and for the others."""
+
+LINE_LASTS, LINE_RENEWED = 3.0, 1.0
+"""Seconds for which a line of who waits holds, if its environment is lost, and after which it is written anew."""
+
+OVER = 1.0
+"""Seconds after its deadline at which an invocation has ended on every clock: its slot is free again."""
+
+
+class WaitingRoom:
+    """
+    One environment's way to a slot.
+
+    Args:
+        register: where the environments tell each other what they do.
+        slots: how many may work at once.
+        clock: epoch seconds.
+        pause: waits for so many seconds.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        register: SlotRegister,
+        slots: int,
+        clock: Callable[[], float],
+        pause: Callable[[float], None],
+    ) -> None:
+        self._register = register
+        self._slots = slots
+        self._clock = clock
+        self._pause = pause
+        self._slot: int | None = None
+
+    def give_back(self) -> int | None:
+        """Return the slot that this environment has, to be given back by whatever it tells next."""
+        slot, self._slot = self._slot, None
+        return slot
+
+    def take(
+        self,
+        line: Occupation,
+        seen: SlotsSnapshot,
+        *,
+        patience: float,
+        parked_until: Mapping[str, float],
+        since: float | None = None,
+    ) -> SlotsSnapshot | None:
+        """
+        Wait for a slot; return what the others say once it is taken, or None when the patience is over.
+
+        Args:
+            line: this environment's, busy, as it stands once it has the slot.
+            seen: what was last known of the others.
+            patience: seconds.
+            parked_until: what else to tell.
+            since: when this environment told that it waits, if it did.
+
+        Raises:
+            AwsError: the register can't be read or written. No slot is held for longer than the line says.
+
+        """
+        began = self._clock()
+        waits = dataclasses.replace(line, busy=False, waiting_since=since or began)
+        renewed = since or float("-inf")
+        while True:
+            slot = self._free_slot(waits, seen)
+            if slot is not None:
+                # Noted before the call: if its answer is lost, the slot is given back all the same.
+                self._slot = slot
+                taken = self._register.take(line, slot, now=self._clock(), parked_until=parked_until)
+                if taken is not None and not self._is_behind(waits, taken):
+                    return taken
+                self._slot = None
+                seen = self._tell(waits, parked_until, frees=None if taken is None else slot)
+                # Told once: by now others may know better.
+                renewed, parked_until = self._clock(), {}
+            elif self._clock() - renewed >= LINE_RENEWED:
+                seen = self._tell(waits, parked_until)
+                renewed, parked_until = self._clock(), {}
+                if self._free_slot(waits, seen) is not None:
+                    continue
+            if self._clock() - began >= patience:
+                return None
+            self._pause(LOOK_SOON if self._before(waits, seen) < self._slots else LOOK_LATER)
+            seen = self._register.read(line.environment)
+
+    def step_aside(
+        self, line: Occupation, *, since: float, parked_until: Mapping[str, float]
+    ) -> SlotsSnapshot:
+        """Give the slot back and stand in line for the next."""
+        slot = self.give_back()
+        waits = dataclasses.replace(line, busy=False, waiting_since=since)
+        return self._tell(waits, parked_until, frees=slot)
+
+    def _tell(
+        self, line: Occupation, parked_until: Mapping[str, float], *, frees: int | None = None
+    ) -> SlotsSnapshot:
+        now = self._clock()
+        line = dataclasses.replace(line, until=now + LINE_LASTS)
+        return self._register.write(line, now=now, parked_until=parked_until, frees=frees)
+
+    def _free_slot(self, line: Occupation, seen: SlotsSnapshot) -> int | None:
+        """Return the free slot that is this one's by its place in line."""
+        now = self._clock()
+        free = [slot for slot in range(self._slots) if seen.taken.get(slot, 0.0) <= now]
+        place = self._before(line, seen)
+        return free[place] if place < len(free) else None
+
+    def _before(self, line: Occupation, seen: SlotsSnapshot) -> int:
+        now = self._clock()
+        return sum(other.waits(now) and other.goes_before(line) for other in seen.others)
+
+    def _is_behind(self, line: Occupation, seen: SlotsSnapshot) -> bool:
+        """Whether others that go first find no other slot: they came just before, or what was known was old."""
+        now = self._clock()
+        free = sum(seen.taken.get(slot, 0.0) <= now for slot in range(self._slots))
+        return self._before(line, seen) > free

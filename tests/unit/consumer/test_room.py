@@ -1,0 +1,236 @@
+"""The waiting room: who gets a slot, in which order, and what becomes of slots whose holders are lost."""
+
+import dataclasses
+
+import pytest
+
+from lanes.consumer.room import LINE_LASTS, WaitingRoom
+from lanes.consumer.slots import Occupation, SlotsSnapshot
+from lanes.errors import AwsError
+from lanes.testing.memory import MemoryRegister
+from tests.support.memory import Calls, FakeClock, aws_error
+
+LASTS = 30.0
+
+
+class House:
+    """A register, a clock, and what happens while somebody waits."""
+
+    def __init__(self, slots=1):
+        self.clock = FakeClock()
+        self.calls = Calls()
+        self.register = MemoryRegister(self.calls)
+        self.slots = slots
+        self.meanwhile = []
+
+    def room(self):
+        return WaitingRoom(register=self.register, slots=self.slots, clock=self.clock, pause=self._pause)
+
+    def line(self, environment, *, rank=2):
+        return Occupation(
+            environment=environment,
+            lane=("HIGH", "MEDIUM", "MAIN")[rank],
+            records=10,
+            busy=True,
+            until=self.clock.now + LASTS,
+            rank=rank,
+        )
+
+    def wait(self, environment, *, rank=2, since=None):
+        """Let somebody stand in line who is not looked at further."""
+        line = self.line(environment, rank=rank)
+        self.register.write(
+            dataclasses.replace(
+                line, busy=False, waiting_since=since or self.clock.now, until=self.clock.now + LINE_LASTS
+            ),
+            now=self.clock.now,
+            parked_until={},
+        )
+
+    def take(self, environment, *, rank=2, patience=5.0, room=None):
+        room = room or self.room()
+        return room.take(
+            self.line(environment, rank=rank), SlotsSnapshot(), patience=patience, parked_until={}
+        )
+
+    def holders(self):
+        return {holder for holder, until in self.register.taken.values() if until > self.clock.now}
+
+    def _pause(self, seconds):
+        self.clock.advance(seconds)
+        for moment, action in [*self.meanwhile]:
+            if moment <= self.clock.now:
+                self.meanwhile.remove((moment, action))
+                action()
+
+
+def test_a_free_slot_is_taken_with_one_call():
+    """Nobody else has one, so there is nothing to read."""
+    house = House()
+
+    assert house.take("a") is not None
+
+    assert house.holders() == {"a"}
+    assert house.calls.log == ["UpdateItem"]
+
+
+def test_a_slot_has_one_holder():
+    """The second waits until its patience is over, and holds nothing."""
+    house = House()
+    house.take("a")
+
+    assert house.take("b", patience=2.0) is None
+
+    assert house.holders() == {"a"}
+
+
+def test_as_many_hold_one_as_there_are_slots():
+    """And no more."""
+    house = House(slots=3)
+
+    taken = [house.take(name, patience=0.5) is not None for name in "abcd"]
+
+    assert taken == [True, True, True, False]
+    assert house.holders() == {"a", "b", "c"}
+
+
+def test_a_slot_that_is_given_back_is_taken_within_a_moment():
+    """By whoever is next in line."""
+    house = House()
+    first = house.room()
+    house.take("a", room=first)
+    began = house.clock.now
+
+    def leave():
+        line = dataclasses.replace(house.line("a"), busy=False)
+        house.register.write(line, now=house.clock.now, parked_until={}, frees=first.give_back())
+
+    house.meanwhile.append((began + 1.0, leave))
+
+    assert house.take("b") is not None
+    assert 1.0 <= house.clock.now - began <= 1.1
+
+
+@pytest.mark.parametrize(("rank", "since"), [(0, 5.0), (2, -5.0), (-1, 5.0)])
+def test_nobody_takes_a_slot_before_those_who_go_first(rank, since):
+    """A higher lane, the same lane for longer, or overdue records."""
+    house = House()
+    house.wait("other", rank=rank, since=house.clock.now + since)
+
+    assert house.take("me", patience=2.0) is None
+
+
+@pytest.mark.parametrize(("rank", "since"), [(2, 5.0), (3, -5.0)])
+def test_those_who_come_later_or_lower_wait_behind(rank, since):
+    """They don't hold anybody up."""
+    house = House()
+    line = dataclasses.replace(house.line("other"), rank=rank, busy=False, until=house.clock.now + LINE_LASTS)
+    house.register.write(
+        dataclasses.replace(line, waiting_since=house.clock.now + since), now=house.clock.now, parked_until={}
+    )
+
+    assert house.take("me", patience=1.0) is not None
+
+
+def test_two_slots_suffice_for_one_above_and_one_below():
+    """The lower one takes the second."""
+    house = House(slots=2)
+    house.wait("high", rank=0)
+
+    assert house.take("main", patience=1.0) is not None
+
+
+def test_a_line_of_a_lost_environment_holds_nobody_up_for_long():
+    """It isn't written anew."""
+    house = House()
+    house.wait("lost", rank=0)
+    began = house.clock.now
+
+    assert house.take("me", patience=10.0) is not None
+
+    assert house.clock.now - began == pytest.approx(LINE_LASTS, abs=0.1)
+
+
+def test_a_slot_of_a_lost_environment_is_free_when_its_line_ends():
+    """Not before: it may be at work."""
+    house = House()
+    house.take("lost")
+    began = house.clock.now
+
+    assert house.take("me", patience=60.0) is not None
+
+    assert house.clock.now - began == pytest.approx(LASTS, abs=0.1)
+
+
+def test_who_waits_says_so_again_and_again():
+    """Or it would be taken for lost."""
+    house = House()
+    house.take("a")
+    seen = []
+    for second in range(1, 9):
+        house.meanwhile.append(
+            (
+                house.clock.now + second,
+                lambda: seen.append(house.register.read("x").waiting(house.clock.now, "MAIN")),
+            )
+        )
+
+    house.take("b", patience=10.0)
+
+    assert seen == [1] * 8
+
+
+def test_a_higher_lane_that_comes_at_the_same_moment_goes_first():
+    """Its line stood there when the slot was taken, so the slot goes back."""
+    house = House()
+    came = []
+
+    def comes(_operation):
+        if not came:
+            came.append("high")
+            house.wait("high", rank=0)
+
+    house.calls.takes = comes
+
+    assert house.take("main", patience=1.0) is None
+    assert house.holders() == set()
+
+
+def test_a_slot_that_was_taken_although_the_answer_was_lost_is_given_back():
+    """Whoever fails to learn that it has it must not keep it."""
+    house = House()
+    house.calls.lose_if = lambda operation, _: aws_error() if operation == "UpdateItem" else None
+    room = house.room()
+
+    with pytest.raises(AwsError):
+        house.take("a", room=room)
+    house.calls.lose_if = lambda _operation, _: None
+    assert house.holders() == {"a"}
+    line = dataclasses.replace(house.line("a"), busy=False)
+    house.register.write(line, now=house.clock.now, parked_until={}, frees=room.give_back())
+
+    assert house.holders() == set()
+
+
+def test_stepping_aside_lets_the_higher_lane_in_and_brings_the_slot_back():
+    """The records stay in hand meanwhile."""
+    house = House()
+    main, high = house.room(), house.room()
+    house.take("main", room=main)
+    house.wait("high", rank=0)
+    since = house.clock.now
+
+    def high_comes():
+        assert house.take("high", rank=0, room=high) is not None
+
+    def high_leaves():
+        line = dataclasses.replace(house.line("high", rank=0), busy=False)
+        house.register.write(line, now=house.clock.now, parked_until={}, frees=high.give_back())
+
+    house.meanwhile += [(since + 0.02, high_comes), (since + 1.0, high_leaves)]
+    seen = main.step_aside(house.line("main"), since=since, parked_until={})
+    taken = main.take(house.line("main"), seen, patience=5.0, parked_until={}, since=since)
+
+    assert taken is not None
+    assert house.holders() == {"main"}
+    assert 1.0 <= house.clock.now - since <= 1.15
