@@ -7,7 +7,6 @@ of X-Ray is found where the application has loaded the library itself.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 # A later version may add fields behind the four of this one; the two ids and the flags keep their places.
 TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -98,8 +97,7 @@ def recorded_place(traceparent: str | None) -> str | None:
 _CONTINUED: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
 
 
-@contextlib.contextmanager
-def continuing_trace(traceparent: str | TraceContext | None) -> Iterator[None]:
+def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextManager[None]:
     """
     Let what the block sends continue a trace.
 
@@ -114,12 +112,24 @@ def continuing_trace(traceparent: str | TraceContext | None) -> Iterator[None]:
         ...     current_traceparent()
         '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     """
-    trace = traceparent if isinstance(traceparent, TraceContext) else TraceContext.parse(traceparent)
-    token = _CONTINUED.set(trace)
-    try:
-        yield
-    finally:
-        _CONTINUED.reset(token)
+    return _Continuation(
+        traceparent if isinstance(traceparent, TraceContext) else TraceContext.parse(traceparent)
+    )
+
+
+class _Continuation:
+    """The block: no generator, since every message passes one."""
+
+    __slots__ = ("_token", "_trace")
+
+    def __init__(self, trace: TraceContext | None) -> None:
+        self._trace = trace
+
+    def __enter__(self) -> None:
+        self._token = _CONTINUED.set(self._trace)
+
+    def __exit__(self, *_error: object) -> None:
+        _CONTINUED.reset(self._token)
 
 
 def current_traceparent() -> str | None:
