@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,10 @@ from rich.text import Text
 from lanes.cli.operating import moment_given, operations_of
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import console, moment, say, show_json
+from lanes.config import LanesConfig
 from lanes.errors import LanesError
+from lanes.operate.log_file import LogFiles
+from lanes.operate.trace_reading import NothingElse, Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +45,14 @@ def trace(
     context: typer.Context,
     wanted: Annotated[str, typer.Argument(metavar="ID", help="The message's own id, or that of SQS.")],
     *,
-    since: Annotated[str, typer.Option(help="Look through the log from then on; an age or a time.")] = "1d",
+    since: Annotated[
+        str | None, typer.Option(help="Look through the log from then on; an age or a time. 1d unless given.")
+    ] = None,
     log_group: LogGroup = None,
+    log_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="A file with the log, and nothing else is asked; may be repeated."),
+    ] = None,
 ) -> None:
     """
     Tell what became of a message: every receive of it and its cause.
@@ -50,19 +60,28 @@ def trace(
     Read from the function's log, the ledger, the outbox and the audit trail. Nothing is received to find out. A long
     time or a busy log takes a while, since CloudWatch Logs looks through all of it. Ends with 3 if nothing is known.
     """
-    place = place_of(context)
-    operations = operations_of(context)
-    from_then = moment_given(since) or 0.0
-    tracer = operations.tracer(operations.logs(log_group), note=lambda text: say(f"note: {text}"))
+    operations = None if log_file else operations_of(context)
+    from_then = moment_given(since or (None if log_file else "1d")) or 0.0
+    if operations is None:
+        tracer = _tracer_of_files(log_file or [])
+    else:
+        tracer = operations.tracer(operations.logs(log_group), note=lambda text: say(f"note: {text}"))
     with console(stderr=True).status(f"looking through the log since {_time(from_then)}"):
         found = tracer.trace(wanted, since=from_then)
-    if place.output is Output.JSON:
+    if place_of(context).output is Output.JSON:
         show_json(_record(found))
     elif found.is_known:
         _show(found)
     if not found.is_known:
         _explain_nothing(operations, wanted, from_then)
         raise typer.Exit(NOT_FOUND)
+
+
+def _tracer_of_files(paths: Sequence[Path]) -> Tracer:
+    nothing = NothingElse()
+    return Tracer(
+        config=LanesConfig(), logs=LogFiles(paths), ledger=nothing, audit=nothing, outbox=None, note=say
+    )
 
 
 def _show(found: Trace) -> None:
@@ -122,8 +141,11 @@ def _record(found: Trace) -> dict[str, Any]:
     }
 
 
-def _explain_nothing(operations: Operations, wanted: str, since: float) -> None:
+def _explain_nothing(operations: Operations | None, wanted: str, since: float) -> None:
     """Say what nothing can mean, and what to look at."""
+    if operations is None:
+        say(f"no file tells anything of {wanted}")
+        return
     say(
         f"nothing is known of {wanted}: neither a word in the log since {_time(since)} nor an entry of the ledger"
     )

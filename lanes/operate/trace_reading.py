@@ -52,6 +52,18 @@ class OutboxReader(Protocol):
         """Return an entry by its id and, if it has one, its group; raises `AwsError`."""
 
 
+class NothingElse:
+    """Stands for ledger and audit trail where there is a log alone."""
+
+    def read(self, _lane: str, _message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Know of no entry."""
+        return {}
+
+    def entries(self, *, since: float, limit: int) -> Sequence[AuditEntry]:  # noqa: ARG002 - a protocol's names
+        """Know of no change."""
+        return ()
+
+
 class Tracer:
     """
     Finds out what became of messages.

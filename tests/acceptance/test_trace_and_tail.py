@@ -98,6 +98,19 @@ def test_an_id_never_seen_says_what_to_look_at(typed, log):
     assert (document.returncode, json.loads(document.stdout)["steps"]) == (3, [])
 
 
+def test_a_log_in_a_file_is_traced_without_any_call(typed, tmp_path):
+    """As a run on this machine leaves it; nothing else is asked."""
+    file = tmp_path / "function.log"
+    written = [{**fields, "timestamp": f"2027-01-15 08:00:{60 + at:02},000+0000"} for at, fields in STORY]
+    file.write_text("\n".join(map(json.dumps, written)), encoding="utf-8")
+
+    found = typed.json("--stack", "None", "trace", "order-7", "--log-file", str(file))
+    nothing = typed("--stack", "None", "trace", "order-9", "--log-file", str(file))
+
+    assert [step["what"] for step in found["steps"]] == ["yielded", "woken", "failed", "throttled", "handled"]
+    assert (nothing.returncode, nothing.stderr) == (3, "no file tells anything of order-9\n")
+
+
 def test_the_tail_shows_each_event_on_a_line(typed, log):
     """What a filter means, and no line that is no event."""
     everything = typed("tail", "--since", "2m", "--times", "1", *HERE)
