@@ -43,6 +43,7 @@ class FeedEvent:
 
     Attributes:
         number: rises with each event of the feed.
+        id: of its line in the log: a feed that began anew gives events again.
         at: epoch seconds.
         to_lane: the lane that a yield made way for.
         what: what happened, in a word or two.
@@ -52,6 +53,7 @@ class FeedEvent:
     """
 
     number: int
+    id: str
     at: float
     lane: str
     to_lane: str
@@ -111,6 +113,7 @@ class Feed:
         self._events.append(
             FeedEvent(
                 number=self._number,
+                id=event.line.id,
                 at=event.line.at,
                 lane=event.lane,
                 to_lane=str(event.fields.get("to_lane") or ""),

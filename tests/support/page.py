@@ -195,13 +195,13 @@ class PageProcess:
 
     def __init__(self, scene, *arguments):
         self._arguments = arguments
-        self._variables = {**os.environ, **isolated_variables(scene.endpoint_url, "operator")}
+        self.variables = {**os.environ, **isolated_variables(scene.endpoint_url, "operator")}
 
     def __enter__(self):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "lanes", "--output", "json", "ui", *self._arguments],
             cwd=ROOT,
-            env=self._variables,
+            env=self.variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

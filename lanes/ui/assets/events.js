@@ -54,7 +54,8 @@ async function follow(mine) {
     if (!document.hidden) {
       const { events } = await ask("events", { choice: mine.choice, since: mine.events.at(-1)?.number ?? 0 });
       if (view !== mine) return;
-      mine.events = mine.events.concat(events).slice(-1000);
+      const known = new Set(mine.events.map((event) => event.id));
+      mine.events = mine.events.concat(events.filter((event) => !known.has(event.id))).slice(-1000);
       mine.trouble.replaceChildren();
       if (!mine.isHeld) show();
     }

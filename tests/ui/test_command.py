@@ -1,0 +1,111 @@
+"""`lanes ui` as a process: its address, its end, and what it refuses to start with."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.operating import put_dead_letters
+from tests.support.page import ROOT, PageProcess
+
+
+@pytest.fixture
+def refused(writing):
+    """Run the command to its end and give what it said; it must end by itself."""
+
+    def run(*arguments, before=()):
+        return subprocess.run(
+            [sys.executable, "-m", "lanes", *before, "ui", *arguments],
+            cwd=ROOT,
+            env=writing.variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return run
+
+
+def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
+    """Status 130 as for other verbs; a redrive gives back what it held and its entry says interrupted."""
+    sqs = scene.client("sqs")
+    put_dead_letters(sqs, scene.deployment, "HIGH", 2_000, groups=500, kind="interrupted.redrive")
+    dead = scene.deployment.queues["HIGH"].dead_letter_url
+    with PageProcess(scene, "--write") as page:
+        fields = {"change": "redrive", "lane": "HIGH", "kind": "interrupted.redrive"}
+        job = page.ask("start", {"plan": page.ask("plan", fields)[1]["plan"]})[1]
+        while page.ask("job", {"id": job["id"]})[1]["done"] == 0:
+            pass
+        assert page.announced == {"url": page.url, "port": page.announced["port"], "write": True}
+
+        status, talk = page.end()
+
+    assert status == 130, talk
+    assert "Traceback" not in talk
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    left = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=names)["Attributes"]
+    assert (left[names[0]] != "0", left[names[1]]) == (True, "0")
+    with PageProcess(scene) as later:
+        entry = later.ask("audit", {"limit": 1})[1]["changes"][0]
+    assert (entry["action"], entry["outcome"]) == ("dead-letters redrive", "interrupted")
+    assert entry["details"]["done"] > 0
+    sqs.purge_queue(QueueUrl=dead)
+
+
+def test_a_port_in_use_is_said(refused):
+    """Without a traceback."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = refused("--port", str(taken.getsockname()[1]))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "choose another one with --port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_that_others_can_reach_is_refused(refused):
+    """The page acts with the caller's credentials."""
+    done = refused("--host", "0.0.0.0")  # noqa: S104 - what must be refused
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ssh -L" in done.stderr
+
+
+def test_a_stack_that_is_not_there_is_said_before_anything_is_served(refused):
+    """As other verbs say it."""
+    done = refused(before=("--stack", "Another"))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "/lanes/Another" in done.stderr
+
+
+def test_what_goes_wrong_has_words_and_no_traceback(writing):
+    """For each kind of wrong request."""
+    asked = [
+        writing.ask("dead_letters", {"lane": "NOWHERE"}),
+        writing.ask("plan", {"change": "explode"}),
+        writing.ask("plan", {"change": "delete", "lane": "HIGH"}),
+        writing.ask("start", {"plan": "made up"}),
+        writing.ask("job", {"id": "made up"}),
+        writing.ask("entry", {"id": "nobody"}),
+        writing.ask("entries", {"states": ["LOST"]}),
+        writing.ask("dead_letters", {"lane": "HIGH", "since": "yesterday"}),
+    ]
+    answer, body = writing.request("POST", "/api/nothing", "{}", **{"X-Lanes-Token": writing.token})
+
+    assert [status for status, _ in asked] == [400] * len(asked)
+    assert all(said["title"] for _, said in asked)
+    assert "say which" in asked[2][1]["title"]
+    assert answer.status == 404
+    assert b"Traceback" not in body
+
+
+def test_several_pages_share_their_readings(writing):
+    """And each sample has its number."""
+    looks = [writing.ask("lanes")[1] for _ in range(3)]
+
+    numbers = [sample["number"] for sample in looks[-1]["samples"]]
+    assert numbers == sorted(set(numbers))
+    assert json.dumps(looks[-1]["lanes"]).count('"lane"') == 3

@@ -1,0 +1,102 @@
+"""The application: what it does with errors."""
+
+import asyncio
+import json
+
+from lanes.errors import AwsError
+from lanes.ui.application import make_application
+from lanes.ui.protection import Guard
+
+GUARD = Guard(hosts=frozenset({"here:1"}), token="secret")
+EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
+
+
+class Desk:
+    """Notes that it was forgotten."""
+
+    forgotten = 0
+
+    def forget(self):
+        self.forgotten += 1
+
+
+class Answers:
+    """One thing to ask, and one to change."""
+
+    def __init__(self, ask, *, writes=True):
+        self.desk = Desk()
+        self.reads = {"look": ask}
+        self.changes = {"change": ask}
+        self.writes = writes
+
+
+def call(answers, path, body=b"{}"):
+    """Ask as the page's scripts do; give the status and the document."""
+    sent = []
+    headers = {"host": "here:1", "x-lanes-token": "secret", "content-type": "application/json"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(make_application(answers, GUARD)(scope, receive, send))
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))
+
+
+def failing(error):
+    """Give what fails."""
+
+    def ask(_fields):
+        raise error
+
+    return ask
+
+
+def test_an_answer_is_a_document():
+    """Of what was asked."""
+    assert call(Answers(lambda fields: {"kind": fields.text("kind")}), "/api/look", b'{"kind": "a"}') == (
+        200,
+        {"kind": "a"},
+    )
+
+
+def test_expired_credentials_are_looked_for_anew():
+    """The next request connects with those that are there then; other errors leave the connection."""
+    expired, denied = (
+        Answers(failing(EXPIRED)),
+        Answers(failing(AwsError(operation="X", code="AccessDenied", retryable=False))),
+    )
+
+    status, said = call(expired, "/api/look")
+    call(denied, "/api/look")
+
+    assert (status, said["needs_sign_in"], expired.desk.forgotten) == (502, True, 1)
+    assert denied.desk.forgotten == 0
+
+
+def test_a_mistake_of_ours_is_said_and_logged(caplog):
+    """With its place in the log, and not in the answer."""
+    status, said = call(Answers(failing(ZeroDivisionError("secret words"))), "/api/look")
+
+    assert (status, "terminal" in said["title"]) == (500, True)
+    assert "secret words" not in json.dumps(said)
+    assert "secret words" in caplog.text
+
+
+def test_without_write_every_change_is_refused():
+    """Before it is even looked at."""
+    asked = []
+    answers = Answers(asked.append, writes=False)
+
+    assert call(answers, "/api/change")[0] == 403
+    assert asked == []
+    assert call(answers, "/api/look")[0] == 200

@@ -1,0 +1,148 @@
+"""Plans and jobs: what was previewed is made, once, and can be stopped."""
+
+import threading
+
+import pytest
+
+from lanes.errors import AwsError, ConfigurationError
+from lanes.ui.changes import MOST_PLANS, PLAN_LASTS, Plans, Preview, Stopped
+from lanes.ui.jobs import Jobs
+
+PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})
+PATIENCE = 10
+
+
+class Change:
+    """A change that does what a test says."""
+
+    def __init__(self, make=lambda _course: {"done": 1}):
+        self._make = make
+
+    def preview(self):
+        return PREVIEW
+
+    def make(self, course):
+        return self._make(course)
+
+
+class Clock:
+    """Seconds that stand until they are moved."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def run(change, jobs=None):
+    """Make a change to its end; give the job's document."""
+    job = (jobs or Jobs()).start(Plans().keep(change))
+    job.thread.join(PATIENCE)
+    return job.document()
+
+
+def test_a_plan_is_made_once():
+    """A second click finds nothing."""
+    plans = Plans()
+    plan = plans.keep(Change())
+
+    assert plans.take(plan.id) is plan
+    with pytest.raises(ConfigurationError, match="look again"):
+        plans.take(plan.id)
+
+
+def test_a_plan_that_is_too_old_is_not_made():
+    """What it showed may be long over."""
+    clock = Clock()
+    plans = Plans(clock=clock)
+    plan = plans.keep(Change())
+    clock.now = PLAN_LASTS.total_seconds() + 1
+
+    with pytest.raises(ConfigurationError, match="too old"):
+        plans.take(plan.id)
+
+
+def test_plans_that_nobody_makes_do_not_pile_up():
+    """The oldest goes."""
+    plans = Plans()
+    first, *_, last = [plans.keep(Change()) for _ in range(MOST_PLANS + 1)]
+
+    assert plans.take(last.id) is last
+    with pytest.raises(ConfigurationError):
+        plans.take(first.id)
+
+
+def test_a_job_tells_how_it_ended():
+    """Done, failed with an explanation, or failed by a mistake of ours."""
+    denied = AwsError(operation="SendMessage", code="AccessDenied", retryable=False)
+
+    def refused(_course):
+        raise denied
+
+    def broken(_course):
+        raise ZeroDivisionError
+
+    done, failed, mistaken = run(Change()), run(Change(refused)), run(Change(broken))
+
+    assert (done["state"], done["result"]) == ("done", {"done": 1})
+    assert (failed["state"], failed["trouble"].title) == ("failed", "You may not call SendMessage")
+    assert (mistaken["state"], mistaken["trouble"].status) == ("failed", 500)
+
+
+def test_a_job_tells_how_far_it_is_and_stops_when_asked():
+    """At its next report, by what Ctrl-C would raise in a verb."""
+    reported, may_go_on = threading.Event(), threading.Event()
+    raised = []
+
+    def long(course):
+        course.report(3, 10)
+        reported.set()
+        may_go_on.wait(PATIENCE)
+        try:
+            course.report(4)
+        except Stopped as stopped:
+            raised.append(isinstance(stopped, KeyboardInterrupt))
+            raise
+
+    job = Jobs().start(Plans().keep(Change(long)))
+    reported.wait(PATIENCE)
+    running = job.document()
+    job.stop()
+    may_go_on.set()
+    job.thread.join(PATIENCE)
+
+    assert (running["state"], running["done"], running["expected"]) == ("running", 3, 10)
+    assert (job.document()["state"], job.document()["done"]) == ("stopped", 4)
+    assert raised == [True]
+
+
+def test_the_end_of_the_page_stops_its_jobs():
+    """Also one that waits; what does not stop in time is named."""
+    jobs, deaf = Jobs(), threading.Event()
+    waiting = jobs.start(Plans().keep(Change(lambda course: course.pause(3600))))
+    assert jobs.stop(within=PATIENCE) == []
+    assert waiting.document()["state"] == "stopped"
+
+    jobs.start(Plans().keep(Change(lambda _course: deaf.wait(PATIENCE) and {})))
+    assert jobs.stop(within=0.01) == ["Do it"]
+    deaf.set()
+
+
+def test_after_every_job_the_lanes_are_read_anew():
+    """However it ended."""
+    calls = []
+    jobs = Jobs(after=lambda: calls.append(1))
+
+    def broken(_course):
+        raise ZeroDivisionError
+
+    run(Change(), jobs)
+    run(Change(broken), jobs)
+
+    assert calls == [1, 1]
+
+
+def test_an_unknown_job_is_said():
+    """Its page may be older than this run."""
+    with pytest.raises(ConfigurationError, match="no such job"):
+        Jobs().get("nobody")

@@ -1,0 +1,163 @@
+"""One reading for all pages, and what is asked for less often."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from lanes.errors import AwsError
+from lanes.operate.events import LogLine
+from lanes.operate.figures import UNKNOWN, Drain
+from lanes.operate.status import LaneStatus, Status
+from lanes.ui.feed import EVERY, FORGOTTEN, Feed
+from lanes.ui.readings import Kept
+from lanes.ui.watch import Watch
+
+
+class Clock:
+    """Seconds that stand until they are moved."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    """Time that stands."""
+    return Clock()
+
+
+def status(waiting):
+    """Give a reading of one lane."""
+    lane = LaneStatus(
+        lane="MAIN",
+        waiting=waiting,
+        in_flight=2,
+        parked=1,
+        figures=UNKNOWN,
+        drain=Drain.UNKNOWN,
+        time_to_drain=None,
+        mapping="Enabled",
+        dead_letters=0,
+    )
+    return Status(lanes=[lane], notes=["note"])
+
+
+def test_pages_that_ask_together_share_a_reading(clock):
+    """The next one comes after its time."""
+    readings = iter(range(10))
+    watch = Watch(read=lambda: status(next(readings)), every=timedelta(seconds=2), clock=clock)
+
+    looks = [watch.look(since=0), watch.look(since=0)]
+    clock.now += 2
+    looks.append(watch.look(since=0))
+
+    assert [look.lanes[0].waiting for look in looks] == [0, 0, 1]
+    assert [look.at for look in looks] == [1000, 1000, 1002]
+
+
+def test_a_page_gets_the_samples_that_it_does_not_have(clock):
+    """All of them if it was opened later."""
+    readings = iter(range(10))
+    watch = Watch(read=lambda: status(next(readings)), every=timedelta(seconds=2), clock=clock)
+    for _ in range(3):
+        watch.look(since=0)
+        clock.now += 2
+
+    assert [one.counts[0] for one in watch.look(since=2).samples] == [(2, 2, 1, 0), (3, 2, 1, 0)]
+    assert [one.number for one in watch.look(since=0).samples] == [1, 2, 3, 4]
+
+
+def test_a_reading_that_fails_leaves_the_samples(clock):
+    """And the next page to ask tries again."""
+    outcomes = iter([status(1), AwsError(operation="X", code="Y", retryable=True), status(2)])
+
+    def read():
+        outcome = next(outcomes)
+        if isinstance(outcome, AwsError):
+            raise outcome
+        return outcome
+
+    watch = Watch(read=read, every=timedelta(0), clock=clock)
+    watch.look(since=0)
+    with pytest.raises(AwsError):
+        watch.look(since=0)
+
+    assert [one.counts[0][0] for one in watch.look(since=0).samples] == [1, 2]
+
+
+def test_what_is_kept_is_read_again_when_it_is_old_or_forgotten(clock):
+    """An error is kept as long."""
+    outcomes = iter([1, AwsError(operation="X", code="Y", retryable=True), 3, 4])
+    reads = []
+
+    def read():
+        reads.append(clock.now)
+        outcome = next(outcomes)
+        if isinstance(outcome, AwsError):
+            raise outcome
+        return outcome
+
+    kept = Kept(read, lasts=timedelta(seconds=30), clock=clock)
+    assert [kept.get(), kept.get()] == [1, 1]
+    clock.now += 30
+    for _ in range(2):
+        with pytest.raises(AwsError):
+            kept.get()
+    clock.now += 30
+    assert kept.get() == 3
+    kept.forget()
+    assert kept.get() == 4
+    assert reads == [1000, 1030, 1060, 1060]
+
+
+class Log:
+    """A log in memory that counts its readings."""
+
+    def __init__(self):
+        self.written = []
+        self.readings = []
+
+    def add(self, at, name):
+        """Write an event."""
+        event = {"event": name, "lane": "MAIN", "to_lane": "HIGH", "message_ids": [f"m{at}"]}
+        self.written.append(LogLine(id=f"{at}", at=at, text=json.dumps(event)))
+
+    def lines(self, *, since, until=None, containing=""):
+        self.readings.append((since, containing))
+        return [line for line in self.written if line.at >= since and containing in line.text]
+
+
+def test_a_feed_follows_the_log_once_for_all_pages(clock):
+    """Those who come later get what was found before; a choice is asked for at its source."""
+    log = Log()
+    log.add(990.0, "batch_yielded")
+    log.add(991.0, "message_handled")
+    feed = Feed(log, "yields", clock=clock)
+
+    first, again = feed.events(since=0), feed.events(since=0)
+    log.add(1001.0, "batch_yielded")
+    clock.now += EVERY.total_seconds()
+    later = feed.events(since=first[-1].number)
+
+    assert [(one.number, one.at, one.what, one.to_lane, one.count) for one in first] == [
+        (1, 990.0, "yielded", "HIGH", 1)
+    ]
+    assert again == first
+    assert [one.at for one in later] == [1001.0]
+    assert [containing for _, containing in log.readings] == ["batch_yielded"] * 2
+
+
+def test_a_feed_that_nobody_asked_for_begins_anew(clock):
+    """Numbers go on, and a line's id tells a page that it has the event."""
+    log = Log()
+    log.add(990.0, "batch_yielded")
+    feed = Feed(log, "yields", clock=clock)
+    (before,) = feed.events(since=0)
+
+    clock.now += FORGOTTEN.total_seconds() + 1
+
+    (again,) = feed.events(since=1)
+    assert (before.number, again.number, again.id) == (1, 2, before.id)
