@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from lanes.consumer.forwarding import with_priority
 from lanes.consumer.holds import Hold, copy_id, is_copy
 from lanes.consumer.overrides import BOARD_AGE, KNOWN_AFTER, Action, Board, Cancelled, Follow
+from lanes.consumer.reports import unopened
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError, MessageDecodeError
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
@@ -200,8 +201,15 @@ class Diversions:
         if not self._holds.send_behind(lane.name, record.group, copy=copy):
             return Later(delay=AGAIN)
         self._queues.forward(lane.name, record, body=record.body, deduplication_id=copy)
+        named = unopened(record)
         self._telemetry.event(
-            "message_sent_behind", lane=lane.name, message_id=record.message_id, group=record.group
+            "message_sent_behind",
+            lane=lane.name,
+            message_id=record.message_id,
+            id=named["id"],
+            kind=named["kind"],
+            group=record.group,
+            receive_count=record.receive_count,
         )
         return Gone()
 
