@@ -111,7 +111,6 @@ class Batch:
         parts = self._parts
         try:
             if self._prepare():
-                self._divert_ahead()
                 self._work()
         except Exception:  # noqa: BLE001 - whatever went wrong here, what was done is told apart from what was not
             parts.telemetry.problem("batch_interrupted", lane=self._lane.name)
@@ -136,7 +135,8 @@ class Batch:
             delay = delays.yield_delay(self._lane, receive_count=1, random=parts.random)
             self._return_rest(0, Why.BEHIND, delay=delay, reason=Reason.UNPREPARED)
             return False
-        return self._enter()
+        self._divert_ahead()
+        return len(self._done) < len(self._records) and self._enter()
 
     def _enter(self) -> bool:
         """Have a slot and tell the others; return False, with all sent back, where there is none."""

@@ -242,3 +242,18 @@ def test_while_nothing_stands_a_message_costs_no_call(story):
     assert len(story.done) == 12
     assert set(story.world.calls.counts) == {"GetItem board"}
     assert story.world.calls.counts["GetItem board"] == 2
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_what_is_sent_on_waits_for_no_slot(room):
+    """Nor is one taken, with or without a waiting room, for a batch of which nothing is left; it is left just the same."""
+    story = Overridden({"consumer": {"reserved_concurrency": 2, "waiting_room": room}}, environments=2)
+    send_some(story, groups=2)
+    story.put("prioritize", priority=50, group="g.")
+    story.put("cancel", ids=("m0",))
+
+    story.step("MAIN")
+
+    assert sorted(story.waiting("HIGH")) == ["m1", "m2", "m3", "m4", "m5"]
+    assert story.cancelled() == ["m0"]
+    assert story.world.calls.counts["UpdateItem"] == 1
