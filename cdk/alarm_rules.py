@@ -212,14 +212,14 @@ def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
 
 
 def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
-    slots = config.function_concurrency
-    if slots >= sum(lane.maximum_concurrency for lane in config.lanes):
+    most = config.function_concurrency
+    if most >= sum(lane.maximum_concurrency for lane in config.lanes):
         return AlarmRule(
             name="Throttles",
             severity=Severity.WARNING,
             metric=consumer.function.metric_throttles(period=_period(), statistic="Sum"),
             threshold=1,
-            description=f"Lambda throttled the function, though its {slots} slots suffice for all mappings.",
+            description=f"Lambda throttled the function, though all mappings together start no more than its {most}.",
             first_step="`lanes check` shows whether the reserved concurrency was changed by hand.",
             page=Page.THROTTLES,
         )
@@ -232,8 +232,8 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         periods=math.ceil(config.consumer.function_timeout / PERIOD) + 1,
         description=(
             "Lambda throttles the function and no invocation starts: its concurrency is zero or used up. Each "
-            "throttled batch costs its messages a receive. (Throttles as such are ordinary here: the mappings share "
-            f"slots, of which there are {slots}.)"
+            "throttled batch costs its messages a receive. (Throttles as such are ordinary here: the mappings may "
+            f"start more than the {most} that may run.)"
         ),
         first_step="`lanes check` shows the function's reserved concurrency and the account's quota.",
         page=Page.THROTTLES,

@@ -130,10 +130,12 @@ def _helped(consumer: PriorityConsumer, lane: str) -> Iterator[cloudwatch.Metric
 def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[CustomMetricGroup]:
     function = consumer.function
     busy = function.metric("ConcurrentExecutions", period=MINUTE, statistic="Maximum", label="busy")
-    slots = config.consumer.reserved_concurrency
+    most = config.function_concurrency
     free = cloudwatch.MathExpression(
-        expression=f"{slots} - FILL(busy, 0)", label="free", period=MINUTE, using_metrics={"busy": busy}
+        expression=f"{most} - FILL(busy, 0)", label="free", period=MINUTE, using_metrics={"busy": busy}
     )
+    # In a waiting room more run than there are slots; Lambda can't tell who waits from who works.
+    what = "slots" if most == config.consumer.reserved_concurrency else "slots and places in the waiting room"
     yield _graph(
         "Invocations, errors, throttles",
         function.metric_invocations(period=MINUTE),
@@ -145,7 +147,7 @@ def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[Custo
         function.metric_duration(period=MINUTE, statistic="p50", label="p50"),
         function.metric_duration(period=MINUTE, statistic="p99", label="p99"),
     )
-    yield _graph(f"Busy and free of {slots} slots", busy, free)
+    yield _graph(f"Busy and free of {most} {what}", busy, free)
     yield _graph(
         "Failed calls of the consumer",
         *(consumer.metric(Metric.AWS_ERRORS, lane.name, label=lane.name) for lane in config.lanes),

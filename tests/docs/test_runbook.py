@@ -7,11 +7,18 @@ import pytest
 import typer
 
 from lanes.cli.main import app
-from tests.docs.pages import ROOT, blocks, name_of, spans
+from tests.docs.pages import ROOT, blocks, codes, name_of, rows, spans
 
 RUNBOOK = ROOT / "docs" / "runbook"
 PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
 QUESTIONS = ["What it means", "What users see", "Tell the cause", "What to do", "What not to do"]
+ERRORS_OF_AWS = {
+    "AccessDenied",
+    "ThrottlingException",
+    "ProvisionedThroughputExceeded",
+    "ResourceNotFoundException",
+    "NonExistentQueue",
+}
 # Where alarms say the first step; a lane's name is filled in there.
 RULES = [ROOT / "cdk" / "alarm_rules.py", ROOT / "cdk" / "outbox_alarms.py"]
 
@@ -26,7 +33,7 @@ def commands_of(page):
 def check(line):
     """Follow a line through the command, and refuse verbs and options that it doesn't have."""
     found = typer.main.get_command(app)
-    for word in shlex.split(line)[1:]:
+    for word in shlex.split(line.partition(" -- ")[0])[1:]:
         if word.startswith("--"):
             assert word in {name for one in found.params for name in one.opts}, f"{line}: {word}"
         elif hasattr(found, "commands"):
@@ -56,6 +63,18 @@ def test_the_first_steps_of_the_alarms_exist():
     assert len(steps) > 5
     for step in steps:
         check(step)
+
+
+def test_the_events_that_tell_which_call_failed_are_in_the_log():
+    """Those of the page on failed calls, each by the name that the log has."""
+    page = RUNBOOK / "call-errors.md"
+    named = {name for row in rows(page, "## Tell the cause") for name in codes(row[0])} - ERRORS_OF_AWS
+    documented = {
+        codes(row[0])[0] for row in rows(ROOT / "docs" / "reference" / "metrics-and-logs.md", "## Log events")
+    }
+
+    assert len(named) > 10
+    assert named <= documented
 
 
 @pytest.mark.parametrize("wrong", ["lanes stat", "lanes check --lane HIGH", "lanes outbox lits"])

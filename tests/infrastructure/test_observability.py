@@ -284,6 +284,17 @@ def test_the_figures_that_matter_are_on_the_dashboard(whole):
     assert "1 - FILL(busy, 0)" in expressions
 
 
+@pytest.mark.parametrize(
+    ("room", "title"),
+    [(False, "Busy and free of 1 slots"), (True, "Busy and free of 4 slots and places in the waiting room")],
+)
+def test_the_dashboard_says_what_is_busy(room, title):
+    """Lambda can't tell who works from who waits for a slot inside the function."""
+    template = observed(lanes_config(2, waiting_room=room))
+
+    assert title in [one["properties"].get("title") for one in shown_on(template)]
+
+
 def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(whole):
     """In the order of the lanes; what only lower lanes can do is shown of them alone."""
     widgets = shown_on(whole)
