@@ -10,6 +10,8 @@ from lanes.consumer.yielding import LaneDepth
 from lanes.testing.fifo.settings import LOOK_AHEAD
 from lanes.testing.memory import MemoryQueues
 
+from .standard_queue import StandardQueue
+
 if TYPE_CHECKING:
     from random import Random
 
@@ -41,11 +43,17 @@ class ApproximateQueues(MemoryQueues):
         unknowns: Unknowns,
         chance: Random,
         look_ahead: int = LOOK_AHEAD,
+        standard: Random | None = None,
     ) -> None:
         super().__init__(config, kernel.clock, calls, native=native)
         if look_ahead != LOOK_AHEAD:
             for queue in self.live.values():
                 queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)
+        if standard is not None:
+            self.live = {
+                name: StandardQueue(kernel.clock, name=name, settings=queue.settings, chance=standard)
+                for name, queue in self.live.items()
+            }
         self._kernel = kernel
         self._unknowns = unknowns
         self._chance = chance

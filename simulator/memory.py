@@ -11,9 +11,46 @@ from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
 from .kernel import ProcessLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lanes.consumer.ledger import Entry
 
 __all__ = ["Calls", "MemoryLedger", "MemoryQueues", "MemoryRegister", "ProcessLost"]
+
+
+class CountedLedger(MemoryLedger):
+    """
+    The table, with the capacity units that it is charged by.
+
+    AWS: a write of up to 1 KB is one unit, two in a transaction, and one more for an index that changes with it; a
+    consistent read of up to 4 KB is one (DynamoDB developer guide, "On-demand capacity mode").
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
+        self.writes = 0
+        self.reads = 0.0
+
+    def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Return what is there."""
+        self.reads += len(message_ids)
+        return super().read(lane, message_ids)
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """Put the entries."""
+        self.writes += sum(1 if entry.park is None else 2 for entry in entries)
+        super().note(entries)
+
+    def unpark(self, entries: Sequence[Entry]) -> bool:
+        """Unpark all or none."""
+        self.writes += 3 * len(entries)
+        return super().unpark(entries)
+
+    def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
+        """Return what is parked, the first to return first."""
+        found = super().parked(lane, after=after, limit=limit)
+        self.reads += max(1.0, len(found) / 4) / 2
+        return found
 
 
 class Calls:

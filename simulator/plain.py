@@ -28,6 +28,7 @@ class PlainConsumer:
         lane_of: gives the name of the lane of a queue's ARN.
         work: handles one record: lane, group, body.
         yields: False never looks at the other queues: no priority at all.
+        count_yields: is told the lane and how many of its records go back to make way.
 
     """
 
@@ -39,13 +40,14 @@ class PlainConsumer:
         lane_of: Callable[[str], str],
         work: Callable[[str, str, str], None],
         yields: bool,
+        count_yields: Callable[[str, int], None] = lambda _lane, _count: None,
     ) -> None:
         self._config = config
         self._depths = depths
         self._lane_of = lane_of
         self._work = work
         self._yields = yields
-        self.yielded = 0
+        self._count_yields = count_yields
 
     def handle(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG002
         """Handle a batch up to the first record that has to make way or fails."""
@@ -53,7 +55,7 @@ class PlainConsumer:
         lane = self._config.lane(self._lane_of(records[0]["eventSourceARN"]))
         for position, record in enumerate(records):
             if self._yields and self._must_yield(lane.name):
-                self.yielded += len(records) - position
+                self._count_yields(lane.name, len(records) - position)
                 return _kept(records[position:])
             try:
                 self._work(lane.name, record["attributes"]["MessageGroupId"], record["body"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import Consumer
 from lanes.consumer.consumer import Surroundings
 from lanes.consumer.slots import SingleSlot
+from lanes.consumer.telemetry import Metric
 from lanes.deployment import Deployment, LaneQueues
 from lanes.testing.fifo.settings import LOOK_AHEAD
 
@@ -21,7 +22,7 @@ from .handled import Handled, HandledLog
 from .kernel import Kernel
 from .letters import KIND, Letters, data_of
 from .mapping import SimulatedMapping
-from .memory import Calls, MemoryLedger, MemoryRegister
+from .memory import Calls, CountedLedger, MemoryRegister
 from .meter import Meter
 from .parameters import Faults, Unknowns
 from .plain import NATIVE_RECEIVES, PlainConsumer
@@ -46,24 +47,39 @@ class Pattern(enum.StrEnum):
 
 @dataclasses.dataclass(slots=True)
 class Tally:
-    """What the consumers of a run counted; it serves as their telemetry."""
+    """What the consumers of a run counted."""
 
     counts: Counter[str] = dataclasses.field(default_factory=Counter)
     problems: Counter[str] = dataclasses.field(default_factory=Counter)
+    by_lane: defaultdict[str, Counter[str]] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
 
-    def begin(self, lane: str, context: Any) -> None:
-        """Do nothing."""
+    def add(self, lane: str, metric: str, count: int) -> None:
+        """Add to a lane's count and to that of the whole."""
+        self.counts[metric] += count
+        self.by_lane[lane][metric] += count
+
+
+class EnvironmentTelemetry:
+    """The telemetry of one environment, which counts into the run's tally."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._lane = ""
+
+    def begin(self, lane: str, context: Any) -> None:  # noqa: ARG002
+        """Remember the lane."""
+        self._lane = lane
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Do nothing."""
 
     def problem(self, name: str, /, **fields: Any) -> None:  # noqa: ARG002
         """Count a problem."""
-        self.problems[name] += 1
+        self._tally.problems[name] += 1
 
     def count(self, metric: str, value: float = 1) -> None:
         """Add to a count."""
-        self.counts[str(metric)] += int(value)
+        self._tally.add(self._lane, str(metric), int(value))
 
     def milliseconds(self, metric: str, value: float) -> None:
         """Do nothing."""
@@ -82,11 +98,13 @@ class SimulatedLanes:
         unknowns: what AWS leaves open.
         faults: what goes wrong.
         look_ahead: how many of a queue's oldest messages are searched for groups: AWS's 120,000 unless told otherwise.
+        standard: makes standard queues of the lanes', in an order that this decides; the consumer needs FIFO queues.
         seed: decides everything that chance decides.
 
     Attributes:
         handled: what was handled, in the order of its ends.
         sent, done: how many messages were sent, and how many of them were handled.
+        sent_to: how many were sent to each lane.
         chronicle: what became of each message, by its place in the order of sends.
         meter: how slots were used while messages waited.
 
@@ -100,6 +118,7 @@ class SimulatedLanes:
         unknowns: Unknowns | None = None,
         faults: Faults | None = None,
         look_ahead: int = LOOK_AHEAD,
+        standard: Random | None = None,
         seed: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
@@ -131,14 +150,16 @@ class SimulatedLanes:
             native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
             unknowns=self.unknowns,
             look_ahead=look_ahead,
+            standard=standard,
             chance=Random(f"counts {seed}"),  # noqa: S311
         )
-        self.ledger = MemoryLedger(self.calls)
+        self.ledger = CountedLedger(self.calls)
         self.register = MemoryRegister(self.calls)
         self.tally = Tally()
         self.handled = HandledLog()
         self.chronicle = Chronicle()
         self.sent = self.done = 0
+        self.sent_to: Counter[str] = Counter()
         self._letters = Letters()
         self._numbers: Counter[tuple[str, str]] = Counter()
         self.function = self._function()
@@ -161,6 +182,7 @@ class SimulatedLanes:
         """Send a message whose handler takes so long; `fault` is "always" or "once"."""
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
         self.sent = place = self.chronicle.sent()
+        self.sent_to[lane] += 1
         body = self._letters.write(
             lane=lane, place=place, number=number, seconds=seconds, sent_at=self.kernel.now, fault=fault
         )
@@ -217,6 +239,7 @@ class SimulatedLanes:
             lane_of=lambda arn: arn.rpartition(":")[2].removesuffix(".fifo"),
             work=lambda lane, group, body: self._work(lane, data_of(body), group=group, attempt=None),
             yields=self.pattern is Pattern.PLAIN,
+            count_yields=lambda lane, count: self.tally.add(lane, Metric.YIELDED, count),
         )
 
     def _consumer(self) -> Consumer:
@@ -227,7 +250,7 @@ class SimulatedLanes:
                 queues=self.queues,
                 ledger=self.ledger,
                 register=SingleSlot() if alone else self.register,
-                telemetry=self.tally,
+                telemetry=EnvironmentTelemetry(self.tally),
                 clock=self._troubles.clock(),
                 pause=self.kernel.sleep,
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311

@@ -19,6 +19,7 @@ from lanes.cli import (
     override_verbs,
     pause_verbs,
     send_verbs,
+    simulator_verbs,
     status_verbs,
     tail_verbs,
     trace_verbs,
@@ -40,10 +41,10 @@ app.command()(send_verbs.send)
 app.add_typer(dead_letter_verbs.app, name="dead-letters")
 app.command()(pause_verbs.pause)
 app.command()(pause_verbs.resume)
-app.command()(audit_verbs.audit)
 app.command()(move_verbs.prioritize)
 app.command()(move_verbs.cancel)
 app.add_typer(override_verbs.app, name="overrides")
+app.command()(audit_verbs.audit)
 app.command()(trace_verbs.trace)
 app.command()(tail_verbs.tail)
 app.command()(cost_verbs.cost)
@@ -51,6 +52,7 @@ app.command()(ui_verbs.ui)
 app.add_typer(outbox_verbs.app, name="outbox")
 app.add_typer(bulk_verbs.app, name="bulk")
 app.add_typer(config_verbs.app, name="config")
+simulator_verbs.add_to(app)
 
 
 @app.callback()

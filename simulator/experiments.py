@@ -1,0 +1,274 @@
+"""
+The first experiments with priority queues on Lambda, replayed: the plain pattern as it was described, and this product.
+
+    lanes simulate --experiment all
+
+Each sends a few messages, some of them later, to a function whose handler takes 5 s, and shows in which order they
+are done and when somebody makes way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from lanes.config import LanesConfig
+from lanes.config_table import nearest
+from lanes.consumer.telemetry import Metric
+from lanes.errors import ConfigurationError
+
+from .kernel import START
+from .parameters import Unknowns
+from .world import Pattern, SimulatedLanes, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+WORK = 5.0
+"""Seconds that a handler takes."""
+
+SETTLED_COUNTS = 2.0
+"""Age in seconds of a standard queue's counts: they become right "after a few seconds"."""
+
+LIMIT = 3_600.0
+STANDARD_POLLERS = 5
+"""AWS: a mapping of a standard queue starts with five batches at once (Configuring scaling behavior for SQS)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """
+    What is sent, and to what.
+
+    Attributes:
+        lanes: names of the queues, highest first.
+        sends: moment in seconds, lane and number of messages.
+        slots: reserved concurrency.
+        groups: how many message groups they are spread over in turn.
+        standard: whether the plain pattern's queues are standard ones; lanes are always FIFO, and here each message
+            is then a group of its own.
+        checks: whether the plain pattern looks at higher queues at all.
+
+    """
+
+    name: str
+    shows: str
+    lanes: Sequence[str] = ("HIGH", "MAIN")
+    sends: Sequence[tuple[float, str, int]]
+    slots: int = 1
+    groups: int = 1
+    standard: bool = False
+    checks: bool = True
+
+    @property
+    def config(self) -> LanesConfig:
+        """The lanes."""
+        thresholds = range(50 * (len(self.lanes) - 1), 0, -50)
+        above = [{"name": name, "threshold": at} for name, at in zip(self.lanes, thresholds, strict=False)]
+        consumer = {"reserved_concurrency": self.slots, "function_timeout": 10}
+        return LanesConfig.from_dict({"consumer": consumer, "lanes": [*above, {"name": self.lanes[-1]}]})
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="no-priority",
+        shows="two standard queues, nobody looks at the other: no priority",
+        sends=[(0, "MAIN", 10), (0, "HIGH", 10)],
+        standard=True,
+        checks=False,
+    ),
+    Experiment(
+        name="standard",
+        shows="two standard queues, counts some seconds old: priority, not perfect",
+        sends=[(0, "MAIN", 10), (12, "HIGH", 5)],
+        standard=True,
+    ),
+    Experiment(
+        name="fifo", shows="two FIFO queues, one group: in order", sends=[(0, "MAIN", 10), (12, "HIGH", 5)]
+    ),
+    Experiment(
+        name="three-levels",
+        shows="three FIFO queues: the highest first, then the next",
+        lanes=("HIGH", "MEDIUM", "MAIN"),
+        sends=[(0, "MAIN", 10), (12, "MEDIUM", 5), (33, "HIGH", 3)],
+    ),
+    Experiment(
+        name="three-slots",
+        shows="two FIFO queues, three slots, three groups",
+        sends=[(0, "MAIN", 20), (22, "HIGH", 10)],
+        slots=3,
+        groups=3,
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """
+    What happened.
+
+    Attributes:
+        done: lane, number in the lane and group of each message in the order of its end.
+        lines: the same in words, with the batches that made way between them.
+        seconds: until the last one ended.
+
+    """
+
+    done: Sequence[tuple[str, int, int]]
+    lines: Sequence[str]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """One experiment, by each pattern."""
+
+    experiment: Experiment
+    courses: Mapping[str, Course]
+
+    def text(self) -> str:
+        """Return the lists side by side."""
+        columns = {
+            name: [*course.lines, f"-- all done after {course.seconds:.0f} s"]
+            for name, course in self.courses.items()
+        }
+        width = max(len(line) for lines in columns.values() for line in lines) + 4
+        height = max(map(len, columns.values()))
+        rows = [
+            "".join((lines[row] if row < len(lines) else "").ljust(width) for lines in columns.values())
+            for row in range(height)
+        ]
+        head = "".join(name.ljust(width) for name in columns)
+        sent = ", ".join(f"{count} {lane} at {at:.0f} s" for at, lane, count in self.experiment.sends)
+        title = f"{self.experiment.name}: {self.experiment.shows} ({sent})"
+        return "\n".join(line.rstrip() for line in [title, "", head, *rows, ""])
+
+    def plain(self) -> dict[str, Any]:
+        """Return the same as JSON-able data."""
+        return {
+            "experiment": self.experiment.name,
+            "shows": self.experiment.shows,
+            **{
+                name: {"order": list(course.lines), "seconds": course.seconds}
+                for name, course in self.courses.items()
+            },
+        }
+
+
+class Witness(Tally):
+    """A tally that remembers when batches made way."""
+
+    def __init__(self, lanes: SimulatedLanes) -> None:
+        super().__init__()
+        self._lanes = lanes
+        self.yields: list[tuple[float, str, int]] = []
+
+    def add(self, lane: str, metric: str, count: int) -> None:
+        """Note a record that went back; those of one batch go together."""
+        super().add(lane, metric, count)
+        if metric == Metric.YIELDED:
+            now = self._lanes.kernel.now
+            before = self.yields.pop()[2] if self.yields and self.yields[-1][:2] == (now, lane) else 0
+            self.yields.append((now, lane, before + count))
+
+
+def named(name: str) -> Sequence[Experiment]:
+    """
+    Return the experiment of this name, or all.
+
+    Raises:
+        ConfigurationError: there is none.
+
+    """
+    found = [one for one in EXPERIMENTS if name in ("all", one.name)]
+    if not found:
+        names = ["all", *(one.name for one in EXPERIMENTS)]
+        raise ConfigurationError(
+            [f"unknown experiment {name!r}{nearest(name, names)}"], source="--experiment"
+        )
+    return found
+
+
+def replay(experiment: Experiment, *, seed: int = 1) -> Replay:
+    """Run an experiment by the plain pattern and by this product."""
+    plain = Pattern.PLAIN if experiment.checks else Pattern.NONE
+    return Replay(
+        experiment=experiment,
+        courses={
+            "plain": course(experiment, plain, seed=seed),
+            "ours": course(experiment, Pattern.LANES, seed=seed),
+            **(
+                {"ours, batch_size 1": course(experiment, Pattern.LANES, batch_size=1, seed=seed)}
+                if experiment.slots > 1
+                else {}
+            ),
+        },
+    )
+
+
+def course(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, seed: int = 1) -> Course:
+    """Run an experiment once; the plain pattern has batches of one whatever is asked."""
+    lanes = _lanes(experiment, pattern, batch_size, seed)
+    witness = lanes.tally = Witness(lanes)
+    numbers: Counter[str] = Counter()
+    sent: dict[tuple[str, str, int], int] = {}
+    in_group: Counter[tuple[str, str]] = Counter()
+
+    def send(lane: str, count: int) -> None:
+        for _ in range(count):
+            numbers[lane] += 1
+            alone = experiment.standard
+            group = f"{lane}-{numbers[lane] if alone else numbers[lane] % experiment.groups}"
+            in_group[lane, group] += 1
+            sent[lane, group, in_group[lane, group]] = numbers[lane]
+            lanes.send(lane, group=group, seconds=WORK)
+
+    for at, lane, count in experiment.sends:
+        lanes.kernel.after(at, lambda lane=lane, count=count: send(lane, count))  # type: ignore[misc]
+    total = sum(count for _, _, count in experiment.sends)
+    lanes.run(seconds=LIMIT, until=lambda: lanes.done >= total)
+    return _course(lanes, witness, sent, experiment)
+
+
+def _lanes(experiment: Experiment, pattern: Pattern, batch_size: int, seed: int) -> SimulatedLanes:
+    if not experiment.standard or pattern is Pattern.LANES:
+        config = _with_lanes(experiment.config, batch_size=batch_size)
+        return SimulatedLanes(config, pattern=pattern, seed=seed)
+    return SimulatedLanes(
+        _with_lanes(experiment.config, maximum_concurrency=STANDARD_POLLERS, batch_size=1),
+        pattern=pattern,
+        unknowns=Unknowns(stale=SETTLED_COUNTS),
+        standard=Random(f"standard {seed}"),  # noqa: S311
+        seed=seed,
+    )
+
+
+def _with_lanes(config: LanesConfig, **changes: int) -> LanesConfig:
+    lanes = [dataclasses.replace(lane, **changes) for lane in config.lanes]  # type: ignore[arg-type]
+    return dataclasses.replace(config, lanes=tuple(lanes))
+
+
+def _course(
+    lanes: SimulatedLanes,
+    witness: Witness,
+    sent: Mapping[tuple[str, str, int], int],
+    experiment: Experiment,
+) -> Course:
+    done = [
+        (one.lane, sent[one.lane, one.group, one.number], int(one.group.rpartition("-")[2]))
+        for one in lanes.handled
+    ]
+    grouped = experiment.groups > 1
+    told = [
+        (one.finished_at, f"{lane} {number}" + (f" (group {group})" if grouped else ""))
+        for one, (lane, number, group) in zip(lanes.handled, done, strict=True)
+    ]
+    told += [
+        (at, f"  {lane} makes way" + (f" ({count} messages)" if count > 1 else ""))
+        for at, lane, count in witness.yields
+    ]
+    told.sort(key=lambda line: line[0])
+    last = max(one.finished_at for one in lanes.handled)
+    return Course(done=done, lines=[text for _, text in told], seconds=last - START)

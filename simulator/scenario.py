@@ -1,0 +1,212 @@
+"""
+What a simulation is asked about: the messages that arrive at each lane, for how long, and what goes wrong meanwhile.
+
+Read from a TOML file as `lanes.toml` is: every problem is reported at once, with the key that was probably meant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.config_table import ConfigTable, nearest
+from lanes.errors import ConfigurationError
+
+from .parameters import Faults, Unknowns, Winner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.config import LanesConfig
+
+ROOT_KEYS = ("duration", "drain", "seed", "arrivals", "unknowns", "faults")
+MANY = 10**9
+TEN_MINUTES = timedelta(minutes=10)
+DAY = timedelta(days=1)
+BRIEF = timedelta(seconds=60)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """
+    The messages of one lane.
+
+    Attributes:
+        rate: messages a second, at random moments.
+        burst: how many arrive together each time; the rate stays what it is.
+        backlog: messages that wait already at the start.
+        groups: how many message groups they belong to, at random; 0 for a group of its own for each.
+        service: what a handler takes, the middle one.
+        spread: how unlike each other these times are: sigma of a log-normal distribution around `service`.
+        failing: share of messages whose handler always fails, so that they are dead-lettered in the end.
+        flaky: share of messages whose handler fails the first time.
+
+    """
+
+    rate: float = 0.0
+    burst: int = 1
+    backlog: int = 0
+    groups: int = 0
+    service: timedelta = timedelta(milliseconds=100)
+    spread: float = 0.0
+    failing: float = 0.0
+    flaky: float = 0.0
+
+    def seconds_of_work(self, duration: timedelta) -> float:
+        """Return what all of them are expected to take, in seconds of one slot."""
+        count = self.backlog + self.rate * duration.total_seconds()
+        return float(count * self.mean_service)
+
+    @property
+    def mean_service(self) -> float:
+        """What a handler takes in the mean, in seconds: more than the middle where times are unlike."""
+        return float(self.service.total_seconds() * 2.718281828459045 ** (self.spread**2 / 2))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """
+    One load.
+
+    Attributes:
+        arrivals: by the lane's name; a lane that is not named gets no messages.
+        duration: how long messages arrive.
+        drain: how long the run goes on after that for what is left; it ends sooner when nothing is.
+        seed: decides everything that chance decides.
+        unknowns: what AWS leaves open.
+        faults: what goes wrong.
+
+    """
+
+    arrivals: Mapping[str, Arrivals]
+    duration: timedelta = TEN_MINUTES
+    drain: timedelta = timedelta(hours=1)
+    seed: int = 1
+    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
+    faults: Faults = dataclasses.field(default_factory=Faults)
+
+    @property
+    def expected_messages(self) -> float:
+        """About how many messages there will be."""
+        seconds = self.duration.total_seconds()
+        return sum(one.backlog + one.rate * seconds for one in self.arrivals.values())
+
+    @property
+    def slots_needed(self) -> float:
+        """How many slots the arriving messages keep busy in the mean, backlogs left out."""
+        return sum(one.rate * one.mean_service for one in self.arrivals.values())
+
+
+def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Scenario:
+    """
+    Check a scenario against the lanes it is for.
+
+    Raises:
+        ConfigurationError: with everything that is wrong.
+
+    """
+    problems: list[str] = []
+    root = ConfigTable(raw, "", known=ROOT_KEYS, problems=problems)
+    scenario = Scenario(
+        arrivals=_arrivals(root, config, problems),
+        duration=root.duration("duration", TEN_MINUTES, minimum=timedelta(seconds=1), maximum=30 * DAY),
+        drain=root.duration("drain", timedelta(hours=1), maximum=30 * DAY),
+        seed=root.integer("seed", 1, minimum=0),
+        unknowns=_unknowns(root.raw("unknowns", {}), problems),
+        faults=_faults(root.raw("faults", {}), problems),
+    )
+    if not problems and scenario.expected_messages <= 0:
+        problems.append("arrivals: no lane has a rate or a backlog, so nothing would happen")
+    if problems:
+        raise ConfigurationError(problems, source=source)
+    return scenario
+
+
+def arrivals_option(text: str, tables: dict[str, Any]) -> None:
+    """
+    Add to the tables of arrivals what an option such as "HIGH rate=0.5 burst=20 service=200ms" says.
+
+    Raises:
+        ConfigurationError: it is not of that form.
+
+    """
+    lane, *pairs = text.split()
+    table: dict[str, Any] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign:
+            raise ConfigurationError([f"{pair!r} is no key=value"], source=f"--arrivals {text!r}")
+        table[key] = _number_or_text(value)
+    tables[lane] = {**tables.get(lane, {}), **table}
+
+
+def _number_or_text(value: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _arrivals(root: ConfigTable, config: LanesConfig, problems: list[str]) -> dict[str, Arrivals]:
+    names = [lane.name for lane in config.lanes]
+    tables = ConfigTable(root.raw("arrivals", {}), "arrivals", known=names, problems=problems)
+    known = Arrivals.__slots__
+    found = {}
+    for name in names:
+        if not tables.has(name):
+            continue
+        table = ConfigTable(tables.raw(name), f"arrivals.{name}", known=known, problems=problems)
+        usual = Arrivals()
+        found[name] = Arrivals(
+            rate=table.number("rate", 0, minimum=0, maximum=MANY),
+            burst=table.integer("burst", 1, minimum=1),
+            backlog=table.integer("backlog", 0, minimum=0),
+            groups=table.integer("groups", 0, minimum=0),
+            service=table.duration("service", usual.service, maximum=timedelta(minutes=15)),
+            spread=table.number("spread", 0, minimum=0, maximum=3),
+            failing=table.number("failing", 0, minimum=0, maximum=1),
+            flaky=table.number("flaky", 0, minimum=0, maximum=1),
+        )
+        if found[name].failing + found[name].flaky > 1:
+            table.problem("failing and flaky together are over 1")
+    return found
+
+
+def _unknowns(raw: object, problems: list[str]) -> Unknowns:
+    table = ConfigTable(raw, "unknowns", known=("backoff", *_UNKNOWN_KEYS), problems=problems)
+    usual = Unknowns()
+    longest = table.duration("backoff", usual.backoff.longest, minimum=timedelta(milliseconds=1))
+    winner = table.raw("winner", usual.winner.value)
+    if winner not in list(Winner):
+        table.problem(f"winner is {winner!r}{nearest(winner, list(Winner))}")
+        winner = usual.winner
+    seconds = {
+        key: table.duration(key, timedelta(seconds=getattr(usual, key)), maximum=BRIEF).total_seconds()
+        for key in ("poll", "notice", "invoke", "delete", "call", "stale", "cold_start")
+    }
+    return Unknowns(
+        backoff=dataclasses.replace(usual.backoff, longest=longest),
+        winner=Winner(winner),
+        first_pollers=table.integer("first_pollers", usual.first_pollers, minimum=0),
+        ramp=table.number("ramp", usual.ramp, minimum=0, maximum=MANY),
+        call_spread=table.number("call_spread", usual.call_spread, minimum=0, maximum=3),
+        noise=table.number("noise", usual.noise, minimum=0, maximum=1),
+        blocked_counted=table.boolean("blocked_counted", usual.blocked_counted),
+        **seconds,
+    )
+
+
+def _faults(raw: object, problems: list[str]) -> Faults:
+    table = ConfigTable(raw, "faults", known=Faults.__slots__, problems=problems)
+    seconds = ("redeploy_every", "clock_jumps")
+    shares = {
+        key: table.number(key, 0, minimum=0, maximum=0.9) for key in Faults.__slots__ if key not in seconds
+    }
+    times = {key: table.duration(key, timedelta(0), maximum=30 * DAY).total_seconds() for key in seconds}
+    return Faults(**shares, **times)
+
+
+_UNKNOWN_KEYS: Sequence[str] = [key for key in Unknowns.__slots__ if key != "backoff"]

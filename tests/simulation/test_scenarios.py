@@ -1,0 +1,305 @@
+"""A load, its reading from a file, its figures, and the settings that a plan chooses."""
+
+import dataclasses
+import json
+from datetime import timedelta
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.errors import ConfigurationError
+from lanes.operate.prices import read_prices
+from simulator.comparison import Range, compare, lane_rows, total_rows
+from simulator.load import play
+from simulator.oracle import violations
+from simulator.outcome import outcome_of, percentile
+from simulator.presentation import draw, plain, spoken
+from simulator.scenario import arrivals_option, resolve
+from simulator.search import Search
+from simulator.settings import Settings, alternatives, combined
+from simulator.targets import parse_target
+from simulator.world import Pattern
+
+CONFIG = LanesConfig()
+SMALL = {
+    "duration": "20s",
+    "arrivals": {
+        "HIGH": {"rate": 2, "burst": 4, "groups": 5, "service": "50ms", "flaky": 0.1},
+        "MAIN": {"backlog": 80, "groups": 10, "service": "100ms", "spread": 0.3, "failing": 0.05},
+    },
+}
+
+
+def small(**changes):
+    return resolve({**SMALL, **changes}, CONFIG)
+
+
+def test_a_scenario_is_read_with_its_defaults():
+    """What is left out is nothing, or the middle of what is unknown."""
+    scenario = small(
+        unknowns={"backoff": "10s", "winner": "highest", "call": "20ms"}, faults={"crashes": 0.1}
+    )
+
+    assert scenario.duration == timedelta(seconds=20)
+    assert scenario.arrivals["HIGH"].burst == 4
+    assert scenario.arrivals["MAIN"].rate == 0
+    assert scenario.unknowns.backoff.longest == timedelta(seconds=10)
+    assert scenario.unknowns.winner == "highest"
+    assert scenario.unknowns.call == pytest.approx(0.02)
+    assert scenario.faults.crashes == 0.1
+    assert scenario.expected_messages == 120
+
+
+def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
+    """As those of lanes.toml are."""
+    raw = {
+        "duratoin": "10m",
+        "seed": -1,
+        "arrivals": {
+            "HIHG": {"rate": 1},
+            "MAIN": {"service": "fast", "rate": -1, "failing": 0.6, "flaky": 0.6},
+        },
+        "unknowns": {"stael": 1, "winner": "first", "call": "2h"},
+        "faults": {"crash": 0.1},
+    }
+    with pytest.raises(ConfigurationError) as raised:
+        resolve(raw, CONFIG)
+    told = str(raised.value)
+
+    for text in (
+        "'duratoin'; did you mean 'duration'",
+        "'HIHG'; did you mean 'HIGH'",
+        "arrivals.MAIN: service is the text 'fast'",
+        "arrivals.MAIN: rate is -1",
+        "failing and flaky together",
+        "seed is -1",
+        "'stael'; did you mean 'stale'",
+        "winner is 'first'",
+        "call is 2h; at most 1m",
+        "'crash'; did you mean 'crashes'",
+    ):
+        assert text in told
+
+
+def test_a_scenario_without_messages_is_refused():
+    """Nothing would happen."""
+    with pytest.raises(ConfigurationError, match="nothing would happen"):
+        resolve({"arrivals": {"HIGH": {"groups": 5}}}, CONFIG)
+
+
+def test_an_option_says_what_a_table_says():
+    """And goes over it key by key."""
+    tables = {"HIGH": {"rate": 1, "burst": 2}}
+    arrivals_option("HIGH rate=0.5 service=200ms", tables)
+
+    assert tables == {"HIGH": {"rate": 0.5, "burst": 2, "service": "200ms"}}
+    with pytest.raises(ConfigurationError, match="no key=value"):
+        arrivals_option("HIGH fast", tables)
+
+
+def test_the_arrivals_of_a_scenario_are_the_same_for_every_pattern():
+    """So that waits can be compared message by message."""
+    runs = [play(small(), CONFIG, pattern=pattern) for pattern in (Pattern.LANES, Pattern.PLAIN)]
+    sent = [sorted((one.lane, one.sent_at, one.group) for one in run.handled) for run in runs]
+
+    assert runs[0].sent_to == runs[1].sent_to
+    assert {one for one in sent[0] if one[0] == "HIGH"} == {one for one in sent[1] if one[0] == "HIGH"}
+    assert violations(runs[0]) == []
+
+
+def test_figures_add_up():
+    """Sent is done, dead or left; waits are in order; a day costs what its share of the run does."""
+    scenario = small()
+    run = play(scenario, CONFIG)
+    outcome = outcome_of(run, scenario, read_prices())
+    main, high = outcome.lane("MAIN"), outcome.lane("HIGH")
+
+    assert (main.sent, main.left) == (80, 0)
+    assert main.done + main.dead == 80
+    assert main.dead == run.dead > 0
+    assert high.p50 <= high.p90 <= high.p99 <= high.longest
+    assert high.p50 < main.p50
+    assert main.yields == run.tally.counts["YieldedMessages"] > 0
+    assert 0 < outcome.totals.busy < 1
+    assert 0 <= outcome.totals.idle < 1
+    assert outcome.totals.calls == len(run.calls.log)
+    assert outcome.totals.dollars_a_day > 0
+
+    longer = dataclasses.replace(scenario, duration=timedelta(seconds=40))
+    assert outcome_of(run, longer, read_prices()).totals.dollars_a_day == pytest.approx(
+        outcome.totals.dollars_a_day / 2
+    )
+
+
+def test_messages_that_never_began_count_with_what_they_have_waited():
+    """A lane that starves has the longest waits of all, not the fewest."""
+    scenario = resolve(
+        {
+            "duration": "60s",
+            "drain": 0,
+            "arrivals": {
+                "HIGH": {"rate": 12, "service": "200ms"},
+                "MAIN": {"backlog": 20, "service": "100ms"},
+            },
+        },
+        CONFIG,
+    )
+    outcome = outcome_of(play(scenario, CONFIG), scenario, read_prices())
+    main = outcome.lane("MAIN")
+
+    assert main.left >= 15
+    assert main.longest == pytest.approx(60, abs=0.1)
+    assert main.standstill > 30
+    assert outcome.totals.drained is None
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 2), (0.99, 4), (1.0, 4), (0.01, 1)])
+def test_a_percentile_is_a_value_that_was_seen(share, expected):
+    """Of the nearest rank."""
+    assert percentile([1, 2, 3, 4], share) == expected
+    assert percentile([], share) == 0
+
+
+def test_patterns_and_unknowns_become_rows_with_ranges(tmp_path):
+    """For people, for programs, and as a picture."""
+    runs = compare(
+        small(duration="5s"),
+        CONFIG,
+        patterns=[Pattern.LANES, Pattern.NONE],
+        prices=read_prices(),
+        all_unknowns=True,
+    )
+    rows = lane_rows(runs)
+
+    assert [(row["pattern"], row["lane"]) for row in rows] == [
+        (pattern, lane) for pattern in ("ours", "none") for lane in ("HIGH", "MEDIUM", "MAIN")
+    ]
+    assert isinstance(rows[0]["p99"], Range)
+    assert rows[0]["p99"].least < rows[0]["p99"].most
+    assert " .. " in spoken(rows)[0]["p99"]
+    told = plain(runs)
+    assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].least, rows[0]["p99"].most]
+    assert len(told["unknowns"]) == 11
+    assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
+
+    draw(runs, tmp_path / "waits.png")
+    assert (tmp_path / "waits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_targets_are_read_and_measured():
+    """Lanes in any case, figures and durations by their names."""
+    target = parse_target("high p99 < 500ms", CONFIG)
+    scenario = small()
+    outcome = outcome_of(play(scenario, CONFIG), scenario, read_prices())
+
+    assert str(target) == "HIGH p99 < 500 ms"
+    assert target.miss(outcome) == pytest.approx(outcome.lane("HIGH").p99 / 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("HIGH p99", "a text such as"),
+        ("HIHG p98 < soon", "did you mean 'HIGH'"),
+        ("HIHG p98 < soon", "did you mean 'p9"),
+        ("HIHG p98 < soon", "'soon' is no duration"),
+    ],
+)
+def test_a_wrong_target_is_explained(text, told):
+    """With everything that is wrong with it."""
+    with pytest.raises(ConfigurationError) as raised:
+        parse_target(text, CONFIG)
+
+    assert told in str(raised.value)
+
+
+def test_settings_become_lanes_and_a_part_of_lanes_toml():
+    """What follows the slots by default goes on to follow them, and the fragment says the same as the settings."""
+    import tomllib
+
+    settings = Settings(
+        slots=8,
+        batch_size=1,
+        recheck=timedelta(milliseconds=100),
+        delays=(timedelta(seconds=2), timedelta(seconds=5)),
+    )
+    applied = settings.apply(CONFIG)
+
+    assert applied == LanesConfig.from_dict(tomllib.loads(settings.fragment(CONFIG)))
+    assert applied.lanes[0].maximum_concurrency == 8
+    assert applied.consumer.recheck_interval == timedelta(milliseconds=100)
+    assert Settings(slots=8).apply(CONFIG) == LanesConfig.from_dict({"consumer": {"reserved_concurrency": 8}})
+
+
+def test_alternatives_change_one_thing_each_and_can_be_combined():
+    """Never to what the lanes have already."""
+    parts = [values[0] for values in alternatives(3, CONFIG)]
+    one = combined(parts)
+
+    assert (one.batch_size, one.recheck, one.delays) == (
+        parts[2].batch_size,
+        parts[0].recheck,
+        parts[1].delays,
+    )
+    assert all(
+        Settings(slots=3).apply(CONFIG) != settings.apply(CONFIG)
+        for values in alternatives(3, CONFIG)
+        for settings in values
+    )
+
+
+def searched(*targets, budget=60, most_slots=3):
+    scenario = resolve(
+        {
+            "duration": "10s",
+            "arrivals": {
+                "HIGH": {"rate": 2, "burst": 5, "service": "100ms"},
+                "MAIN": {"backlog": 30, "groups": 10, "service": "100ms"},
+            },
+        },
+        CONFIG,
+    )
+    told = []
+    search = Search(
+        scenario,
+        CONFIG,
+        targets=[parse_target(text, CONFIG) for text in targets],
+        prices=read_prices(),
+        budget=budget,
+        tell=told.append,
+    )
+    return search.run(most_slots=most_slots), told
+
+
+def test_a_plan_holds_its_targets_over_the_whole_range_and_says_so():
+    """With the fewest slots, the same each time."""
+    answer, told = searched("HIGH p99 < 30s", "MAIN max < 5m")
+
+    assert answer.best is not None
+    assert answer.best.settings.slots == 1
+    assert len(answer.best.outcomes) == 11
+    assert all(target.miss(one) <= 1 for target in answer.targets for one in answer.best.outcomes.values())
+    assert "reserved_concurrency = 1" in answer.text()
+    assert "# HIGH p99 < 30.0 s: " in answer.text()
+    assert len(told) >= 1
+    assert searched("HIGH p99 < 30s", "MAIN max < 5m")[0].text() == answer.text()
+
+
+def test_a_plan_that_nothing_holds_names_the_target_that_binds():
+    """And the settings that came closest."""
+    answer, _ = searched("HIGH p99 < 30s", "HIGH p50 < 1ms", most_slots=2)
+
+    assert answer.best is None
+    assert "Nothing holds." in answer.text()
+    assert "The target that binds: HIGH p50 < 1 ms" in answer.text()
+    assert answer.plain()["holds"] is False
+
+
+def test_a_plan_stops_at_its_budget_and_where_there_are_too_few_slots():
+    """And says which it was."""
+    spent, _ = searched("HIGH p50 < 1ms", budget=2)
+    assert "budget of 2 runs" in spent.text()
+
+    scenario = resolve({"arrivals": {"HIGH": {"rate": 100, "service": "100ms"}}}, CONFIG)
+    answer = Search(scenario, CONFIG, targets=[], prices=read_prices(), budget=1).run(most_slots=3)
+    assert "keeps 10.0 slots busy" in answer.text()
