@@ -4,14 +4,20 @@ The sample application: three kinds of messages that share one slow, rate-limite
 Replace the handlers with your own; the last function is what Lambda calls.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lanes import Consumer, HandlerContext, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 consumer = Consumer()
 
@@ -34,7 +40,7 @@ def book_payment(message: Message, context: HandlerContext) -> None:
     _use_resource(message, context)
 
 
-def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
+def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Any:
     """Handle one batch of one lane."""
     return consumer.handle(event, context)
 
