@@ -246,7 +246,7 @@ def test_while_nothing_stands_a_message_costs_no_call(story):
 
 @pytest.mark.parametrize("room", [False, True])
 def test_what_is_sent_on_waits_for_no_slot(room):
-    """Nor is one taken, with or without a waiting room, for a batch of which nothing is left; it is left just the same."""
+    """Where nothing of a batch is left, no slot is taken, with or without a waiting room."""
     story = Overridden({"consumer": {"reserved_concurrency": 2, "waiting_room": room}}, environments=2)
     send_some(story, groups=2)
     story.put("prioritize", priority=50, group="g.")
