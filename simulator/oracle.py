@@ -42,8 +42,9 @@ def _lost(lanes: SimulatedLanes, dead_places: list[int], left_places: list[int])
         if not (chronicle.times_done(place) or place in dead or place in left)
     ]
     yield from _named("lost", missing)
-    yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
     if not _may_repeat(lanes):
+        # AWS: SQS recognises a repeated dead letter for five minutes only (SendMessage).
+        yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
         yield from _named("done twice", [p for p in chronicle.places if chronicle.times_done(p) > 1])
         yield from _named("done and dead-lettered", [p for p in dead if chronicle.times_done(p)])
         yield from _named("dead-lettered and left", [p for p in dead if p in left])
