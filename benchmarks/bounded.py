@@ -26,6 +26,20 @@ MAX_WAIT = 60.0
 TRICKLE = 0.03
 """Share of the slots' time that the trickle asks for: the reserve can carry it."""
 
+BOUNDED, STRICT = "max_wait 60 s", "strict"
+ROOM, STRICT_ROOM = "max_wait 60 s, waiting room", "strict, waiting room"
+RUNS = (
+    ("trickle", BOUNDED, Pattern.LANES, MAX_WAIT),
+    ("trickle", ROOM, Pattern.LANES, MAX_WAIT),
+    ("trickle", STRICT, Pattern.LANES, None),
+    ("trickle", STRICT_ROOM, Pattern.LANES, None),
+    ("trickle", "plain", Pattern.PLAIN, None),
+    ("trickle", "none", Pattern.NONE, None),
+    ("backlog", BOUNDED, Pattern.LANES, MAX_WAIT),
+    ("backlog", ROOM, Pattern.LANES, MAX_WAIT),
+    ("backlog", STRICT, Pattern.LANES, None),
+)
+
 GRACE = 30.0
 """
 Seconds after `max_wait` within which a message must have started.
@@ -55,12 +69,19 @@ class Served:
 
 
 def serve(
-    slots: int, *, seconds: float, backlog: bool, max_wait: float | None, pattern: Pattern, seed: int
+    slots: int,
+    *,
+    seconds: float,
+    backlog: bool,
+    max_wait: float | None,
+    pattern: Pattern,
+    room: bool = False,
+    seed: int,
 ) -> Served:
     """Let the flood last so many seconds."""
     main: dict[str, Any] = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
     raw = {
-        "consumer": {"reserved_concurrency": slots, "reserve": RESERVE},
+        "consumer": {"reserved_concurrency": slots, "reserve": RESERVE, "waiting_room": room},
         "lanes": [{"name": "HIGH", "threshold": 50}, main],
     }
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=pattern, seed=seed)
@@ -108,33 +129,34 @@ def _served(lanes: SimulatedLanes, *, began: float, seconds: float, moments: lis
 def measure(*, quick: bool, seed: int) -> Findings:
     """Run trickle and backlog at each number of slots; without `max_wait`, plain and without priority beside them."""
     seconds, all_slots = (200.0, SLOTS[:2]) if quick else (1200.0, SLOTS)
-    runs = [
-        ("trickle", "max_wait 60 s", Pattern.LANES, MAX_WAIT),
-        ("trickle", "strict", Pattern.LANES, None),
-        ("trickle", "plain", Pattern.PLAIN, None),
-        ("trickle", "none", Pattern.NONE, None),
-        ("backlog", "max_wait 60 s", Pattern.LANES, MAX_WAIT),
-        ("backlog", "strict", Pattern.LANES, None),
-    ]
     found = {
         (slots, load, name): serve(
-            slots, seconds=seconds, backlog=load == "backlog", max_wait=wait, pattern=pattern, seed=seed
+            slots,
+            seconds=seconds,
+            backlog=load == "backlog",
+            max_wait=wait,
+            pattern=pattern,
+            room=name in (ROOM, STRICT_ROOM),
+            seed=seed,
         )
         for slots in all_slots
-        for load, name, pattern, wait in runs
+        for load, name, pattern, wait in RUNS
     }
-    bounded = [one for (_, load, name), one in found.items() if (load, name) == ("trickle", "max_wait 60 s")]
-    strict = [one for (_, load, name), one in found.items() if (load, name) == ("trickle", "strict")]
-    reserve = [one for (_, _, name), one in found.items() if name == "max_wait 60 s"]
-    longest = max(one.longest for one in bounded)
-    figures = {
-        "max_wait_held": longest <= MAX_WAIT + GRACE,
-        "longest_wait_s": round(longest, 1),
-        "reserve_share": round(max(one.share for one in reserve), 4),
-        "strict_longest_wait_s": round(min(one.longest for one in strict), 1),
-        "strict_starves": all(one.handled == 0 for one in strict),
-        "strict_share": round(max(one.share for one in strict), 5),
-    }
+
+    def of(load: str, name: str) -> list[Served]:
+        return [one for (_, its_load, its_name), one in found.items() if (its_load, its_name) == (load, name)]
+
+    figures: dict[str, Any] = {}
+    for suffix, bounded, strict in (("", BOUNDED, STRICT), ("_waiting_room", ROOM, STRICT_ROOM)):
+        longest = max(one.longest for one in of("trickle", bounded))
+        both = [*of("trickle", bounded), *of("backlog", bounded)]
+        figures |= {
+            f"max_wait_held{suffix}": longest <= MAX_WAIT + GRACE,
+            f"longest_wait_s{suffix}": round(longest, 1),
+            f"reserve_share{suffix}": round(max(one.share for one in both), 4),
+            f"strict_longest_wait_s{suffix}": round(min(one.longest for one in of("trickle", strict)), 1),
+            f"strict_share{suffix}": round(max(one.share for one in of("trickle", strict)), 5),
+        }
     rows = [
         (f"{slots} slots", load, name, one.handled, one.share, one.longest, one.yielding)
         for (slots, load, name), one in found.items()

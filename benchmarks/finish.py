@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import Findings, Table, run
 from benchmarks.saturation import require_saturated
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 SLOTS = 5
 GROUPS = 50
 WORK = 0.2
+RUNS = {
+    "lanes": (Pattern.LANES, False),
+    "waiting room": (Pattern.LANES, True),
+    "plain": (Pattern.PLAIN, False),
+    "none": (Pattern.NONE, False),
+}
+SUFFIXES = {"lanes": "", "waiting room": "_waiting_room", "plain": "_plain", "none": "_none"}
 LIMIT = 1_000_000.0
 """Virtual seconds after which a run that has not ended is given up."""
 
@@ -53,9 +60,9 @@ def messages(each: int, spread: int) -> Iterator[tuple[str, bool]]:
             yield f"g{group}", group < spread and number % spread == spread - 1
 
 
-def finish(pattern: Pattern, *, each: int, spread: int, seed: int) -> Finished:
-    """Send everything at once and run until all of it is handled."""
-    raw = {"consumer": {"reserved_concurrency": SLOTS}}
+def finish(pattern: Pattern, *, room: bool = False, each: int, spread: int, seed: int) -> Finished:
+    """Send everything at once and run until all of it is handled; `room` is the waiting room."""
+    raw = {"consumer": {"reserved_concurrency": SLOTS, "waiting_room": room}}
     # No priority is one queue for all: with a queue for each lane, a mapping of its own would still favour a short one.
     config = LanesConfig.from_dict(raw | {"enabled": pattern is not Pattern.NONE})
     lanes = SimulatedLanes(config, pattern=pattern, seed=seed)
@@ -78,37 +85,30 @@ def finish(pattern: Pattern, *, each: int, spread: int, seed: int) -> Finished:
 
 
 def measure(*, quick: bool, seed: int) -> Findings:
-    """Run both spreads under all three patterns."""
+    """Run both spreads with and without the waiting room, under the plain pattern, and without priority."""
     each = 50 if quick else 500
-    rows, figures = [], {}
-    drains = []
+    rows = []
+    figures: dict[str, Any] = {}
+    drains = dict.fromkeys(RUNS, 0.0)
     for spread, name in ((1, "one_group"), (5, "five_groups")):
-        found = {pattern: finish(pattern, each=each, spread=spread, seed=seed) for pattern in Pattern}
-        none, ours, plain = (found[pattern] for pattern in (Pattern.NONE, Pattern.LANES, Pattern.PLAIN))
-        possible = GROUPS * spread / SLOTS
-        figures[f"speedup_{name}"] = round(none.urgent / ours.urgent, 2)
-        figures[f"speedup_of_ideal_{name}"] = round(none.urgent / ours.urgent / possible, 3)
-        figures[f"plain_speedup_of_ideal_{name}"] = round(none.urgent / plain.urgent / possible, 3)
-        drains.append((ours.everything / none.everything, plain.everything / none.everything))
-        rows += [
-            (
-                f"urgent in {spread}",
-                pattern.value,
-                one.urgent,
-                none.urgent / one.urgent,
-                one.everything,
-                *dataclasses.astuple(one.spent),
-            )
-            for pattern, one in found.items()
-        ]
-    figures["drain_ratio"] = round(max(ours for ours, _ in drains), 4)
-    figures["plain_drain_ratio"] = round(max(plain for _, plain in drains), 3)
-    columns = ("groups", "pattern", "urgent done s", "speedup", "all done s", *SPENT)
+        found = {
+            kind: finish(pattern, room=room, each=each, spread=spread, seed=seed)
+            for kind, (pattern, room) in RUNS.items()
+        }
+        none, possible = found["none"], GROUPS * spread / SLOTS
+        for kind, one in found.items():
+            speedup = none.urgent / one.urgent
+            figures[f"speedup_{name}{SUFFIXES[kind]}"] = round(speedup, 2)
+            figures[f"speedup_of_ideal_{name}{SUFFIXES[kind]}"] = round(speedup / possible, 3)
+            drains[kind] = max(drains[kind], one.everything / none.everything)
+            shares = dataclasses.astuple(one.spent)
+            rows.append((f"urgent in {spread}", kind, one.urgent, speedup, one.everything, *shares))
+    figures |= {f"drain_ratio{SUFFIXES[kind]}": round(drain, 4) for kind, drain in drains.items()}
+    columns = ("groups", "priority", "urgent done s", "speedup", "all done s", *SPENT)
     conditions = {"slots": SLOTS, "groups": GROUPS, "messages": GROUPS * each, "urgent": each, "work_s": WORK}
+    title = "until the urgent messages and all are finished"
     return Findings(
-        figures=figures,
-        tables=[Table(title="until the urgent messages and all are finished", columns=columns, rows=rows)],
-        conditions=conditions,
+        figures=figures, tables=[Table(title=title, columns=columns, rows=rows)], conditions=conditions
     )
 
 

@@ -75,9 +75,8 @@ def _run_on(around: Mapping[str, Any]) -> str:
 
 
 def _about(name: str) -> str:
-    """Return what a benchmark's module says of it, without its command."""
-    text = (import_module(f"benchmarks.{name}").__doc__ or "").strip()
-    return f"`python -m benchmarks.{name}`\n\n{text}\n"
+    """Return what a benchmark's module says of it."""
+    return f"{(import_module(f'benchmarks.{name}').__doc__ or '').strip()}\n"
 
 
 def main() -> None:

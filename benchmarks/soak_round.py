@@ -115,6 +115,7 @@ class Round:
             "reserved_concurrency": chance.choice((1, 1, 2, 3, 5, 10)),
             "function_timeout": chance.choice((10, 30)),
             "idempotency": chance.random() < 0.5,  # noqa: PLR2004 - one round in two
+            "waiting_room": chance.random() < 0.5,  # noqa: PLR2004
             "max_attempts": ATTEMPTS,
             "backoff_base": chance.choice((1, 2, 10)),
             "backoff_max": chance.choice((10, 60)),

@@ -52,6 +52,9 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="speedup_of_ideal_one_group", least=0.9),
         Target(figure="speedup_of_ideal_five_groups", least=0.9),
         Target(figure="drain_ratio", most=1.01),
+        Target(figure="speedup_of_ideal_one_group_waiting_room", least=0.9),
+        Target(figure="speedup_of_ideal_five_groups_waiting_room", least=0.9),
+        Target(figure="drain_ratio_waiting_room", most=1.01),
     ),
     "idle": (
         Target(figure="busy_over_none", least=0.95),
@@ -66,6 +69,8 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "bounded": (
         Target(figure="max_wait_held", exactly=True),
         Target(figure="reserve_share", most=0.06),
+        Target(figure="max_wait_held_waiting_room", exactly=True),
+        Target(figure="reserve_share_waiting_room", most=0.06),
     ),
     "calls": (),
     "overhead": (
