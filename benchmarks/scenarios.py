@@ -7,18 +7,30 @@ A backlog stands: what is handled is sent again, so that the lower lanes want ev
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping  # noqa: TC003 - the types of what stands in the module
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from benchmarks.held_slots import WatchedRegister
 from lanes.config import LanesConfig
 from simulator.world import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from lanes.config import Lane
     from simulator.parameters import Unknowns
+
+ROOM: Mapping[str, Any] = {
+    "consumer": {"waiting_room": True},
+    "lanes": [
+        {"name": "HIGH", "threshold": 50, "batch_size": 5},
+        {"name": "MEDIUM", "threshold": 0},
+        {"name": "MAIN"},
+    ],
+}
+"""Batches wait for a slot in the function, and the top lane's are short (`docs/how-to/tune.md`)."""
+
+THROTTLED: Mapping[str, Any] = {}
+"""All defaults: Lambda throttles the batches for which there is no slot."""
 
 TOP_UP = 0.1
 """Seconds between two looks at what is left of a standing backlog."""
@@ -80,6 +92,7 @@ def meet(
     lanes = SimulatedLanes(
         LanesConfig.from_dict({**raw, "consumer": consumer}), pattern=pattern, unknowns=unknowns, seed=seed
     )
+    lanes.register = WatchedRegister(lanes.calls, lanes.kernel.clock)
     if load.depth:
         Backlog(lanes, load).top_up()
     top, middle = lanes.config.lanes[:2]
@@ -91,6 +104,14 @@ def meet(
         lanes.kernel.after(1.0, lambda: _fail(lanes, top))
     lanes.run(seconds=load.seconds)
     return lanes
+
+
+def in_vain(lanes: SimulatedLanes) -> float:
+    """Return the seconds for which slots were held by invocations that handled nothing."""
+    register = lanes.register
+    if lanes.config.has_waiting_room and isinstance(register, WatchedRegister):
+        return register.in_vain
+    return lanes.function.times.only_yielded
 
 
 class Backlog:

@@ -3,7 +3,8 @@ How long the top lane waits, and what that costs: `python -m benchmarks.wait --j
 
 Bursts at the top and a trickle below them, over a standing backlog of 10, 1,000 and 100,000 messages, at 1, 3 and 10
 slots. The plain pattern, no priority, and the same bursts with nothing below them run beside it. The worst case of all
-is the figure; how far it moves over what AWS leaves open stands in a table of its own.
+is the figure; how far it moves over what AWS leaves open stands in a table of its own. All of that is with a waiting
+room; the same loads without one stand beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import Findings, Table, run
 from benchmarks.saturation import require_saturated
-from benchmarks.scenarios import Load, meet, quantile
+from benchmarks.scenarios import ROOM, THROTTLED, Load, meet, quantile
 from simulator.parameters import Unknowns, variants
 from simulator.world import Pattern
 
@@ -146,11 +147,13 @@ def begun_or_not(lanes: SimulatedLanes, *, seconds: float) -> list[float]:
 
 def measure(*, quick: bool, seed: int) -> Findings:
     """Run all cases, and at one depth the range of what AWS leaves open."""
-    bench = Bench({}, seed=seed, scale=0.1 if quick else 1.0)
+    bench = Bench(ROOM, seed=seed, scale=0.1 if quick else 1.0)
+    throttled = Bench(THROTTLED, seed=seed, scale=0.1 if quick else 1.0)
     depths = DEPTHS[:2] if quick else DEPTHS
     cases = [
         bench.case(slots=slots, depth=depth, unknowns=Unknowns()) for slots in SECONDS for depth in depths
     ]
+    without = [throttled.case(slots=slots, depth=RANGE_DEPTH, unknowns=Unknowns()) for slots in SECONDS]
     ranges = list(_ranges(bench, quick=quick))
     deep_over_shallow = {
         slots: _p50(cases, slots, depths[-1]) / _p50(cases, slots, depths[0]) for slots in SECONDS
@@ -162,6 +165,10 @@ def measure(*, quick: bool, seed: int) -> Findings:
         "drain_over_none": round(max(case.drain for case in cases), 3),
         "p99_over_alone": round(max(case.over_alone for case in cases), 3),
         "plain_drain_over_none": round(max(case.plain_drain for case in cases), 3),
+        "throttled": {
+            "p99_over_plain": round(max(case.over_plain for case in without), 3),
+            "drain_over_none": round(max(case.drain for case in without), 3),
+        },
         "worst_of_range": {
             "p99_over_plain": round(max(case.over_plain for case in everywhere), 3),
             "drain_over_none": round(max(case.drain for case in everywhere), 3),
@@ -171,17 +178,22 @@ def measure(*, quick: bool, seed: int) -> Findings:
         figures=figures,
         tables=[
             Table(
-                title="the top lane's wait, and time for the same work over that without priority",
+                title="with a waiting room: the top lane's wait, and time for the same work over that without priority",
                 columns=COLUMNS,
                 rows=[case.row() for case in cases],
             ),
             Table(
-                title=f"the same at a backlog of {RANGE_DEPTH:,} over what AWS leaves open",
+                title=f"without a waiting room, at a backlog of {RANGE_DEPTH:,}",
+                columns=COLUMNS,
+                rows=[case.row() for case in without],
+            ),
+            Table(
+                title=f"with one, at a backlog of {RANGE_DEPTH:,} over what AWS leaves open",
                 columns=("what", *COLUMNS),
                 rows=[(name, *case.row()) for name, case in ranges],
             ),
         ],
-        conditions={"seconds": SECONDS, "load": dataclasses.asdict(Load(seconds=0.0))},
+        conditions={"seconds": SECONDS, "lanes": ROOM, "load": dataclasses.asdict(Load(seconds=0.0))},
     )
 
 
