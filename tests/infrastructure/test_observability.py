@@ -4,20 +4,29 @@ import json
 from datetime import timedelta
 
 import pytest
+from aws_cdk import NestedStack, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
-from cdk import Ledger, Observability, Outbox, Severity
+from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Severity
 from cdk.alarm_rules import Page, default_oldest_age
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Cause
 from lanes.consumer.telemetry import Metric, receives
 from lanes.errors import ConfigurationError
 from lanes.outbox.telemetry import RelayMetric
-from tests.support.infrastructure import FOREIGN_CODE, ROOT, foreign_stack, lanes_config, render, resources
+from tests.support.infrastructure import (
+    FOREIGN_CODE,
+    ROOT,
+    foreign_stack,
+    lanes_config,
+    new_app,
+    render,
+    resources,
+)
 
 ALARM = "AWS::CloudWatch::Alarm"
 RUNBOOK = ROOT / "docs" / "runbook"
@@ -357,6 +366,25 @@ def test_alarms_and_dashboard_are_named_after_the_stack(whole):
     assert dashboard["DashboardName"] == "Foreign-Observability"
     assert len(set(names)) == len(names)
     assert all(name.startswith(("Foreign-Observability-", "Foreign-Outbox-")) for name in names)
+
+
+def test_a_nested_stack_names_them_after_its_place():
+    """Its own name is known to CloudFormation alone."""
+    outer = Stack(new_app(), "Outer")
+    queues = LaneQueues(nested := NestedStack(outer, "Inner"), "Lanes", config=lanes_config(1))
+    consumer = PriorityConsumer(
+        nested,
+        "Consumer",
+        queues=queues,
+        ledger=Ledger(nested, "Ledger"),
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+        handler="index.lambda_handler",
+        service="orders",
+    )
+    Observability(nested, "Watch", queues=queues, consumer=consumer)
+
+    alarms = resources(Template.from_stack(nested), ALARM).values()
+    assert all(alarm["AlarmName"].startswith("Outer-Inner-Watch-") for alarm in alarms)
 
 
 def test_alarms_are_found_by_name():
