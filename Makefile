@@ -9,7 +9,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test bench check docs format lock clean
+.PHONY: help setup demo local cdk synth test screenshots bench check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: $(STAMP) ## Run the tests (ARGS="tests/unit -k priority")
 
 bench: $(STAMP) ## Run all benchmarks into build/bench and docs/benchmarks.md (ARGS="--quick")
 	python -m benchmarks.all $(ARGS)
+
+screenshots: $(STAMP) ## Renew the pictures of the page in the docs
+	python -m pytest tests/ui/test_screenshots.py --renew-screenshots $(ARGS)
 
 check: $(STAMP) ## Lint, types, walls between packages, pins
 	ruff check .

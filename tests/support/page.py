@@ -60,7 +60,7 @@ class Scene:
     def __init__(self, endpoint_url):
         self.endpoint_url = endpoint_url
         made = make_deployment(self.client)
-        self.outbox = DynamoDBSubject(self.client("dynamodb"))
+        self.outbox = DynamoDBSubject(self.client("dynamodb"), f"{STACK}-outbox")
         self.deployment = dataclasses.replace(made, outbox=self.outbox.name)
         self.client("ssm").put_parameter(
             Name=f"/lanes/{STACK}", Value=self.deployment.to_json(), Type="String", Overwrite=True

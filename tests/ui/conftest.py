@@ -18,6 +18,11 @@ MINUTE = {
 }
 
 
+def pytest_addoption(parser):
+    """Let the pictures of the docs be renewed."""
+    parser.addoption("--renew-screenshots", action="store_true", help="put the page's pictures into the docs")
+
+
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory):
     """Lanes, their mappings and an outbox, on an AWS server of the tests' own."""

@@ -29,7 +29,7 @@ function moving(place, query) {
   const filter = form([
     { name: "id", title: "Id", hint: "of one message" },
     { name: "kind", title: "Kind", hint: "such as order[.].*" },
-    { name: "group", title: "Group", hint: "such as customer-.*" },
+    { name: "group", title: "Group", hint: "such as acme-.*" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },

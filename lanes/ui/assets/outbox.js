@@ -15,7 +15,7 @@ export function enter(main, { place, query }) {
   view = { place, standing: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
     { name: "kind", title: "Kind", hint: "such as order[.].*" },
-    { name: "group", title: "Group", hint: "such as customer-.*" },
+    { name: "group", title: "Group", hint: "such as acme-.*" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
@@ -69,8 +69,14 @@ async function spread() {
 function bars(title, counted, more) {
   const most = Math.max(1, ...counted.map(([, number]) => number));
   return el("div", {}, el("h3", {}, title), counted.length ? el("ul", { class: "bars" }, counted.map(([name, number]) =>
-    el("li", {}, el("span", { class: "clamp", title: name }, name || "no group"), el("meter", { min: 0, max: most, value: number, "aria-hidden": "true" }), el("span", { class: "number" }, count(number))))) : el("p", { class: "quiet" }, "nothing waits"),
+    el("li", {}, el("span", { class: "clamp", title: name }, name || "no group"), gauge(number / most), el("span", { class: "number" }, count(number))))) : el("p", { class: "quiet" }, "nothing waits"),
   more ? el("p", { class: "quiet" }, `and ${count(more)} more`) : null);
+}
+
+function gauge(share) {
+  const fill = el("i");
+  fill.style.width = `${100 * share}%`;
+  return el("span", { class: "gauge", "aria-hidden": "true" }, fill);
 }
 
 function filter() {

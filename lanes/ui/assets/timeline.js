@@ -4,7 +4,7 @@ import { announce, el, svg } from "./dom.js";
 import { clock, count, milliseconds, rate } from "./format.js";
 
 const AREA = 58;
-const BARS = 34;
+const BARS = 42;
 const GAP = 22;
 const FOOT = 20;
 const STEPS = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
@@ -223,7 +223,7 @@ function runs(points, gap) {
   const found = [];
   let last = null;
   for (const one of points) {
-    if (!last || one.at - last.at > Math.max(gap, 2.5 * one.step)) found.push([]);
+    if (!last || one.at - last.at > Math.max(gap, 2.5 * Math.max(one.step, last.step))) found.push([]);
     found.at(-1).push(one);
     last = one;
   }
