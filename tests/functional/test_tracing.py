@@ -9,8 +9,14 @@ from collections import Counter
 
 import pytest
 
-from lanes.config import LanesConfig
+from lanes.aws.surroundings import _traced
+from lanes.aws.tracing import _Subsegment
+from lanes.config import LanesConfig, Tracing
+from lanes.consumer.context import Yielded
+from lanes.consumer.telemetry import Silence
+from lanes.consumer.tracing import Untraced
 from lanes.deployment import Deployment, LaneQueues
+from lanes.errors import DeadLetter, Retry
 from lanes.trace_context import TraceContext
 
 INVOCATION = "1-5759e988-bd862e3fe1be46a994272793"
@@ -134,6 +140,47 @@ def test_messages_are_handled_whatever_becomes_of_the_trace(variables):
     assert TraceContext.parse(mine).trace_id == TRACEPARENT.split("-")[1]
     told = Counter(event for event in seen["events"] if event.startswith("message_"))
     assert told == {"message_handled": 2, "message_failed": 2, "message_dead_lettered": 1}
+
+
+class Broken:
+    """A recorder, or its subsegment, of which nothing works."""
+
+    sampled = False
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"{name} is broken")
+
+
+class HalfBroken:
+    """A recorder that begins a subsegment, and nothing more."""
+
+    def begin_subsegment(self, name):
+        return Broken()
+
+
+@pytest.mark.parametrize("recorder", [Broken(), HalfBroken()], ids=["all of it", "its subsegments"])
+def test_a_recorder_that_breaks_costs_no_message(recorder, caplog):
+    """Each step says so in the log and goes on; the message's own trace does too."""
+    segment = _Subsegment(recorder)
+    segment.begin("order.placed")
+    segment.annotate(lane="HIGH")
+    for error in (ValueError("no"), Retry(reason="busy"), DeadLetter("no"), Yielded()):
+        segment.failed(error)
+    segment.end()
+
+    assert segment.place_in(None) is None
+    assert segment.place_in(TraceContext.parse(TRACEPARENT)).trace_id == TRACEPARENT.split("-")[1]
+    assert {record.message for record in caplog.records} == {"a trace could not be recorded"}
+
+
+def test_a_function_without_the_tracers_library_handles_messages_untraced(monkeypatch, caplog):
+    """Somebody's own bundling may have left it out."""
+    monkeypatch.setitem(sys.modules, "lanes.aws.tracing", None)
+
+    _, tracing = _traced(Silence(), Tracing.XRAY)
+
+    assert isinstance(tracing, Untraced)
+    assert "the function has no aws-xray-sdk" in caplog.text
 
 
 def loaded_with(tracing):
