@@ -86,13 +86,14 @@ NESTED = {
 PUBLIC = {
     "reference/python": ("lanes",),
     "reference/python-outbox": ("lanes.outbox", "lanes.outbox.sql_store", "lanes.aws.outbox_transaction"),
-    "reference/python-testing": ("lanes.testing", "lanes.testing.on_moto"),
+    "reference/python-testing": ("lanes.testing", "lanes.testing.happenings", "lanes.testing.on_moto"),
 }
 """Pages that describe the public names of modules."""
 
 NAMES = {
     "lanes.outbox.sql_store": ("SqlOutboxStore",),
     "lanes.aws.outbox_transaction": ("OutboxTransaction",),
+    "lanes.testing.happenings": ("Sent", "Handled", "Failed", "DeadLettered"),
     "lanes.testing.on_moto": ("MotoLanes",),
 }
 """Those of modules without `__all__`."""

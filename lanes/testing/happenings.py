@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message that a lane took in, by whomever it was sent."""
+    """
+    A message that a lane took in, by whomever it was sent.
+
+    Attributes:
+        message: with its resolved priority.
+        lane: name of the lane.
+        at: when, by the test's clock.
+        message_id: what SQS would call it.
+
+    """
 
     message: Message
     lane: str
@@ -24,7 +33,17 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
-    """A message whose handler succeeded, in the attempt that did."""
+    """
+    A message whose handler succeeded.
+
+    Attributes:
+        message: what was handled.
+        lane: name of the lane that it came by.
+        at: when it was done, by the test's clock.
+        attempt: the one that succeeded, 1 for the first.
+        receive_count: how often it was received until then, yields included.
+
+    """
 
     message: Message
     lane: str
@@ -35,7 +54,17 @@ class Handled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An attempt that failed, with what the handler raised."""
+    """
+    An attempt that failed.
+
+    Attributes:
+        message: what was tried.
+        lane: name of the lane that it came by.
+        at: when it failed, by the test's clock.
+        attempt: 1 for the first.
+        error: what the handler raised; `Retry` and `DeadLetter` too.
+
+    """
 
     message: Message
     lane: str
@@ -46,7 +75,20 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLettered:
-    """A message that was given up. `yields` and `receives` are its history, as the dead-letter queue has it."""
+    """
+    A message that was given up.
+
+    Attributes:
+        message: as it is in the dead-letter queue; a body that is no message has no kind, and itself as data.
+        lane: name of its lane.
+        at: when, by the test's clock.
+        reason: why.
+        error: of its last failed attempt, if there was one.
+        attempts: how many failed.
+        yields: how often it made way.
+        receives: how often it was received in all.
+
+    """
 
     message: Message
     lane: str

@@ -9,8 +9,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.config import LanesConfig
-from lanes.consumer.consumer import Consumer, Surroundings
-from lanes.consumer.slots import SingleSlot
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
 from lanes.outgoing import SendEntry
@@ -20,21 +18,18 @@ from lanes.testing.clock import FakeClock
 from lanes.testing.journal import Journal
 from lanes.testing.mappings import KillableCalls, Mappings
 from lanes.testing.matching import ANYTHING, Criteria
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
-from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.relays import Relays
 from lanes.testing.runs import Runs
-from lanes.testing.sender import MemorySender, deployment_in_memory
+from lanes.testing.sender import MemorySender
+from lanes.testing.stack import MemoryStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lanes.consumer.consumer import Consumer
     from lanes.message import Message
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
-
-LAST_RESORT = 1000
-"""maxReceiveCount of the lanes' queues, as the stack sets it."""
 
 PATIENCE = 1000
 """Handler starts after which a run is taken to go on for ever, unless told otherwise."""
@@ -64,6 +59,7 @@ class InMemoryLanes:
         journal: all that happened, in lists: `sent`, `handled`, `failed`, `dead_lettered`.
 
     Example:
+        >>> from lanes import Consumer
         >>> consumer = Consumer()
         >>> lanes = InMemoryLanes(consumer)
         >>> @consumer.handler("order.placed")
@@ -91,25 +87,20 @@ class InMemoryLanes:
         # A batch can't wait in the function for a slot while the only thread there is runs another.
         self.config = replace(config, consumer=replace(config.consumer, waiting_room=False))
         self.clock = clock or FakeClock()
-        self.deployment = deployment_in_memory(self.config)
         self.journal = Journal(self.clock)
         self._consumer = consumer
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
         calls = KillableCalls()
-        self._queues = MemoryQueues(self.config, self.clock, calls, native=LAST_RESORT)
-        self._ledger = MemoryLedger(calls)
-        self._register = MemoryRegister(calls)
-        self._holds = MemoryHolds(calls)
-        self._overrides = MemoryOverrides(calls, self._holds, self.clock)
-        self._sender = MemorySender(self.deployment, self._queues.live, self.journal)
+        self._stack = MemoryStack(self.config, self.clock, calls)
+        self.deployment = self._stack.deployment
+        queues = self._stack.queues.live
+        self._sender = MemorySender(self.deployment, queues, self.journal)
         self.producer = self.new_producer()
-        self._relays = Relays(
-            producer=self.producer, config=self.config, clock=self.clock, queues=self._queues.live
-        )
+        self._relays = Relays(producer=self.producer, config=self.config, clock=self.clock, queues=queues)
         self._mappings = Mappings(
             config=self.config,
-            queues=self._queues.live,
+            queues=queues,
             clock=self.clock,
             journal=self.journal,
             calls=calls,
@@ -230,6 +221,7 @@ class InMemoryLanes:
             AssertionError: none does; with those that come nearest.
 
         """
+        __tracebackhide__ = True
         exact = {"kind": kind, "lane": lane, "group": group, "priority": priority, "id": id}
         return matching.first(
             "sent", self.journal.sent, Criteria(exact=exact, data=data, fields=fields)
@@ -245,6 +237,7 @@ class InMemoryLanes:
             AssertionError: some were; with all of them.
 
         """
+        __tracebackhide__ = True
         criteria = Criteria(exact={"kind": kind, "lane": lane}, data=data, fields=fields)
         matching.none("sent", self.journal.sent, criteria)
 
@@ -271,6 +264,7 @@ class InMemoryLanes:
             AssertionError: none does; with those that come nearest, and the attempts that failed.
 
         """
+        __tracebackhide__ = True
         criteria = Criteria(exact={"kind": kind, "lane": lane, "attempt": attempt}, data=data, fields=fields)
         return matching.first("handled", self.journal.handled, criteria, failed=self.journal.failed).message
 
@@ -297,6 +291,7 @@ class InMemoryLanes:
             AssertionError: none does; with those that come nearest.
 
         """
+        __tracebackhide__ = True
         criteria = Criteria(exact={"kind": kind, "lane": lane}, reason=reason, data=data, fields=fields)
         return matching.first("dead-lettered", self.journal.dead_lettered, criteria).message
 
@@ -308,8 +303,9 @@ class InMemoryLanes:
             AssertionError: some were not; with each and what it waits for.
 
         """
+        __tracebackhide__ = True
         waiting = [
-            f"{matching.describe(sent)}: {self._ledger.whereabouts(sent.lane, message_id, now=self.clock.now)}"
+            f"{matching.describe(sent)}: {self._stack.ledger.whereabouts(sent.lane, message_id, now=self.clock.now)}"
             for message_id, sent in self.journal.waiting.items()
         ]
         if waiting := [*waiting, *self._relays.unfinished()]:
@@ -318,16 +314,6 @@ class InMemoryLanes:
     def _new_environment(self) -> Consumer:
         if self._consumer is None:
             raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
-        alone = self.config.consumer.reserved_concurrency == 1
-        around = Surroundings(
-            deployment=self.deployment,
-            queues=self._queues,
-            ledger=self._ledger,
-            register=SingleSlot() if alone else self._register,
-            telemetry=self.journal,
-            clock=self.clock,
-            random=Random(self._random.getrandbits(64)),  # noqa: S311
-            overrides=self._overrides,
-            holds=self._holds,
-        )
+        random = Random(self._random.getrandbits(64))  # noqa: S311
+        around = self._stack.surroundings(self.journal, random)
         return self._consumer.within(around, around=self._mappings.around)

@@ -77,11 +77,12 @@ def first(verb: str, found: Sequence[Found], criteria: Criteria, *, failed: Sequ
         AssertionError: none does; with the near misses, and the failed attempts of what would have matched.
 
     """
+    __tracebackhide__ = True
     for one in found:
         if not criteria.misses(one):
             return one
     lines = [f"no message was {verb} with {criteria}"]
-    lines += [f"{len(found)} were {verb}, the nearest first:", *near_misses(found, criteria)] if found else []
+    lines += [f"the nearest of {len(found)}:", *near_misses(found, criteria)] if found else []
     attempts = [one for one in failed if not criteria.misses(one)][-MOST_SHOWN:]
     lines += ["failed attempts:", *(f"  {describe(one)}" for one in attempts)] if attempts else []
     raise AssertionError("\n".join(lines))
@@ -95,9 +96,10 @@ def none(verb: str, found: Sequence[Found], criteria: Criteria) -> None:
         AssertionError: something does.
 
     """
+    __tracebackhide__ = True
     matching = [f"  {describe(one)}" for one in found if not criteria.misses(one)]
     if matching:
-        raise AssertionError("\n".join([f"{len(matching)} messages were {verb} with {criteria}:", *matching]))
+        raise AssertionError("\n".join([f"{verb} with {criteria}: {len(matching)}", *matching]))
 
 
 def near_misses(found: Sequence[Happening], criteria: Criteria) -> list[str]:

@@ -147,7 +147,7 @@ class MemoryLedger:
             for entry in entries:
                 key = entry.lane, entry.message_id
                 self.entries[key] = dataclasses.replace(
-                    self.entries[key], park=None, receipt_handle="", batch=""
+                    self.entries[key], park=None, parked_until=0.0, receipt_handle="", batch=""
                 )
             return True
 

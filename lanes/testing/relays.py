@@ -57,7 +57,7 @@ class Relays:
     def unfinished(self) -> list[str]:
         """Describe the entries that are not published yet, a line for each state of each store."""
         return [
-            f"{count} entries of an outbox are {state}"
+            f"entries of an outbox that are {state}: {count}"
             for relay in self._relays
             for state, count in relay.store.standing().counts.items()
             if state in UNFINISHED and count

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.deployment import Deployment, LaneQueues
 from lanes.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.config import LanesConfig
+    from lanes.deployment import Deployment
     from lanes.testing.fifo.queue import FifoQueue
     from lanes.testing.journal import Journal
 
@@ -35,15 +34,3 @@ class MemorySender:
         )
         self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
         return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
-
-
-def deployment_in_memory(config: LanesConfig) -> Deployment:
-    """Return a deployment whose addresses lead nowhere."""
-    queues = {
-        lane.name: LaneQueues(
-            url=f"https://sqs.invalid/{lane.name}.fifo",
-            dead_letter_url=f"https://sqs.invalid/{lane.name}-dead.fifo",
-        )
-        for lane in config.lanes
-    }
-    return Deployment(config=config, queues=queues, table="ledger")

@@ -114,7 +114,10 @@ def test_no_page_fetches_anything_from_elsewhere(parsed, site):
     [
         ("python", set(lanes.__all__)),
         ("python-outbox", {*lanes.outbox.__all__, "SqlOutboxStore", "OutboxTransaction"}),
-        ("python-testing", {*lanes.testing.__all__, "MotoLanes"}),
+        (
+            "python-testing",
+            {*lanes.testing.__all__, "MotoLanes", "Sent", "Handled", "Failed", "DeadLettered"},
+        ),
     ],
 )
 def test_the_python_reference_lists_and_describes_every_public_name(page, names, parsed, site):

@@ -64,7 +64,7 @@ def test_a_miss_shows_what_was_sent_the_nearest_first(lanes):
 
     assert message_of(caught) == [
         'no message was sent with kind="works", lane="HIGH", order=7',
-        "3 were sent, the nearest first:",
+        "the nearest of 3:",
         "  works, in HIGH, priority 50, group 'c-1', {\"order\": 8}",
         "      order is 8, not 7",
         '  works, in MAIN, priority -100, {"order": 9}',
@@ -119,7 +119,7 @@ def test_what_must_not_be_sent_is_listed_where_it_was(lanes):
         lanes.assert_not_sent("works")
 
     assert message_of(caught) == [
-        '1 messages were sent with kind="works":',
+        'sent with kind="works": 1',
         '  works, in MEDIUM, priority 0, {"order": 7}',
     ]
 

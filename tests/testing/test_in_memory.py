@@ -349,6 +349,29 @@ def test_a_run_ends_as_soon_as_its_condition_holds():
     assert len(lanes.journal.handled) == 5
 
 
+def test_a_batch_that_was_held_too_long_is_received_again():
+    """A mapping took it out, nobody ran it, and its visibility timeout ended."""
+    lanes = lanes_with({"low": ok, "high": ok})
+    lanes.producer.send("low", {}, priority=BULK)
+    lanes.producer.send("high", {}, priority=HIGH)
+    lanes.run_until(lambda: bool(lanes.journal.handled))
+    lanes.clock.advance(timedelta(hours=1))
+    lanes.run_until_idle()
+
+    assert [one.receive_count for one in lanes.journal.handled] == [1, 2]
+
+
+def test_a_mapping_takes_out_no_more_batches_than_its_maximum_concurrency():
+    """What it holds counts as waiting for a slot, what it left in the queue is for others to see."""
+    lanes = lanes_with({"a": ok}, {"lanes": [{"name": "MAIN", "batch_size": 1}]})
+    for n in range(5):
+        lanes.producer.send("a", {"n": n})
+    seen = []
+    lanes.run_until(lambda: seen.append(tuple(lanes._stack.queues.live["MAIN"].counts()[:2])))
+
+    assert seen[:3] == [(5, 0), (3, 1), (2, 1)]
+
+
 def test_another_consumer_takes_over_as_after_a_deployment():
     """What waits is handled by the new handlers."""
     lanes = InMemoryLanes()

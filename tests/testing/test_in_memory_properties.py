@@ -83,7 +83,7 @@ class Play:
 
         For a moment it may: what became visible after the last look is seen at the next.
         """
-        queues, held = self.lanes._queues.live, self.lanes._mappings._held
+        queues, held = self.lanes._stack.queues.live, self.lanes._mappings._held
         above = self.lanes.config.lanes_above(self.lanes.config.lane(lane))
         waits = self.single and any(held[one.name] or queues[one.name].is_receivable() for one in above)
         if waits and self.waited_above:

@@ -59,7 +59,7 @@ def test_an_entry_that_waits_is_told(engine):
     with Session(engine) as session, session.begin():
         lanes.new_outbox().add(session, "order.placed", {"order": 1})
 
-    with pytest.raises(AssertionError, match="1 entries of an outbox are PENDING"):
+    with pytest.raises(AssertionError, match="entries of an outbox that are PENDING: 1"):
         lanes.assert_nothing_waiting()
 
 

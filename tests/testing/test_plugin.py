@@ -135,6 +135,22 @@ def test_a_wrong_setting_says_what_is_allowed(pytester):
     result.stdout.fnmatch_lines(["*ConfigurationError*", "*max_attempt*"])
 
 
+def test_a_failing_assertion_shows_the_line_of_the_test_and_no_inner_code(pytester):
+    """What matters is what there was instead."""
+    result = run(
+        pytester,
+        """
+        def test_it(lanes_in_memory):
+            lanes_in_memory.producer.send("order.placed", {"order": 7})
+            lanes_in_memory.assert_sent("order.placed", order=8)
+        """,
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *order is 7, not 8", "test_it.py:3: AssertionError"])
+    result.stdout.no_fnmatch_line("*lanes/testing*")
+
+
 def test_without_moto_the_fixture_says_what_to_install(pytester, monkeypatch):
     """One line, no traceback through imports."""
     monkeypatch.setattr("lanes.testing.plugin.find_spec", lambda _name: None)

@@ -21,6 +21,12 @@ from lanes import (
     current_traceparent,
     processing_priority,
 )
+from lanes.testing import InMemoryLanes
+
+in_memory: InMemoryLanes = InMemoryLanes(config=LanesConfig(), handler_time=timedelta(milliseconds=10))
+in_memory.run_for(timedelta(hours=1))
+found: Message = in_memory.assert_sent("order.placed", lane="HIGH", order=7)
+attempt: int = in_memory.journal.handled[0].attempt
 
 config: LanesConfig = LanesConfig.load("lanes.toml", stage="demo")
 lane: Lane = config.lane_for(Priority.HIGH)
