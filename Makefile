@@ -12,12 +12,12 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 .PHONY: help setup demo local cdk synth test screenshots bench check docs format lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): requirements.txt .ci/set-up .ci/browser/package-lock.json
 	@.ci/set-up
 
-setup: $(STAMP) ## Make .venv complete: packages, Java, Node.js, the cdk command
+setup: $(STAMP) ## Make .venv complete: packages, Java, Node.js, the cdk command, a browser for tests
 
 demo: $(STAMP) ## Run it all on this machine and write a report (ARGS="--customers 20000")
 	python -m local demo $(ARGS)
