@@ -58,7 +58,7 @@ class Served:
         share: of all slots' time, in its handlers.
         handled: how many messages.
         longest: longest wait in seconds, those that still waited at the end included.
-        yielding: share of the slots' time in invocations that did nothing but yield.
+        yielding: time of invocations that did nothing but yield or wait in the room, over that of all slots.
 
     """
 
@@ -161,7 +161,15 @@ def measure(*, quick: bool, seed: int) -> Findings:
         (f"{slots} slots", load, name, one.handled, one.share, one.longest, one.yielding)
         for (slots, load, name), one in found.items()
     ]
-    columns = ("slots", "MAIN has a", "priority", "handled", "share of time", "longest wait s", "yielding")
+    columns = (
+        "slots",
+        "MAIN has a",
+        "priority",
+        "handled",
+        "share of time",
+        "longest wait s",
+        "only waiting",
+    )
     conditions = {
         "slots": all_slots,
         "seconds": seconds,

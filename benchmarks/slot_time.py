@@ -17,6 +17,8 @@ class Spent:
     """
     Shares of all slots' time in per cent.
 
+    With a waiting room only `work` is told: the others would count what invocations without a slot do.
+
     Attributes:
         work: handlers that succeeded.
         calls: the consumer's own calls.
@@ -26,15 +28,17 @@ class Spent:
     """
 
     work: float
-    calls: float
-    invoking: float
-    unused: float
+    calls: float | None = None
+    invoking: float | None = None
+    unused: float | None = None
 
 
 def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
     """Divide the slots' time of a run that lasted so many seconds."""
     whole = lanes.config.consumer.reserved_concurrency * seconds / 100
     work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
+    if lanes.config.has_waiting_room:
+        return Spent(work=work)
     calls = sum(lanes.calls.counts.values()) * lanes.unknowns.call / whole
     invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
     return Spent(work=work, calls=calls, invoking=invoking, unused=100 - work - calls - invoking)
