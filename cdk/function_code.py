@@ -25,7 +25,8 @@ LEFT_OUT_NAMES = frozenset(
     {"__pycache__", "tests", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
 LEFT_OUT_SUFFIXES = frozenset({".pyc", ".pyo"})
-TESTING = "testing"  # lanes.testing serves the tests of applications alone
+# Parts of the library that no function runs: for the tests of applications, and for operators' browsers.
+ELSEWHERE = frozenset({"testing", "ui"})
 
 
 def consumer_code(folder: str | Path, *, tracing: Tracing = Tracing.OFF) -> lambda_.Code:
@@ -76,7 +77,7 @@ def bundle(source: Path, target: Path, *, tracing: Tracing = Tracing.OFF) -> Non
 
     """
     install_packages(target, requirements_file=source / "requirements.txt", tracing=tracing)
-    _copy(_library_folder(), target / lanes.__name__, without=TESTING)
+    _copy(_library_folder(), target / lanes.__name__, without=ELSEWHERE)
     _copy(source, target)
 
 
@@ -91,9 +92,9 @@ class _LocalBundling:
         return True
 
 
-def _copy(source: Path, target: Path, *, without: str | None = None) -> None:
+def _copy(source: Path, target: Path, *, without: frozenset[str] = frozenset()) -> None:
     for file in _files(source):
-        if file.relative_to(source).parts[0] == without:
+        if file.relative_to(source).parts[0] in without:
             continue
         destination = target / file.relative_to(source)
         destination.parent.mkdir(parents=True, exist_ok=True)
