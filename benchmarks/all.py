@@ -2,8 +2,8 @@
 All benchmarks, one after the other: `make bench`.
 
 Each runs in a process of its own and leaves its figures in `build/bench/NAME.json` and all that it printed in
-`build/bench/NAME.txt`; `build/bench/table.md` holds every figure to its target. A run at full size also renews
-`docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`.
+`build/bench/NAME.txt`; `build/bench/table.md` holds every figure to its target. A run of all at full size also renews
+`docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`; `--page` does so from what lies in the folder.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def main() -> int:
         "--into", type=Path, default=ROOT / "build/bench", help="folder (default build/bench)"
     )
     options = parser.parse_args()
+    if options.page:
+        return _renew_page(options.into)
     names = options.only.split(",") if options.only else list(TARGETS)
     options.into.mkdir(parents=True, exist_ok=True)
     results = {}
@@ -81,20 +83,28 @@ def main() -> int:
     (options.into / "table.md").write_text(table, encoding="utf-8")
     sys.stdout.write(table)
     failed = [name for name, line in results.items() if "error" in line]
-    if not (options.quick or options.only or failed):
-        _renew_page(results, options.into)
-    return 1 if failed else 0
+    if options.quick or options.only or failed:
+        return 1 if failed else 0
+    return _renew_page(options.into)
 
 
-def _renew_page(results: dict[str, Any], into: Path) -> None:
-    printed = {
-        name: (into / f"{name}.txt").read_text(encoding="utf-8").rstrip().rpartition("\n")[0].rstrip()
-        for name in results
-    }
+def _renew_page(into: Path) -> int:
+    """Renew the page from the results in a folder; return 1, and leave it, where one is missing or of small size."""
+    results, printed = {}, {}
+    for name in TARGETS:
+        path = into / f"{name}.json"
+        line = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if not line or line.get("conditions", {}).get("quick"):
+            sys.stderr.write(f"{path}: missing or of small size, so the page stays as it is\n")
+            return 1
+        results[name] = line
+        text = (into / f"{name}.txt").read_text(encoding="utf-8")
+        printed[name] = text.rstrip().rpartition("\n")[0].rstrip()
     whole = {"surroundings": surroundings(), "results": results, "printed": printed}
     text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     (DOCS / "benchmarks.json").write_text(text, encoding="utf-8")
     (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":

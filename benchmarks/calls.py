@@ -1,11 +1,12 @@
 """
 What a million messages cost in calls and dollars, by mix: `python -m benchmarks.calls --json`.
 
-Five mixes: a backlog of one lane with nothing above it, single messages now and then, bursts of HIGH and a trickle of
-MEDIUM over a backlog of MAIN at one slot and at three, and those with idempotency on. Calls are those that the function
-makes; requests also those of the mappings (receives and deletions) and invocations. Dollars are all of these with the
-function's time and the table's units, at the prices of `lanes/operate/prices.toml`; what producers send, polls that
-bring nothing, and logs are left out.
+The mixes: a backlog of one lane with nothing above it, single messages now and then, bursts of HIGH and a trickle of
+MEDIUM over a backlog of MAIN at one slot and at three, and those with the waiting room, whose waiting is billed, and
+with idempotency on (the plain pattern has neither). Calls are those that the function makes; requests also those of the
+mappings (receives and deletions) and invocations. Dollars are all of these with the function's time and the table's
+units, at the prices of `lanes/operate/prices.toml`; what producers send, polls that bring nothing, and logs are left
+out.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ LEAST = 100
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """A load on so many slots; `contended` mixes are those in which something has to make way."""
+    """A load on so many slots; `contended` ones have something make way, `room` ones have the waiting room."""
 
     name: str
     slots: int
     load: Load
     contended: bool = True
     idempotency: bool = False
+    room: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +65,15 @@ def mixes(seconds: float) -> tuple[Mix, ...]:
         Mix(name="single messages", slots=1, load=single, contended=False),
         Mix(name="bursts over a backlog", slots=1, load=usual),
         Mix(name="bursts over a backlog", slots=3, load=usual),
+        Mix(name="the same, waiting room", slots=1, load=usual, contended=False, room=True),
+        Mix(name="the same, waiting room", slots=3, load=usual, contended=False, room=True),
         Mix(name="the same, idempotent", slots=3, load=usual, idempotency=True),
     )
 
 
 def price_of(mix: Mix, pattern: Pattern, *, seed: int) -> Price:
     """Run a mix under a pattern."""
-    raw = {"consumer": {"idempotency": mix.idempotency}}
+    raw = {"consumer": {"idempotency": mix.idempotency, "waiting_room": mix.room}}
     lanes = meet(mix.load, slots=mix.slots, pattern=pattern, raw=raw, unknowns=Unknowns(), seed=seed)
     handled = len(lanes.handled)
     if handled < LEAST:

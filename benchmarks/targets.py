@@ -80,6 +80,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "scale": (
         Target(figure="flatness", most=1.1),
         Target(figure="flatness_under_trickle", most=1.1),
+        Target(figure="flatness_under_trickle_waiting_room", most=1.1),
     ),
     "soak": (Target(figure="breaches", exactly=0),),
     "enqueue": (
