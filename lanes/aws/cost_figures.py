@@ -93,7 +93,8 @@ class CloudWatchUse:
             yield self._queue(lane, metric)
         for metric in OWN:
             yield self._own(lane, metric)
-        yield self._own(lane, Metric.BATCH, COUNT)
+        for metric in (Metric.BATCH, Metric.HANDLED, Metric.YIELDED):
+            yield self._own(lane, metric, COUNT)
 
     def _queue(self, lane: str, metric: str) -> Figure:
         name = self._deployment.queues[lane].url.rpartition("/")[2]
@@ -161,6 +162,9 @@ class CloudWatchUse:
             dead_lettered=own(Metric.DEAD_LETTERED),
             woken=own(Metric.WOKEN),
             batches=own(Metric.BATCH, COUNT),
+            # One value an invocation: as many values as invocations in which there was something to count.
+            done_batches=own(Metric.HANDLED, COUNT),
+            yielded_batches=own(Metric.YIELDED, COUNT),
             batch_seconds=own(Metric.BATCH) / 1000,
             handler_seconds=own(Metric.DURATION) / 1000,
             metrics=sum(self._own(lane, metric) in found for metric in OWN),

@@ -38,8 +38,10 @@ class LaneUse:
         returned: records that went back untouched.
         failed: failed attempts.
         dead_lettered: messages given up.
-        woken: parked records that were made visible early.
+        woken: parked records, of any lane, that its invocations made visible early.
         batches: invocations.
+        done_batches: those in which something was handled.
+        yielded_batches: those that made way.
         batch_seconds: their time.
         handler_seconds: that of handlers in it.
         metrics: the consumer's own metrics that had data.
@@ -60,6 +62,8 @@ class LaneUse:
     dead_lettered: float = 0.0
     woken: float = 0.0
     batches: float = 0.0
+    done_batches: float = 0.0
+    yielded_batches: float = 0.0
     batch_seconds: float = 0.0
     handler_seconds: float = 0.0
     metrics: int = 0

@@ -41,27 +41,28 @@ def use_of(
     return [*lines, *_shared_lines(shared, hours)]
 
 
-def yields_of(lane: LaneUse, shared: SharedUse) -> list[UseLine]:
-    """Return what the yields of a lane added: all of it is in its other lines already."""
-    batches = lane.yielded / lane.a_batch
+def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> list[UseLine]:
+    """Return what the yields of a lane added: all of it is in the other lines already."""
+    batches = lane.yielded_batches
     overhead = max(0.0, lane.batch_seconds - lane.handler_seconds) / lane.batches if lane.batches else 0.0
-    units = NOTED_UNITS * lane.yielded + WOKEN_UNITS * lane.woken
-    if shared.write_units is not None:
-        units = min(units, shared.write_units)
+    all_yielded = sum(one.yielded for one in lanes)
+    # Whoever finds nothing above wakes, mostly another lane than the one that is woken.
+    woken = sum(one.woken for one in lanes) * (lane.yielded / all_yielded if all_yielded else 0.0)
+    # With one slot the environment remembers most of what it parked: how much was written, only DynamoDB knows.
+    most = NOTED_UNITS * lane.yielded + WOKEN_UNITS * woken
+    units = None if shared.write_units is None else min(most, shared.write_units)
 
-    def line(what: str, item: Item, amount: float, how: str) -> UseLine:
+    def line(what: str, item: Item, amount: float | None, how: str) -> UseLine:
         return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=True)
 
     return [
         line(
             "received again, parked and woken",
             Item.SQS_FIFO,
-            batches * (lane.requests_a_batch + 1) + lane.woken / WOKEN_AT_ONCE,
-            "yielded records by batches: a receive and a change of visibility; one more for ten woken",
+            batches * (lane.requests_a_batch + 1) + woken / WOKEN_AT_ONCE,
+            "a receive and a change of visibility for each batch that yields; one more for ten woken",
         ),
-        line(
-            "looks at higher lanes", Item.SQS_OTHER, batches * lane.lanes_above, "one for each batch and lane"
-        ),
+        line("looks at higher lanes", Item.SQS_OTHER, batches, "one for each batch that yields"),
         line("invocations", Item.INVOCATIONS, batches, "one for each batch that yields"),
         line(
             "their time",
@@ -104,8 +105,8 @@ def _queue_lines(lane: LaneUse, messages_a_send: float) -> Iterator[UseLine]:
     sends = (
         None if lane.sent is None else lane.sent / messages_a_send * _requests_a_send(lane, messages_a_send)
     )
-    deletions = min(lane.handled + lane.dead_lettered, lane.batches)
-    changes = (lane.yielded + lane.returned + lane.failed) / lane.a_batch + lane.woken / WOKEN_AT_ONCE
+    others = (lane.returned + lane.failed) / lane.a_batch
+    changes = lane.yielded_batches + others + lane.woken / WOKEN_AT_ONCE
     yield line("sends", Item.SQS_FIFO, sends, f"messages sent, {messages_a_send:g} a request")
     yield line(
         "receives",
@@ -116,7 +117,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float) -> Iterator[UseLine]:
     yield line(
         "polls of an empty queue", Item.SQS_FIFO, lane.empty_receives, "counted by SQS", estimate=False
     )
-    yield line("deletions", Item.SQS_FIFO, deletions, "one for each batch with something done")
+    yield line("deletions", Item.SQS_FIFO, lane.done_batches, "one for each batch with something handled")
     yield line(
         "changes of visibility",
         Item.SQS_FIFO,
@@ -155,9 +156,9 @@ def _function_lines(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) 
         lane=lane.lane,
         what="looks at higher lanes",
         item=Item.SQS_OTHER,
-        amount=_looks(lane, shared) * lane.lanes_above,
-        how="before each record that takes longer than the recheck interval, else once in it; one for each "
-        "batch that yields; of each lane above",
+        amount=_looks(lane, shared),
+        how="of each lane above: before each record that takes longer than the recheck interval, else once in "
+        "it; and one for each batch that yields",
         is_estimate=True,
     )
 
@@ -165,7 +166,8 @@ def _function_lines(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) 
 def _looks(lane: LaneUse, shared: SharedUse) -> float:
     long = bool(lane.handled) and lane.handler_seconds / lane.handled > shared.recheck_seconds
     between = lane.handled if long else min(lane.handled, lane.batch_seconds / shared.recheck_seconds)
-    return between + lane.yielded / lane.a_batch
+    # A look ends at the first lane that has work, which for a yield there was.
+    return between * lane.lanes_above + lane.yielded_batches
 
 
 def _shared_lines(shared: SharedUse, hours: float) -> Iterator[UseLine]:

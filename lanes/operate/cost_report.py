@@ -97,7 +97,10 @@ def bill_of(
     messages = sum(lane.handled for lane in lanes) * factor
     return Bill(
         lines=lines,
-        lanes=[_lane_cost(lane, lines, shared, prices, factor) for lane in lanes],
+        lanes=[
+            _lane_cost(lane, lines, lanes=lanes, shared=shared, prices=prices, factor=factor)
+            for lane in lanes
+        ],
         messages=messages,
         dollars=total,
         a_million=_a_million(total, messages),
@@ -111,10 +114,16 @@ def _priced(use: UseLine, prices: Prices, factor: float) -> BillLine:
 
 
 def _lane_cost(
-    lane: LaneUse, lines: Sequence[BillLine], shared: SharedUse, prices: Prices, factor: float
+    lane: LaneUse,
+    lines: Sequence[BillLine],
+    *,
+    lanes: Sequence[LaneUse],
+    shared: SharedUse,
+    prices: Prices,
+    factor: float,
 ) -> LaneCost:
     own = sum(line.dollars or 0.0 for line in lines if line.use.lane == lane.lane)
-    added = sum(_priced(use, prices, factor).dollars or 0.0 for use in yields_of(lane, shared))
+    added = sum(_priced(use, prices, factor).dollars or 0.0 for use in yields_of(lane, lanes, shared))
     messages = lane.handled * factor
     return LaneCost(
         lane=lane.lane,

@@ -96,6 +96,7 @@ def test_figures_of_lanes_and_of_what_they_share(aws):
     high, main = found.lanes
     assert (high.empty_receives, high.handled, high.sent, high.metrics) == (30, 0, None, 0)
     assert (main.handled, main.records, main.yielded, main.batches) == (16, 16, 4, 2)
+    assert (main.done_batches, main.yielded_batches) == (2, 1)
     assert (main.batch_seconds, main.handler_seconds) == (0.4, 0.29)
     assert (main.sent, main.sent_bytes, main.received, main.lanes_above) == (12, 1_200, None, 1)
     assert main.metrics == 7

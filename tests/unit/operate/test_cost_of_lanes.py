@@ -35,6 +35,7 @@ MAIN = LaneUse(
     records=10_000,
     handled=10_000,
     batches=1_000,
+    done_batches=1_000,
     batch_seconds=110.0,
     handler_seconds=100.0,
     metrics=8,
@@ -135,18 +136,24 @@ def test_lambdas_counts_are_shared_by_the_lanes_parts():
 def test_what_yields_add():
     """1,000 records in batches of ten that made way and were woken: the README's fifty write units for ten."""
     yielding = dataclasses.replace(
-        MAIN, yielded=1_000, woken=1_000, records=11_000, batches=1_100, batch_seconds=111.0
+        MAIN,
+        yielded=1_000,
+        yielded_batches=100,
+        woken=1_000,
+        records=11_000,
+        batches=1_100,
+        batch_seconds=111.0,
     )
     shared = dataclasses.replace(SHARED, write_units=9_000)
 
-    added = {line.item: 0.0 for line in yields_of(yielding, shared)}
-    for line in yields_of(yielding, shared):
+    added = {line.item: 0.0 for line in yields_of(yielding, [yielding], shared)}
+    for line in yields_of(yielding, [yielding], shared):
         added[line.item] += line.amount
 
     assert added == pytest.approx(
         {
             Item.SQS_FIFO: 100 * 2 + 100,
-            Item.SQS_OTHER: 100 * 2,
+            Item.SQS_OTHER: 100,
             Item.INVOCATIONS: 100,
             Item.COMPUTE_ARM: 100 * 0.01 * 0.5,  # 11 s beside the handlers in 1,100 batches
             Item.WRITES: 5_000,
@@ -157,22 +164,42 @@ def test_what_yields_add():
 
 def test_yields_add_no_more_write_units_than_were_counted():
     """With one slot most yields are remembered by the environment and not written."""
-    yielding = dataclasses.replace(MAIN, yielded=1_000, woken=1_000)
+    yielding = dataclasses.replace(MAIN, yielded=1_000, yielded_batches=100, woken=1_000)
+    unknown = dataclasses.replace(SHARED, write_units=None)
 
-    written = [line.amount for line in yields_of(yielding, SHARED) if line.item is Item.WRITES]
+    written = [line.amount for line in yields_of(yielding, [yielding], SHARED) if line.item is Item.WRITES]
+    not_known = [line.amount for line in yields_of(yielding, [yielding], unknown) if line.item is Item.WRITES]
 
-    assert written == [600]
+    assert (written, not_known) == ([600], [None])
+
+
+def test_waking_is_part_of_the_yields_that_are_woken():
+    """Mostly an invocation of a higher lane wakes, and yields nothing itself."""
+    high = dataclasses.replace(MAIN, lane="HIGH", lanes_above=0, woken=900)
+    main = dataclasses.replace(MAIN, yielded=1_000, yielded_batches=100, woken=100)
+
+    requests = [yields_of(lane, [high, main], SHARED)[0].amount for lane in (high, main)]
+
+    assert requests == [0, 100 * 2 + 100]
 
 
 def test_yields_failures_and_returns_change_visibility():
     """One call for a batch of them, one for ten that are woken."""
     busy = dataclasses.replace(
-        MAIN, yielded=100, returned=50, failed=50, woken=30, dead_lettered=4, records=10_000
+        MAIN,
+        yielded=100,
+        yielded_batches=10,
+        returned=50,
+        failed=50,
+        woken=30,
+        dead_lettered=4,
+        records=10_000,
     )
 
     lines = amounts(use_of([busy], SHARED, hours=1, messages_a_send=1))
 
     assert (lines["changes of visibility"], lines["dead letters"]) == (23, 4)
+    assert lines["looks at higher lanes"] == 880 + 10
 
 
 def test_what_cloudwatch_does_not_know_is_unknown_and_not_nothing():
@@ -208,7 +235,7 @@ def test_the_readmes_table_comes_out():
     """A million messages of 10 ms, full batches, no yields: the 29 cents that the README tells."""
     million = dataclasses.replace(
         MAIN, sent=1e6, sent_bytes=1e9, received=1e6, empty_receives=0, records=1e6, handled=1e6, batches=1e5,
-        batch_seconds=12_000.0, handler_seconds=10_000.0, metrics=0,
+        done_batches=1e5, batch_seconds=12_000.0, handler_seconds=10_000.0, metrics=0,
     )  # fmt: skip
     shared = dataclasses.replace(
         SHARED,
