@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
@@ -18,12 +19,14 @@ from lanes.config import LanesConfig
 from lanes.errors import LanesError
 from lanes.operate.log_file import LogFiles
 from lanes.operate.trace_reading import NothingElse, Tracer
+from lanes.operate.traced_messages import trace_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.aws.operations import Operations
     from lanes.operate.trace import Step, Trace
+    from lanes.operate.traced_messages import TracedMessage
 
 NOT_FOUND = 3
 QUIET_LEVELS = ("WARNING", "ERROR", "CRITICAL")
@@ -43,7 +46,9 @@ LogGroup = Annotated[
 
 def trace(
     context: typer.Context,
-    wanted: Annotated[str, typer.Argument(metavar="ID", help="The message's own id, or that of SQS.")],
+    wanted: Annotated[
+        str, typer.Argument(metavar="ID", help="The message's own id, that of SQS, or that of a W3C trace.")
+    ],
     *,
     since: Annotated[
         str | None, typer.Option(help="Look through the log from then on; an age or a time. 1d unless given.")
@@ -57,6 +62,8 @@ def trace(
     """
     Tell what became of a message: every receive of it and its cause.
 
+    The id of a trace lists the messages of the trace, in every lane, with what became of them at last.
+
     Read from the function's log, the ledger, the outbox and the audit trail. Nothing is received to find out. A long
     time or a busy log takes a while, since CloudWatch Logs looks through all of it. Ends with 3 if nothing is known.
     """
@@ -68,6 +75,11 @@ def trace(
         tracer = operations.tracer(operations.logs(log_group), note=lambda text: say(f"note: {text}"))
     with console(stderr=True).status(f"looking through the log since {_time(from_then)}"):
         found = tracer.trace(wanted, since=from_then)
+        trace_id = None if found.is_known else trace_id_in(wanted)
+        together = tracer.messages_of(trace_id, since=from_then) if trace_id else []
+    if together:
+        _show_messages(together, place_of(context).output)
+        return
     if place_of(context).output is Output.JSON:
         show_json(_record(found))
     elif found.is_known:
@@ -96,6 +108,19 @@ def _show(found: Trace) -> None:
     if found.steps:
         out.print(_timeline(found.steps))
     out.print(Text.assemble(("now", "bold"), "  ", found.standing))
+
+
+def _show_messages(messages: Sequence[TracedMessage], output: Output) -> None:
+    if output is Output.JSON:
+        show_json([{**dataclasses.asdict(one), "at": moment(one.at)} for one in messages])
+        return
+    columns = ("time", "lane", "id", "kind", "what", "why")
+    table = Table(*columns, header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for one in messages:
+        what = Text(one.what, style=STYLES.get(one.what, ""))
+        table.add_row(_time(one.at), Text(one.lane), Text(one.id), Text(one.kind), what, Text(one.why))
+    console().print(table)
+    say("`lanes trace` with one of these ids tells every receive of that message")
 
 
 def _timeline(steps: Sequence[Step]) -> Table:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from lanes.errors import AwsError
 from lanes.operate.events import event_of
 from lanes.operate.trace import Sources, Trace, lives_of, trace_of
+from lanes.operate.traced_messages import messages_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.operate.audit import AuditEntry
     from lanes.operate.events import LogLine, Logs, Tale
+    from lanes.operate.traced_messages import TracedMessage
     from lanes.outbox.entry import Entry as OutboxEntry
 
     T = TypeVar("T")
@@ -125,6 +127,19 @@ class Tracer:
             now=self._clock(),
         )
         return trace_of(wanted, sources)
+
+    def messages_of(self, trace_id: str, *, since: float) -> list[TracedMessage]:
+        """
+        Return the messages of a trace that handlers have seen, the first ones first.
+
+        Args:
+            trace_id: 32 hexadecimal digits.
+            since: from when on the log is looked through, in epoch seconds.
+
+        Raises:
+            AwsError: the log can't be read.
+        """
+        return messages_of(trace_id, self._logs, since=since)
 
     def _tales(self, wanted: str, *, since: float) -> list[Tale]:
         """Look for the id, and then for the other ids under which what was found goes."""
