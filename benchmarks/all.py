@@ -64,6 +64,7 @@ def main() -> int:
         "--quick", action="store_true", help="small sizes, to see that they run; the page stays"
     )
     parser.add_argument("--only", default="", help=f"some of {','.join(TARGETS)}; the page stays")
+    parser.add_argument("--page", action="store_true", help="run nothing, renew the page from the folder")
     parser.add_argument(
         "--into", type=Path, default=ROOT / "build/bench", help="folder (default build/bench)"
     )
