@@ -35,6 +35,8 @@ class Lane:
         yield_delay_max: longest time for which yielded records are parked.
         max_wait: from this wait on a message is served from the reserve; without it strict priority holds.
         maximum_concurrency: most invocations that the mapping of this lane starts at once.
+        tenant_share: most share of the slots that one tenant's messages hold while others may wait behind them.
+        tenant_separator: ends the part of a group that names the tenant; a group without it is a tenant itself.
     """
 
     name: str
@@ -46,6 +48,12 @@ class Lane:
     yield_delay_max: timedelta = timedelta(seconds=15)
     max_wait: timedelta | None = None
     maximum_concurrency: int = 2
+    tenant_share: float | None = None
+    tenant_separator: str = ":"
+
+    def tenant_of(self, group: str) -> str:
+        """Give the tenant whose group this is."""
+        return group.partition(self.tenant_separator)[0]
 
     def outranks(self, other: Lane) -> bool:
         """Tell whether messages of this lane go before those of the other."""
@@ -270,6 +278,8 @@ class LanesConfig:
             )
         if not self.enabled:
             notes.append(f"enabled is false: every message goes to {self.last_lane.name} and nothing yields.")
+        if slots == 1 and any(lane.tenant_share is not None for lane in self.lanes):
+            notes.append("tenant_share has no effect with one slot: there is nothing to share.")
         if self.lanes[0].max_wait is not None and self.enabled:
             notes.append(
                 f"max_wait of {self.lanes[0].name} has no effect: nothing goes before the highest lane."

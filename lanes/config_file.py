@@ -89,7 +89,13 @@ def to_dict(config: LanesConfig) -> dict[str, Any]:
 
 def _settings(record: Lane | ConsumerSettings | OutboxSettings, keys: tuple[str, ...]) -> dict[str, Any]:
     values = {key: getattr(record, key) for key in keys}
-    return {key: _plain(value) for key, value in values.items() if value is not None}
+    usual = {"tenant_separator": Lane(name="").tenant_separator, "on_dead_letter": {}}
+    return {
+        key: _plain(value)
+        for key, value in values.items()
+        # AWS: a function's variables have 4 KB in all, so what is seldom set takes no place in them.
+        if value is not None and (key not in usual or value != usual[key])
+    }
 
 
 def _plain(value: object) -> object:

@@ -130,6 +130,10 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         maximum_concurrency=table.integer(
             "maximum_concurrency", _usual_concurrency(consumer), minimum=2, maximum=1000
         ),
+        tenant_share=table.number("tenant_share", 1.0, minimum=0.01, maximum=1.0)
+        if table.has("tenant_share")
+        else None,
+        tenant_separator=_separator(table, usual.tenant_separator),
     )
     # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
     if lane.visibility_timeout < needed:
@@ -150,6 +154,14 @@ def _usual_concurrency(consumer: ConsumerSettings) -> int:
     slots = consumer.reserved_concurrency
     ready = slots + (1 + slots // 4 if consumer.waiting_room else 0)
     return max(2, min(1000, ready))
+
+
+def _separator(table: ConfigTable, usual: str) -> str:
+    value = table.raw("tenant_separator", usual)
+    if isinstance(value, str) and value:
+        return value
+    table.problem(f"tenant_separator is {describe(value)}; a text of one character or more is needed")
+    return usual
 
 
 def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:

@@ -129,6 +129,7 @@ def _line_item(line: Occupation) -> dict[str, Any]:
         "kept": {"N": str(line.kept)},
         "waiting_since": number(line.waiting_since),
         "rank": {"N": str(line.rank)},
+        **({"tenant": {"S": line.tenant}} if line.tenant else {}),
     }
 
 
@@ -143,6 +144,7 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> SlotsSnapshot:
             kept=int(value["M"].get("kept", NOTHING)["N"]),
             waiting_since=float(value["M"].get("waiting_since", NOTHING)["N"]),
             rank=int(value["M"].get("rank", NOTHING)["N"]),
+            tenant=value["M"].get("tenant", {"S": ""})["S"],
         )
         for name, value in item.items()
         if name.startswith(LINE)

@@ -11,7 +11,13 @@ from lanes.consumer.attempts import Attempts, Failed, GivenUp, Handled, MadeWay,
 from lanes.consumer.context import Yielded
 from lanes.consumer.dead_letters import DeadLetterNote
 from lanes.consumer.diversion import DeadLettered, Gone, Later, View
-from lanes.consumer.reports import report_dead_lettered, report_failed, report_handled, report_yielded
+from lanes.consumer.reports import (
+    report_dead_lettered,
+    report_failed,
+    report_handled,
+    report_shared,
+    report_yielded,
+)
 from lanes.consumer.settlement import Reason, Returned, Settlement, Why
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from lanes.consumer.attempts import Outcome
     from lanes.consumer.dead_letters import DeadLetters
     from lanes.consumer.diversion import Diversions
+    from lanes.consumer.fairness import Fairness
     from lanes.consumer.gate import Gate
     from lanes.consumer.intake import Intake
     from lanes.consumer.ledger import Entry
@@ -56,6 +63,7 @@ class Parts:
     settlement: Settlement
     waker: Waker
     reserve: Reserve
+    fairness: Fairness
     notes: OwnNotes
     telemetry: Telemetry
     clock: Callable[[], float]
@@ -111,6 +119,7 @@ class Batch:
         parts = self._parts
         try:
             if self._prepare():
+                self._share()
                 self._work()
         except Exception:  # noqa: BLE001 - whatever went wrong here, what was done is told apart from what was not
             parts.telemetry.problem("batch_interrupted", lane=self._lane.name)
@@ -144,7 +153,11 @@ class Batch:
         overdue = parts.reserve.admits(self._lane, self._records[0])
         try:
             if parts.gate.enter(
-                self._lane, records=len(self._records), deadline=self._deadline, overdue=overdue
+                self._lane,
+                records=len(self._records),
+                deadline=self._deadline,
+                overdue=overdue,
+                tenant=self._tenant(self._records[0]) if parts.fairness.concerns(self._lane) else "",
             ):
                 return True
         except AwsError:
@@ -201,6 +214,36 @@ class Batch:
                 entry = self._entries[record.message_id]
                 self._dead_letter(record, GivenUp(entry=entry, reason=diverted.reason, error=diverted.error))
         return True
+
+    def _tenant(self, record: RawRecord) -> str:
+        return self._lane.tenant_of(record.group)
+
+    def _share(self) -> None:
+        """Park what a tenant has beyond its share of slots; what others have in the batch goes on."""
+        parts, lane = self._parts, self._lane
+        if not parts.fairness.concerns(lane):
+            return
+        waiting = [record for record in self._records if record.message_id not in self._done]
+        for tenant in dict.fromkeys(map(self._tenant, waiting)):
+            mine = [record for record in waiting if self._tenant(record) == tenant]
+            most_received = max(record.receive_count for record in mine)
+            if most_received >= LAST_RECEIVE or not parts.fairness.makes_way(lane, tenant, mine):
+                continue
+            usual = delays.yield_delay(lane, receive_count=most_received, random=parts.random)
+            delay = max(usual, parts.fairness.parked_for(parts.random))
+            wakeable = delays.receive_floor(most_received) <= lane.yield_delay_max.total_seconds()
+            for record in mine:
+                self._return(record, Why.YIELDED, delay=delay, wakeable=wakeable)
+            report_shared(parts.telemetry, lane, mine, tenant=tenant, delay=delay)
+
+    def _leaves_share(self) -> bool:
+        """Whether it leaves a slot to a tenant that holds less than its share and may have records parked."""
+        parts, lane = self._parts, self._lane
+        if not parts.fairness.concerns(lane):
+            return False
+        elsewhere = parts.gate.busy_with(lane, self._tenant(self._records[0]))
+        again = any(record.receive_count > 1 for record in self._records)
+        return (again or elsewhere > 0) and elsewhere < parts.fairness.most(lane)
 
     def _finish(self, record: RawRecord) -> None:
         """Count a record as done."""
@@ -481,7 +524,7 @@ class Batch:
         except AwsError:
             parts.telemetry.problem("own_lane_unknown", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
-        parts.waker.wake(self._lane)
+        parts.waker.wake(self._lane, replaces=self._leaves_share())
 
 
 _RETURNS = {Why.YIELDED: Metric.YIELDED, Why.BEHIND: Metric.RETURNED}

@@ -13,6 +13,7 @@ from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Batch, Parts
 from lanes.consumer.dead_letters import DeadLetters
 from lanes.consumer.diversion import Diversions, Forwarding
+from lanes.consumer.fairness import Fairness
 from lanes.consumer.gate import DepthReader, Gate
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.holds import Holds, NoHolds
@@ -243,6 +244,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
         ),
         notes=notes,
         reserve=reserve,
+        fairness=Fairness(slots=config.consumer.reserved_concurrency, gate=gate, clock=around.clock),
         telemetry=around.telemetry,
         clock=around.clock,
         random=around.random,

@@ -88,6 +88,7 @@ class Gate:
         self._waiting: tuple[Lane, float] | None = None
         self._entered_at: dict[str, float] = {}
         self._serves_overdue = False
+        self._tenant = ""
         self.knew = False
         self.parks = ParkKnowledge()
 
@@ -105,7 +106,9 @@ class Gate:
         """Whether a lane makes way for no other."""
         return not self._config.lanes_above(lane)
 
-    def enter(self, lane: Lane, *, records: int, deadline: float, overdue: bool = False) -> bool:
+    def enter(
+        self, lane: Lane, *, records: int, deadline: float, overdue: bool = False, tenant: str = ""
+    ) -> bool:
         """
         Tell the others that an invocation began, once it has a slot; return False where it waited for one in vain.
 
@@ -114,11 +117,13 @@ class Gate:
             records: how many.
             deadline: when it ends at the latest, in epoch seconds.
             overdue: whether they go before all others in the waiting room.
+            tenant: whose they are, in a lane with a `tenant_share`.
 
         Raises:
             AwsError: the others can't be told. With a waiting room there is no slot then.
 
         """
+        self._tenant = tenant
         if self._waiting and not self._waiting[0].outranks(lane):
             self._waiting = None
         self._entered_at[lane.name] = self._clock()
@@ -285,6 +290,14 @@ class Gate:
                 return True
         return False
 
+    def busy_with(self, lane: Lane, tenant: str) -> int:
+        """Return how many other slots worked on a tenant's records of a lane when the register was last read."""
+        return self._snapshot.busy_with(lane.name, tenant, self._clock())
+
+    def has_visible(self, lane: Lane) -> bool:
+        """Whether anything of a lane is visible, deliverable or not; raises `AwsError`."""
+        return self._depths.depth(lane.name).backlog > 0
+
     @property
     def free_slots(self) -> int:
         """How many slots nobody holds, the one of whoever asks left out."""
@@ -393,6 +406,7 @@ class Gate:
             busy=busy,
             until=until,
             kept=kept,
+            tenant=self._tenant,
         )
 
     def _write(

@@ -119,6 +119,20 @@ def report_yielded(
     )
 
 
+def report_shared(
+    telemetry: Telemetry, lane: Lane, records: Sequence[RawRecord], *, tenant: str, delay: int
+) -> None:
+    """Report records that make way for other tenants of their lane and are parked for `delay` seconds."""
+    telemetry.event(
+        "tenant_yielded",
+        lane=lane.name,
+        tenant=tenant,
+        records=len(records),
+        delay=delay,
+        messages=[unopened(record) for record in records],
+    )
+
+
 def report_returned(telemetry: Telemetry, lane: Lane, returned: Sequence[Returned]) -> None:
     """Report records that go back untouched, together where they have the reason and the delay in common."""
     alike: dict[tuple[str, int], list[RawRecord]] = {}

@@ -27,6 +27,7 @@ class Occupation:
         kept: how many records went back with it; the ledger may not say yet until when.
         waiting_since: since when it waits for a slot in the waiting room, in epoch seconds; 0 if it doesn't.
         rank: place of its lane in the order of lanes; -1 for overdue records that go before all.
+        tenant: whose records it has, in a lane with a `tenant_share`.
 
     """
 
@@ -38,6 +39,7 @@ class Occupation:
     kept: int = 0
     waiting_since: float = 0.0
     rank: int = 0
+    tenant: str = ""
 
     def waits(self, now: float) -> bool:
         """Whether it waits for a slot at this moment."""
@@ -68,6 +70,14 @@ class SlotsSnapshot:
     def busy(self, now: float, lane: str | None = None) -> int:
         """Return how many slots the others hold, for all lanes or for one."""
         return sum(1 for line in self.others if line.busy and line.until > now and lane in (None, line.lane))
+
+    def busy_with(self, lane: str, tenant: str, now: float) -> int:
+        """Return how many slots the others hold for one tenant's records of a lane."""
+        return sum(
+            1
+            for line in self.others
+            if line.busy and line.until > now and (line.lane, line.tenant) == (lane, tenant)
+        )
 
     def records_of(self, lane: str, now: float) -> int:
         """Return how many in-flight records of a lane the others account for."""

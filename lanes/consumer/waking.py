@@ -49,28 +49,40 @@ class Waker:
         self._visibility = visibility
         self._telemetry = telemetry
         self._clock = clock
+        self._shares = config.lanes[0].tenant_share is not None
 
-    def wake(self, asking: Lane) -> None:
-        """Wake the oldest parked batches of the highest lane that has any, if nothing waits above that lane."""
+    def wake(self, asking: Lane, *, replaces: bool = False) -> None:
+        """
+        Wake the oldest parked batches of the highest lane that has any, if nothing waits above that lane.
+
+        Args:
+            asking: the lane of the invocation that ends.
+            replaces: in a lane with a `tenant_share`, it leaves a slot to a tenant some of whose records may be parked.
+
+        """
         try:
-            for lane in self._config.lanes[1:]:
-                if self._wake_lane(lane, asking):
+            for lane in self._config.lanes if self._shares else self._config.lanes[1:]:
+                if self._wake_lane(lane, asking, replaces=replaces):
                     return
         except AwsError:
             # Nobody has to wake them: they return by themselves.
             self._telemetry.problem("wake_failed", lane=asking.name)
             self._telemetry.count(Metric.AWS_ERRORS)
 
-    def _wake_lane(self, lane: Lane, asking: Lane) -> bool:
+    def _wake_lane(self, lane: Lane, asking: Lane, *, replaces: bool) -> bool:
         """Return whether the search ends here: something was woken, or something above waits."""
         if not self._gate.may_be_parked(lane) or not self._wakeable(lane):
             return False
         if self._gate.waits_above(lane):
             return True
-        if not self._free(lane, asking):
+        most = self._batches
+        if lane.tenant_share is not None and self._gate.has_visible(lane):
+            # What one tenant has parked is older, and would come in front of what others wait for.
+            most = int(replaces and lane == asking)
+        if most and not self._free(lane, asking, most=most):
             # Somebody else was quicker with one of them, so what is known here is old.
             self._gate.parks.distrust(lane.name)
-            self._free(lane, asking)
+            self._free(lane, asking, most=most)
         return True
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
@@ -82,9 +94,9 @@ class Waker:
         """One for each free slot, and one for the slot of whoever wakes."""
         return min(self._gate.free_slots + 1, MOST_BATCHES)
 
-    def _free(self, lane: Lane, asking: Lane) -> bool:
-        """Wake as many batches as there are slots for; return False where they turn out to be parked no more."""
-        entries = oldest_batches(self._wakeable(lane), count=self._batches)
+    def _free(self, lane: Lane, asking: Lane, *, most: int) -> bool:
+        """Wake up to so many batches; return False where they turn out to be parked no more."""
+        entries = oldest_batches(self._wakeable(lane), count=most)
         written = [entry for entry in entries if self._gate.parks.is_written(entry)]
         mine = not written or self._ledger.unpark(written)
         self._gate.parks.forget(lane.name, [entry.message_id for entry in entries])

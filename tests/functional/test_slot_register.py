@@ -197,3 +197,17 @@ def test_who_waits_is_told_with_lane_rank_and_since_when(register):
 
     assert seen.others == (waits,)
     assert (seen.waiting(NOW, "HIGH"), seen.waiting(NOW, "MAIN"), seen.waiting(NOW + 3, "HIGH")) == (1, 0, 0)
+
+
+def test_whose_records_a_slot_works_on_is_told(register):
+    """While it is busy, by lane and tenant."""
+    write(register, dataclasses.replace(line("a", until=NOW + 30), tenant="acme"))
+    write(register, dataclasses.replace(line("c", busy=False, until=NOW + 30), tenant="acme"))
+
+    seen = register.read("b")
+
+    lane = seen.others[0].lane
+    assert seen.busy_with(lane, "acme", NOW) == 1
+    assert seen.busy_with(lane, "other", NOW) == 0
+    assert seen.busy_with("NONE", "acme", NOW) == 0
+    assert seen.busy_with(lane, "acme", NOW + 31) == 0
