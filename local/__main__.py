@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from local import up
+from local import experiments, up
 from local.account import without_aws_settings
 from local.demo import command as demo
 
@@ -16,6 +16,9 @@ def main(arguments: list[str]) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     up.add_arguments(commands.add_parser("up", help=up.__doc__, description=up.__doc__))
     demo.add_arguments(commands.add_parser("demo", help=demo.__doc__, description=demo.__doc__))
+    experiments.add_arguments(
+        commands.add_parser("experiments", help=experiments.__doc__, description=experiments.__doc__)
+    )
     options = parser.parse_args(arguments)
     # A user's own profile and keys play no part here: no call may reach a real account.
     for name in os.environ.keys() - without_aws_settings(os.environ).keys():

@@ -63,6 +63,11 @@ class Experiment:
     checks: bool = True
 
     @property
+    def total(self) -> int:
+        """How many messages are sent."""
+        return sum(count for _, _, count in self.sends)
+
+    @property
     def config(self) -> LanesConfig:
         """The lanes."""
         thresholds = range(50 * (len(self.lanes) - 1), 0, -50)
@@ -227,8 +232,7 @@ def course(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, se
 
     for at, lane, count in experiment.sends:
         lanes.kernel.after(at, lambda lane=lane, count=count: send(lane, count))  # type: ignore[misc]
-    total = sum(count for _, _, count in experiment.sends)
-    lanes.run(seconds=LIMIT, until=lambda: lanes.done >= total)
+    lanes.run(seconds=LIMIT, until=lambda: lanes.done >= experiment.total)
     return _course(lanes, witness, sent, experiment)
 
 

@@ -9,7 +9,7 @@ WORK = 0.05
 GROUPS = 20
 
 
-def mixed_load(*, slots, faults=None, unknowns=None, seed=1, idempotency=False, backlog=150):
+def mixed_load(*, slots, faults=None, unknowns=None, seed=1, idempotency=False, backlog=90):
     """Run a MAIN backlog under HIGH bursts and single MEDIUM messages, some failing, until all is settled."""
     config = {"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}}
     lanes = SimulatedLanes(LanesConfig.from_dict(config), faults=faults, unknowns=unknowns, seed=seed)

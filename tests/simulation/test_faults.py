@@ -91,7 +91,7 @@ def test_a_run_does_not_depend_on_how_python_hashes_texts():
 
 def test_crashes_kill_invocations_and_start_environments_anew():
     """A fault that does nothing would prove nothing."""
-    lanes = mixed_load(slots=3, faults=Faults(crashes=0.08))
+    lanes = mixed_load(slots=3, faults=Faults(crashes=0.2))
 
     assert lanes.function.times.lost > 3
     assert lanes.function.times.cold_starts > lanes.function.times.lost

@@ -1,0 +1,1 @@
+"""The first experiments as an app."""

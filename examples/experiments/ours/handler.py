@@ -1,0 +1,21 @@
+"""The same work behind lanes."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from lanes import Consumer, Message
+
+consumer = Consumer()
+
+
+@consumer.handler("work")
+def work(message: Message) -> None:
+    """Take the time that the message asks for."""
+    time.sleep(message.data["seconds"])
+    print("done", message.data["lane"], message.data["number"])  # noqa: T201 - the log
+
+
+def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
+    """Handle one batch of one lane."""
+    return consumer.handle(event, context)

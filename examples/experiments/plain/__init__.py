@@ -1,0 +1,1 @@
+"""The plain pattern's function."""
