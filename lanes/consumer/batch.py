@@ -46,6 +46,9 @@ SETTLING = 1.0
 WAKING, WAKING_SHARE = 2.0, 0.2
 """Seconds, and share of the function timeout, that must be left to wake others: the answer must not be late for it."""
 
+WAITING_SHARE = 1 / 3
+"""Most share of the function timeout for which a batch waits for a slot: the rest is for its records."""
+
 WHOLE_INVOCATION = 0.9
 """Share of the function timeout beyond which a record is tried all the same: it would fit nowhere."""
 
@@ -156,6 +159,7 @@ class Batch:
                 self._lane,
                 records=len(self._records),
                 deadline=self._deadline,
+                patience=self._patience,
                 overdue=overdue,
                 tenant=self._tenant(self._records[0]) if parts.fairness.concerns(self._lane) else "",
             ):
@@ -279,12 +283,22 @@ class Batch:
         return any(other.group == record.group for other in self._records if other.message_id in self._lost)
 
     def _too_late(self) -> bool:
+        return self._seconds_left() < self._needed
+
+    @property
+    def _needed(self) -> float:
+        """Seconds that must be left for the next record."""
         settings = self._parts.settings
         likely = self._parts.longest.get(self._lane.name, 0.0)
         if settings.record_time is not None:
             likely = max(likely, settings.record_time.total_seconds())
-        most = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
-        return self._seconds_left() < min(likely + SETTLING, most)
+        return min(likely + SETTLING, settings.function_timeout.total_seconds() * WHOLE_INVOCATION)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds to wait for a slot: a share of the time there is, and no longer than a record could begin."""
+        share = self._parts.settings.function_timeout.total_seconds() * WAITING_SHARE
+        return max(0.0, min(share, self._seconds_left() - self._needed))
 
     def _must_yield(self, record: RawRecord) -> bool:
         """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
@@ -317,7 +331,9 @@ class Batch:
         parts = self._parts
         left = len(self._records) - len(self._done)
         try:
-            back = parts.gate.waits_in_place(self._lane, records=left, deadline=self._deadline)
+            back = parts.gate.waits_in_place(
+                self._lane, records=left, deadline=self._deadline, patience=self._patience
+            )
         except AwsError:
             parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)

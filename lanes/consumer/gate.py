@@ -10,6 +10,7 @@ from lanes.consumer.parks import ParkKnowledge
 from lanes.consumer.room import OVER, WaitingRoom
 from lanes.consumer.slots import Occupation, SlotsSnapshot
 from lanes.consumer.yielding import LaneDepth, LaneLoad, VisibleBaseline, held_records, lane_to_yield_to
+from lanes.errors import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,9 +29,6 @@ FRESH_BEFORE_LONG_RECORD = 0.05
 
 LOWER_AT_WORK = 60.0
 """Seconds since a lower lane's last invocation within which the next one may come right behind a higher lane's."""
-
-PATIENCE = 1 / 3
-"""Share of the function timeout for which an invocation waits for a slot: the rest is for its records."""
 
 RESERVE = "reserve"
 """Where the register tells until when the reserve is spent; no lane has such a name."""
@@ -79,7 +77,6 @@ class Gate:
         self._parks_age = 15.0 if self.alone else 1.0
         room = WaitingRoom(register=register, slots=self._slots, clock=clock, pause=pause)
         self._room = room if config.has_waiting_room else None
-        self._patience = config.consumer.function_timeout.total_seconds() * PATIENCE
         self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
         self._snapshot = SlotsSnapshot()
         self._undeleted: Occupation | None = None
@@ -107,7 +104,14 @@ class Gate:
         return not self._config.lanes_above(lane)
 
     def enter(
-        self, lane: Lane, *, records: int, deadline: float, overdue: bool = False, tenant: str = ""
+        self,
+        lane: Lane,
+        *,
+        records: int,
+        deadline: float,
+        patience: float,
+        overdue: bool = False,
+        tenant: str = "",
     ) -> bool:
         """
         Tell the others that an invocation began, once it has a slot; return False where it waited for one in vain.
@@ -116,6 +120,7 @@ class Gate:
             lane: whose records it has.
             records: how many.
             deadline: when it ends at the latest, in epoch seconds.
+            patience: seconds for which it waits for a slot, where there is a waiting room.
             overdue: whether they go before all others in the waiting room.
             tenant: whose they are, in a lane with a `tenant_share`.
 
@@ -133,7 +138,7 @@ class Gate:
         self._serves_overdue = overdue and self._reserve_is_free()
         line = self._line(lane, records=records, busy=True, until=deadline + OVER)
         line = dataclasses.replace(line, rank=-1 if self._serves_overdue else lane.position)
-        return self._take_slot(lane, line, self._snapshot)
+        return self._take_slot(lane, line, self._snapshot, patience=patience)
 
     def _reserve_is_free(self) -> bool:
         """Whether no other serves from the reserve, so that one account for all is kept by one at a time."""
@@ -148,7 +153,7 @@ class Gate:
         """Whether this invocation may serve overdue records while a higher lane waits."""
         return self._room is None or self._serves_overdue
 
-    def waits_in_place(self, lane: Lane, *, records: int, deadline: float) -> bool:
+    def waits_in_place(self, lane: Lane, *, records: int, deadline: float, patience: float) -> bool:
         """
         Make way with the records in hand: give the slot back and wait for one; return whether it came back.
 
@@ -164,13 +169,19 @@ class Gate:
         line = dataclasses.replace(line, rank=lane.position)
         since = self._clock()
         self._snapshot = self._room.step_aside(line, since=since, parked_until=self._news())
-        return self._take_slot(lane, line, self._snapshot, since=since)
+        return self._take_slot(lane, line, self._snapshot, patience=patience, since=since)
 
     def _take_slot(
-        self, lane: Lane, line: Occupation, seen: SlotsSnapshot, *, since: float | None = None
+        self,
+        lane: Lane,
+        line: Occupation,
+        seen: SlotsSnapshot,
+        *,
+        patience: float,
+        since: float | None = None,
     ) -> bool:
         assert self._room is not None  # noqa: S101 - asked for with one only
-        taken = self._room.take(line, seen, patience=self._patience, parked_until=self._news(), since=since)
+        taken = self._room.take(line, seen, patience=patience, parked_until=self._news(), since=since)
         if taken is None:
             return False
         self._reserve.learn(taken.parked_until.get(RESERVE, 0.0))
@@ -183,7 +194,13 @@ class Gate:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
         slot = self._room.give_back() if self._room else None
         until = self._clock() + UNDELETED
-        line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
+        try:
+            line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
+        except AwsError:
+            if slot is None:
+                raise
+            # Else nobody would have the slot until this invocation could run no more.
+            line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
         self._undeleted = line if done else None
         if self.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.

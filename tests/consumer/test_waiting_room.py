@@ -64,6 +64,35 @@ def test_who_waited_in_vain_goes_back_without_an_attempt(lane, yielded):
     story.check_kept()
 
 
+def test_a_slot_is_given_back_although_one_call_fails():
+    """It is tried again, or nobody had the slot until the function timeout is over."""
+    story = Story(ROOM, environments=2)
+    story.send("MAIN", "first", group="one")
+    story.send("MAIN", "second", group="two")
+    story.break_once(lambda operation: operation == "UpdateItem" and bool(story.done), aws_error())
+
+    story.step("MAIN", 1, environment=0)
+    began = story.world.clock.now
+    story.step("MAIN", 1, environment=1)
+
+    assert story.done == ["first", "second"]
+    assert story.world.clock.now - began < 1
+
+
+def test_nobody_waits_until_there_is_no_time_left_for_a_record():
+    """Records of 25 seconds in 30: a slot that comes after five is of no use."""
+    raw = {"consumer": {"waiting_room": True, "record_time": 25}}
+    story = Story(raw, environments=2)
+    story.send("MEDIUM", "crashes", "crash", "ok")
+    story.send("MAIN", "waits")
+    story.step("MEDIUM", environment=0)
+    began = story.world.clock.now
+
+    story.step("MAIN", environment=1)
+
+    assert story.world.clock.now - began <= 4.5
+
+
 def test_no_queue_is_read():
     """Who waits stands in line; how many messages a queue may hold is nothing to go by."""
     story = Story(ROOM)
