@@ -26,6 +26,15 @@ from .priority_consumer import PriorityConsumer
 FULL_WIDTH = 24
 THIRD = FULL_WIDTH // 3
 MINUTE = Duration.minutes(1)
+OUTCOMES = (
+    Metric.HANDLED,
+    Metric.YIELDED,
+    Metric.FAILED,
+    Metric.RETURNED,
+    Metric.DEAD_LETTERED,
+    Metric.CANCELLED,
+    Metric.MOVED,
+)
 
 
 def add_dashboard(
@@ -84,7 +93,6 @@ def _lane(
     alarms: Mapping[str, AlarmWithAnnotation],
 ) -> Iterator[CustomMetricGroup]:
     name = queue.lane.name
-    outcomes = (Metric.HANDLED, Metric.YIELDED, Metric.FAILED, Metric.RETURNED, Metric.DEAD_LETTERED)
     yield _graph(
         "Waiting and in flight",
         queue.metric_backlog().with_(label="waiting"),
@@ -97,16 +105,18 @@ def _lane(
     yield _graph(
         "Age of the oldest message (s)", queue.metric_oldest_age(), line=alarms.get(f"{name}OldestAge")
     )
-    yield _graph("Outcomes", *(consumer.metric(outcome, name) for outcome in outcomes))
+    yield _graph("Outcomes", *(consumer.metric(outcome, name) for outcome in OUTCOMES))
     yield _graph(
         "Receives by cause",
         *(consumer.metric(receives(cause), name, label=cause.replace("_", " ")) for cause in Cause),
     )
     yield _graph("Dead letters", queue.metric_dead_letters(), line=alarms.get(f"{name}DeadLetters"))
-    if config.lanes_above(queue.lane):
+    higher = config.lanes_above(queue.lane)
+    if higher or queue.lane.tenant_share is not None:
         yield _graph("Share of receives that made way (%)", _yield_ratio(consumer, name))
-        yield _graph("Work done while a higher lane waited (ms)", consumer.metric(Metric.INVERSION, name))
         yield _graph("Served from the reserve, woken early", *_helped(consumer, name))
+    if higher:
+        yield _graph("Work done while a higher lane waited (ms)", consumer.metric(Metric.INVERSION, name))
 
 
 def _yield_ratio(consumer: PriorityConsumer, lane: str) -> cloudwatch.MathExpression:
