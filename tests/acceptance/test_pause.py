@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,16 @@ class Handled:
     def __init__(self):
         self._changed = threading.Condition()
         self.ids = []
+        self.lanes = {}
 
     def __call__(self, _function, line):
         if '"resource": "finished"' in line:
             with self._changed:
                 self.ids.append(json.loads(line)["id"])
                 self._changed.notify_all()
+        elif '"event":"message_handled"' in line.replace('": "', '":"'):
+            done = json.loads(line)
+            self.lanes[done["id"]] = done["lane"]
 
     def wait_for(self, ids):
         with self._changed:
@@ -142,6 +147,26 @@ def test_what_the_function_gave_up_is_shown_with_its_reason_and_redriven(handled
     shown = lanes.json("--stage", "demo", "dead-letters", "show", "poison-0")
     assert json.loads(shown["body"])["data"] == {"fault": "always"}
     assert lanes.json("--stage", "demo", "dead-letters", "redrive", "medium", "--yes")["redriven"] == 1
+
+
+def test_what_waits_in_a_queue_is_cancelled_and_sent_on(platform, handled, lanes):
+    """One message is never handled and recorded as cancelled; another is handled in HIGH, the others where they were."""
+    lanes.json("--stage", "demo", "pause", "main")
+    main = next(mapping for name, mapping in platform.mappings.items() if "MAIN" in name)
+    until(lambda: not main.settings.enabled and main.running == 0)
+    lanes.json("--stage", "demo", "send", "-f", "-", text=lines("waits", 4, priority=-100))
+    lanes.json("--stage", "demo", "cancel", "--id", "waits-1", "--why", "sent twice", "--yes")
+    moved = lanes.json("--stage", "demo", "prioritize", "60", "--id", "waits-2", "--yes")
+    assert moved["messages_waiting"] == 4
+    until(lambda: datetime.now(UTC) > datetime.fromisoformat(moved["takes_effect"]))
+
+    lanes.json("--stage", "demo", "resume", "main")
+
+    until(lambda: {"waits-0", "waits-2", "waits-3"} <= handled.lanes.keys())
+    (gone,) = lanes.json("--stage", "demo", "overrides", "cancelled")
+    assert (gone["id"], gone["why"], "waits-1" in handled.ids) == ("waits-1", "sent twice", False)
+    assert handled.lanes["waits-2"] == "HIGH"
+    assert {handled.lanes["waits-0"], handled.lanes["waits-3"]} == {"MAIN"}
 
 
 def test_a_message_that_yielded_and_failed_is_traced_as_that(handled, lanes):
