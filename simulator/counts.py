@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,10 @@ class ApproximateQueues(MemoryQueues):
         look_ahead: int = LOOK_AHEAD,
         standard: Random | None = None,
     ) -> None:
-        super().__init__(config, kernel.clock, calls, native=native)
+        numbers = itertools.count(1)
+        super().__init__(
+            config, kernel.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
+        )
         if look_ahead != LOOK_AHEAD:
             for queue in self.live.values():
                 queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)

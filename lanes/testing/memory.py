@@ -14,7 +14,7 @@ from lanes.consumer.ledger import Effect, Entry
 from lanes.consumer.slots import Occupation, SlotsSnapshot, snapshot_without
 from lanes.consumer.yielding import LaneDepth
 from lanes.testing.fifo.errors import FifoQueueError
-from lanes.testing.fifo.queue import FifoQueue
+from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ class MemoryQueues:
     """The lanes' queues and dead-letter queues."""
 
     def __init__(
-        self, config: LanesConfig, clock: Callable[[], float], calls: Calls, *, native: int | None
+        self,
+        config: LanesConfig,
+        clock: Callable[[], float],
+        calls: Calls,
+        *,
+        native: int | None,
+        new_message_id: Callable[[], str] = random_message_id,
     ) -> None:
         self.calls = calls
         self.dead: dict[str, FifoQueue] = {}
@@ -66,6 +72,7 @@ class MemoryQueues:
                 name=lane.name,
                 handle_prefix=lane.name,
                 dead_letter_queue=dead,
+                new_message_id=new_message_id,
                 settings=FifoSettings(
                     visibility_timeout=lane.visibility_timeout,
                     retention=timedelta(days=14),

@@ -37,7 +37,8 @@ _MAXIMUM_VISIBILITY_SECONDS = MAXIMUM_VISIBILITY.total_seconds()
 _NO_TIME = timedelta(0)
 
 
-def _random_message_id() -> str:
+def random_message_id() -> str:
+    """Return an id as SQS makes them."""
     return str(uuid.uuid4())
 
 
@@ -62,7 +63,7 @@ class FifoQueue:
         settings: FifoSettings | None = None,
         dead_letter_queue: "FifoQueue | None" = None,
         handle_prefix: str = "",
-        new_message_id: Callable[[], str] = _random_message_id,
+        new_message_id: Callable[[], str] = random_message_id,
     ) -> None:
         self.name = name
         self.dead_letter_queue = dead_letter_queue
