@@ -150,7 +150,7 @@ def test_what_the_function_gave_up_is_shown_with_its_reason_and_redriven(handled
 
 
 def test_what_waits_in_a_queue_is_cancelled_and_sent_on(platform, handled, lanes):
-    """One message is never handled and recorded as cancelled; another is handled in HIGH, the others where they were."""
+    """One message is cancelled and never handled; another is handled in HIGH, the others where they were."""
     lanes.json("--stage", "demo", "pause", "main")
     main = next(mapping for name, mapping in platform.mappings.items() if "MAIN" in name)
     until(lambda: not main.settings.enabled and main.running == 0)
