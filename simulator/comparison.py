@@ -32,6 +32,7 @@ class Run:
         unknowns: which of the `variants` it ran with.
         outcome: its figures.
         waits: of each message by lane, shortest first.
+        events: how many the simulation had to go through.
 
     """
 
@@ -39,6 +40,7 @@ class Run:
     unknowns: str
     outcome: Outcome
     waits: Mapping[str, Sequence[float]]
+    events: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def compare(
                     unknowns=name,
                     outcome=outcome_of(lanes, scenario, prices),
                     waits=waits_by_lane(lanes),
+                    events=lanes.kernel.events,
                 )
             )
     return runs

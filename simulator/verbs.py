@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +18,8 @@ from lanes.errors import ConfigurationError, LanesError
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .comparison import Run
     from .scenario import Scenario
 
@@ -87,6 +91,7 @@ def simulate(
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
     for note in load_notes(load, config):
         say(f"note: {note}")
+    began = time.process_time()
     runs = comparison.compare(
         load,
         config,
@@ -95,6 +100,7 @@ def simulate(
         all_unknowns=unknowns == "all",
         tell=say if unknowns == "all" or compare else lambda _text: None,
     )
+    say(effort(runs, seconds=time.process_time() - began))
     if plot is not None:
         presentation.draw(runs, plot)
     _show(context, runs)
@@ -200,7 +206,30 @@ def load_notes(load: Scenario, config: LanesConfig) -> list[str]:
     return notes
 
 
+def effort(runs: Sequence[Run], *, seconds: float) -> str:
+    """Say what the simulation itself cost, in seconds of processor time."""
+    messages = sum(lane.sent for run in runs for lane in run.outcome.lanes)
+    events = sum(run.events for run in runs)
+    return (
+        f"{messages:,} messages, {events:,} events in {seconds:.1f} s of processor time: "
+        f"{events / max(seconds, 0.001):,.0f} events a second{_peak()}"
+    )
+
+
+def _peak() -> str:
+    """Say how much memory the process had at most, where the system tells."""
+    try:
+        import resource
+    except ImportError:
+        return ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RSS_UNIT / MEGABYTE
+    return f", {peak:,.0f} MB at most"
+
+
 MANY_MESSAGES = 20_000
+MEGABYTE = 1_000_000
+RSS_UNIT = 1 if sys.platform == "darwin" else 1_024
+"""Bytes that getrusage counts memory by."""
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def test_simulate_prints_a_table_and_draws_a_picture(tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("ours", "plain", "none", "wait p50", "stood still", "$ a day", "HIGH", "MAIN"):
         assert word in done.stdout
+    assert "events a second" in done.stderr
     assert (tmp_path / "waits.png").exists()
 
 
