@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 VISIBILITY_FACTOR = 6
 SLOTS_WITH_SLOW_RECHECK = 10
+SLOW_RECHECK = timedelta(milliseconds=500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

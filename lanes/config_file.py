@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config import (
     SLOTS_WITH_SLOW_RECHECK,
+    SLOW_RECHECK,
     ConsumerSettings,
     Lane,
     LanesConfig,
@@ -153,7 +154,7 @@ def _consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     slots = table.integer("reserved_concurrency", usual.reserved_concurrency, minimum=1)
     room = table.boolean("waiting_room", usual.waiting_room)
     slow = slots >= SLOTS_WITH_SLOW_RECHECK and not room
-    recheck = SECOND if slow else usual.recheck_interval
+    recheck = SLOW_RECHECK if slow else usual.recheck_interval
     settings = ConsumerSettings(
         reserved_concurrency=slots,
         waiting_room=room,

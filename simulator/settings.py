@@ -6,7 +6,7 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.config import SLOTS_WITH_SLOW_RECHECK, ConsumerSettings, LanesConfig
+from lanes.config import SLOTS_WITH_SLOW_RECHECK, SLOW_RECHECK, ConsumerSettings, LanesConfig
 from lanes.config_table import format_duration
 
 if TYPE_CHECKING:
@@ -122,4 +122,4 @@ def combined(parts: Sequence[Settings]) -> Settings:
 
 
 def _usual_recheck(slots: int) -> timedelta:
-    return timedelta(seconds=1) if slots >= SLOTS_WITH_SLOW_RECHECK else ConsumerSettings().recheck_interval
+    return SLOW_RECHECK if slots >= SLOTS_WITH_SLOW_RECHECK else ConsumerSettings().recheck_interval

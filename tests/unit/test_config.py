@@ -71,7 +71,7 @@ def test_visibility_follows_the_function_timeout_unless_set():
     assert {timedelta(minutes=1)} == {lane.visibility_timeout for lane in config.lanes}
 
 
-@pytest.mark.parametrize(("slots", "recheck", "maximum"), [(1, 250, 2), (9, 250, 9), (10, 1000, 10)])
+@pytest.mark.parametrize(("slots", "recheck", "maximum"), [(1, 250, 2), (9, 250, 9), (10, 500, 10)])
 def test_settings_that_follow_from_the_slots(slots, recheck, maximum):
     """Many slots read the queues less often each, and mappings may use all of them."""
     config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
