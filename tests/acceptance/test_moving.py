@@ -13,11 +13,16 @@ from tests.support.operating import drain
 
 @pytest.fixture
 def board(client, deployment):
-    """The board, with nothing on it, and empty queues."""
+    """The board, with nothing on it."""
     client("dynamodb").delete_item(TableName=deployment.table, Key={"pk": {"S": "board"}})
+    return DynamoDBOverrides(table=deployment.table, client=client("dynamodb"))
+
+
+@pytest.fixture
+def empty_queues(client, deployment):
+    """Take away what other tests left."""
     for queues in deployment.queues.values():
         drain(client("sqs"), queues.url)
-    return DynamoDBOverrides(table=deployment.table, client=client("dynamodb"))
 
 
 @pytest.fixture
@@ -45,6 +50,7 @@ def entries(typed, database):
     return {row["id"]: (row["state"], row["priority"]) for row in rows}
 
 
+@pytest.mark.usefixtures("empty_queues")
 def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_rest(
     lanes, typed, board, database, request
 ):
