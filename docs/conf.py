@@ -98,8 +98,6 @@ NAMES = {
 }
 """Those of modules without `__all__`."""
 
-OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)([^)\s#]*)(?:#[^)]*)?\)")
-
 
 def setup(app: Sphinx) -> None:
     """Register what is added while the site is built."""
@@ -108,7 +106,7 @@ def setup(app: Sphinx) -> None:
 
 
 def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
-    text = _without_links_out(page, source[0])
+    text = source[0]
     if page == root_doc:
         text += "".join(_toctree(section.caption, pages) for section, pages in _navigation())
     if page in NESTED:
@@ -157,17 +155,6 @@ def _kind(found: Any) -> str:
     if not isinstance(found, type):
         return "function"
     return "exception" if issubclass(found, BaseException) else "class"
-
-
-def _without_links_out(page: str, text: str) -> str:
-    """Turn links to files beside `docs/` into their text: a site has only its own pages."""
-    folder = (DOCS / page).parent
-
-    def plain(match: re.Match[str]) -> str:
-        target = (folder / match[0].partition("](")[2].rstrip(")").partition("#")[0]).resolve()
-        return match[0] if target.is_relative_to(DOCS) else match[1]
-
-    return OUTSIDE.sub(plain, text)
 
 
 def _escape(_app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, lines: list[str]) -> None:

@@ -84,6 +84,7 @@ def test_only_the_nearest_few_are_shown(lanes):
         lanes.assert_sent("works", order=99)
 
     lines = message_of(caught)
+    assert lines[2].startswith('  works, in MEDIUM, priority 0, {"order": 7,')
     assert lines[-1] == "  and 3 more"
     assert len(lines) == 13
     assert max(map(len, lines)) < 300

@@ -1,11 +1,16 @@
 """Lanes in memory: what happens to messages there is what happens to them on AWS."""
 
+import threading
+from collections import Counter
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from lanes import Consumer, DeadLetter, LanesConfig, Message, PriorityRules, Retry, current_priority
 from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
+from lanes.testing.mappings import INVOCATION
+from lanes.testing.runs import Patience
 
 BULK, HIGH = -100, 50
 
@@ -47,6 +52,7 @@ def test_a_message_waits_until_the_lanes_run():
 
     assert before == []
     assert lanes.assert_handled("a", n=1).id == sent.id
+    assert lanes.clock.now - lanes.clock.started_at == pytest.approx(1 + INVOCATION)
 
 
 def test_a_message_goes_to_the_lane_of_its_priority():
@@ -69,6 +75,7 @@ def test_what_is_urgent_is_handled_first_whenever_it_was_sent():
 
     assert kinds(lanes.journal.handled) == ["high"] * 3 + ["low"] * 3
     assert numbers(lanes.journal.handled, "low") == numbers(lanes.journal.handled, "high") == [0, 1, 2]
+    assert not lanes.journal.yields
 
 
 def test_a_high_message_that_a_main_handler_sends_goes_before_the_rest_of_mains_batch():
@@ -121,21 +128,66 @@ def test_a_free_slot_serves_the_higher_lane_while_the_lower_one_goes_on():
     assert not lanes.journal.yields
 
 
-def test_what_a_handler_sends_inherits_its_priority_also_beside_another_slot():
-    """The priority block of one invocation does not leak into another."""
+def test_what_runs_in_another_slot_knows_nothing_of_this_ones_priority():
+    """The priority block of one invocation does not leak into another, also where a raw body has none of its own."""
     seen = {}
 
-    def note(lanes, message, _context):
-        seen[message.kind] = current_priority()
-        if message.kind == "low":
-            lanes.producer.send("high", {}, priority=HIGH)
+    def low(lanes, _message, _context):
+        seen["low"] = current_priority()
+        lanes.send_body("HIGH", "raw")
 
-    lanes = lanes_with({"low": note, "high": note}, {"consumer": {"reserved_concurrency": 2}})
-    lanes.send_body("MAIN", "raw")
+    consumer = Consumer()
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {"reserved_concurrency": 2}}))
+    consumer.handler("low")(lambda message: low(lanes, message, None))
+    consumer.raw_handler(lambda _record: seen.setdefault("raw", current_priority()))
     lanes.producer.send("low", {}, priority=BULK)
     lanes.run_until_idle()
 
-    assert seen == {"low": BULK, "high": HIGH}
+    assert seen == {"low": BULK, "raw": None}
+
+
+def test_each_slot_has_its_own_deadline():
+    """What begins later beside a handler may also end later."""
+
+    def low(lanes, _message, _context):
+        lanes.clock.advance(15)
+        lanes.producer.send("high", {}, priority=HIGH)
+
+    def high(lanes, _message, _context):
+        lanes.clock.advance(20)
+
+    lanes = lanes_with({"low": low, "high": high}, {"consumer": {"reserved_concurrency": 2}})
+    lanes.producer.send("low", {}, priority=BULK)
+    lanes.run_until_idle()
+
+    assert [(one.message.kind, one.receive_count) for one in lanes.journal.handled] == [
+        ("high", 1),
+        ("low", 1),
+    ]
+
+
+def test_one_slot_is_one_process_until_that_dies():
+    """What the consumer remembers from one invocation to the next is tested too."""
+    made = []
+    consumer = Consumer()
+    within = consumer.within
+    consumer.within = lambda *given, **more: made.append(1) or within(*given, **more)
+
+    @consumer.handler("a")
+    def _a(_message):
+        if message_kills():
+            raise ProcessKilled
+
+    def message_kills():
+        return len(made) == 1 and len(lanes.journal.handled) == 2
+
+    lanes = InMemoryLanes(consumer)
+    for _ in range(4):
+        lanes.producer.send("a", {})
+        lanes.run_until_idle()
+
+    assert len(lanes.journal.handled) == 4
+    assert len(made) == 2
 
 
 def test_a_failed_attempt_is_tried_again_after_its_backoff():
@@ -291,6 +343,22 @@ def test_a_process_that_is_killed_loses_no_message():
     assert lanes.clock.now - lanes.clock.started_at > lanes.config.consumer.function_timeout.total_seconds()
 
 
+def test_nothing_that_a_killed_process_still_does_takes_effect():
+    """Its slot looks taken until its time is over: nobody told the register."""
+    killed = []
+
+    def kill(_lanes, message, _context):
+        killed.append(message.id)
+        raise ProcessKilled
+
+    lanes = lanes_with({"a": kill}, {"consumer": {"reserved_concurrency": 2}})
+    lanes.producer.send("a", {})
+    lanes.run_until(lambda: bool(killed))
+
+    (line,) = lanes._stack._register.lines.values()
+    assert line.busy
+
+
 def test_a_handler_beyond_the_functions_timeout_is_killed():
     """As Lambda does it; each such attempt counts, but for a first one that nothing announced."""
 
@@ -337,6 +405,18 @@ def test_a_handler_that_sends_itself_for_ever_is_noticed():
         lanes.run_until_idle(most_handlings=50)
 
 
+def test_invocations_that_get_nowhere_are_noticed_too():
+    """A batch that only ever goes back starts no handler."""
+    busy = SimpleNamespace(started=Counter(), invocations=0)
+    patience = Patience(busy, lanes_with({}).journal, most=10)
+    busy.invocations = 199
+    patience.check()
+    busy.invocations = 200
+
+    with pytest.raises(NeverIdleError, match="after 0 handler starts in 200 invocations; handled: none"):
+        patience.check()
+
+
 def test_a_run_ends_as_soon_as_its_condition_holds():
     """And says whether it does."""
     lanes = lanes_with({"a": ok}, {"lanes": [{"name": "MAIN", "batch_size": 1}]})
@@ -359,6 +439,7 @@ def test_a_batch_that_was_held_too_long_is_received_again():
     lanes.run_until_idle()
 
     assert [one.receive_count for one in lanes.journal.handled] == [1, 2]
+    assert lanes._mappings.invocations == 2
 
 
 def test_a_mapping_takes_out_no_more_batches_than_its_maximum_concurrency():
@@ -375,20 +456,26 @@ def test_a_mapping_takes_out_no_more_batches_than_its_maximum_concurrency():
 def test_another_consumer_takes_over_as_after_a_deployment():
     """What waits is handled by the new handlers."""
     lanes = InMemoryLanes()
-    lanes.producer.send("a", {})
+    lanes.producer.send("a", {"n": 1})
     with pytest.raises(ValueError, match="no consumer"):
         lanes.run_until_idle()
-    consumer = Consumer()
-    consumer.handler("a")(lambda _message: None)
-    lanes.serve(consumer)
-    lanes.run_until_idle()
+    told = []
+    for release in ("old", "new"):
+        consumer = Consumer()
+        consumer.handler("a")(lambda _message, release=release: told.append(release))
+        lanes.serve(consumer)
+        lanes.run_until_idle()
+        lanes.producer.send("a", {"n": 2})
 
-    lanes.assert_handled("a", attempt=1)
+    assert told == ["old", "new"]
+    lanes.assert_handled("a", attempt=1, n=1)
 
 
 def test_many_messages_keep_the_order_they_were_given_in():
     """Also between groups: no thread decides anything here."""
     lanes = lanes_with({"a": ok})
+    threads = set()
+    lanes._sender.send_batch = _noting_threads(lanes._sender.send_batch, threads)
     messages = [Message(kind="a", data={"n": n}, group=f"g{n % 7}") for n in range(100)]
     lanes.producer.send_many(messages, concurrency=8)
     again = lanes_with({"a": ok})
@@ -396,6 +483,15 @@ def test_many_messages_keep_the_order_they_were_given_in():
 
     assert [one.message.id for one in lanes.journal.sent] == [one.message.id for one in again.journal.sent]
     assert {one.lane for one in lanes.journal.sent} == {"MEDIUM"}
+    assert threads == {threading.get_ident()}
+
+
+def _noting_threads(send, threads):
+    def noting(*given):
+        threads.add(threading.get_ident())
+        return send(*given)
+
+    return noting
 
 
 def test_the_clock_does_not_go_back():

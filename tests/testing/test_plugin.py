@@ -60,6 +60,7 @@ def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
         lanes="""
         [consumer]
         max_attempts = 7
+        memory_mb = 256
 
         [[lanes]]
         name = "FAST"
@@ -79,6 +80,7 @@ def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
         import pytest
 
         def settings(lanes):
+            assert lanes.config.consumer.memory_mb == 256
             return [lane.name for lane in lanes.config.lanes], lanes.config.consumer.max_attempts
 
         def test_file(lanes_in_memory):
@@ -96,10 +98,14 @@ def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
             @pytest.mark.lanes_config(lanes=[{"name": "ONE"}])
             def test_both(self, lanes_in_memory):
                 assert settings(lanes_in_memory) == (["ONE"], 2)
+
+            @pytest.mark.lanes_config(consumer={"max_attempts": 3})
+            def test_nearest(self, lanes_in_memory):
+                assert settings(lanes_in_memory) == (["FAST", "SLOW"], 3)
         """,
     )
 
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
 
 
 def test_another_file_may_hold_the_lanes(pytester):
