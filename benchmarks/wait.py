@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from simulator.world import SimulatedLanes
 
 DEPTHS = (10, 1_000, 100_000)
-SECONDS = {1: 1_200.0, 3: 600.0, 10: 240.0}
+SECONDS = {1: 900.0, 3: 400.0, 10: 150.0}
 """Virtual seconds by slots: about as many messages at any number of them."""
 
 RANGE_DEPTH = 1_000
+
+RANGE_SCALE = 0.4
+"""Share of that time for each of what AWS leaves open."""
 
 LEAST_DEPTH = 10
 """Messages for each slot without which a backlog, taken out ten at a time, can't keep all slots busy."""
@@ -148,13 +151,14 @@ def begun_or_not(lanes: SimulatedLanes, *, seconds: float) -> list[float]:
 def measure(*, quick: bool, seed: int) -> Findings:
     """Run all cases, and at one depth the range of what AWS leaves open."""
     bench = Bench(ROOM, seed=seed, scale=0.1 if quick else 1.0)
+    shorter = Bench(ROOM, seed=seed, scale=0.1 if quick else RANGE_SCALE)
     throttled = Bench(THROTTLED, seed=seed, scale=0.1 if quick else 1.0)
     depths = DEPTHS[:2] if quick else DEPTHS
     cases = [
         bench.case(slots=slots, depth=depth, unknowns=Unknowns()) for slots in SECONDS for depth in depths
     ]
     without = [throttled.case(slots=slots, depth=RANGE_DEPTH, unknowns=Unknowns()) for slots in SECONDS]
-    ranges = list(_ranges(bench, quick=quick))
+    ranges = list(_ranges(shorter, quick=quick))
     deep_over_shallow = {
         slots: _p50(cases, slots, depths[-1]) / _p50(cases, slots, depths[0]) for slots in SECONDS
     }
