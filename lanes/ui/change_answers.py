@@ -61,7 +61,13 @@ class ChangeAnswers:
     @property
     def routes(self) -> dict[str, Callable[[Fields], Any]]:
         """What can be asked, by name."""
-        return {"plan": self.plan, "start": self.start, "job": self.job, "stop": self.stop}
+        return {
+            "plan": self.plan,
+            "start": self.start,
+            "job": self.job,
+            "jobs": self.running,
+            "stop": self.stop,
+        }
 
     def plan(self, fields: Fields) -> dict[str, Any]:
         """Preview the change that `change` names."""
@@ -76,6 +82,10 @@ class ChangeAnswers:
     def job(self, fields: Fields) -> dict[str, Any]:
         """Tell how a job stands."""
         return self.jobs.get(fields.required("id")).document()
+
+    def running(self, _fields: Fields) -> dict[str, Any]:
+        """Tell which jobs go on, whoever started them here."""
+        return {"jobs": [job.document() for job in self.jobs.running()]}
 
     def stop(self, fields: Fields) -> dict[str, Any]:
         """Ask a job to stop."""

@@ -139,10 +139,14 @@ class Jobs:
         except KeyError:
             raise ConfigurationError(["there is no such job"], source="job") from None
 
+    def running(self) -> list[Job]:
+        """Return those that go on, the first started first."""
+        with self._lock:
+            return [job for job in self._jobs.values() if job.is_running]
+
     def stop(self, *, within: float) -> list[str]:
         """Stop all jobs and wait for their ends; return what goes on after so many seconds each."""
-        with self._lock:
-            running = [job for job in self._jobs.values() if job.is_running]
+        running = self.running()
         for job in running:
             job.stop()
         for job in running:

@@ -19,7 +19,7 @@ from pathlib import Path
 from lanes.outbox import Outbox
 from local.account import isolated_variables
 from local.deployed import make_client
-from tests.support.operating import STACK, make_deployment
+from tests.support.operating import STACK, drain, make_deployment
 from tests.support.outbox import DynamoDBSubject
 
 ROOT = Path(__file__).parents[2]
@@ -99,6 +99,13 @@ class Scene:
     def _arn(self, url):
         answer = self.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         return answer["Attributes"]["QueueArn"]
+
+    def empty(self, *lanes):
+        """Take everything out of the queues of lanes, all of them without a name."""
+        for name in lanes or self.deployment.queues:
+            queues = self.deployment.queues[name]
+            for url in (queues.url, queues.dead_letter_url):
+                drain(self.client("sqs"), url)
 
     def send(self, lane, count, *, prefix):
         """Put messages into a lane's queue."""

@@ -46,9 +46,13 @@ def reading(scene):
         yield page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
-    """A headless Chromium."""
+    """
+    Start a headless Chromium.
+
+    While Playwright runs, an event loop runs in this thread, which must be over before another folder's tests begin.
+    """
     program = find_browser()
     if program is None:
         pytest.fail("no browser: .ci/set-up brings one on Linux on x86, elsewhere install Chromium or Chrome")

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from lanes.outbox import Outbox
 from tests.support.operating import put_dead_letters
+from tests.support.outbox import SqlSubject
 from tests.support.page import ROOT, PageProcess
 
 
@@ -32,7 +34,7 @@ def refused(writing):
 def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
     """Status 130 as for other verbs; a redrive gives back what it held and its entry says interrupted."""
     sqs = scene.client("sqs")
-    put_dead_letters(sqs, scene.deployment, "HIGH", 2_000, groups=500, kind="interrupted.redrive")
+    put_dead_letters(sqs, scene.deployment, "HIGH", 600, groups=300, kind="interrupted.redrive")
     dead = scene.deployment.queues["HIGH"].dead_letter_url
     with PageProcess(scene, "--write") as page:
         fields = {"change": "redrive", "lane": "HIGH", "kind": "interrupted.redrive"}
@@ -52,7 +54,7 @@ def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
         entry = later.ask("audit", {"limit": 1})[1]["changes"][0]
     assert (entry["action"], entry["outcome"]) == ("dead-letters redrive", "interrupted")
     assert entry["details"]["done"] > 0
-    sqs.purge_queue(QueueUrl=dead)
+    scene.empty("HIGH")
 
 
 def test_a_port_in_use_is_said(refused):
@@ -63,6 +65,56 @@ def test_a_port_in_use_is_said(refused):
     assert (done.returncode, done.stdout) == (1, "")
     assert "choose another one with --port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_page_is_opened_in_the_browser_that_the_user_has_chosen(scene, tmp_path, monkeypatch):
+    """At the address with the token."""
+    opened, program = tmp_path / "opened", tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" >{opened}.part && mv {opened}.part {opened}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{program} %s")
+
+    with PageProcess(scene, "--open") as page:
+        assert page.ask("lanes")[0] == 200
+        assert opened.read_text() == page.url
+
+
+def test_the_page_works_with_an_outbox_in_a_sql_database(scene, tmp_path):
+    """Read and changed by the same threads that serve DynamoDB's."""
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    subject = SqlSubject(url)
+    outbox = Outbox(config=scene.deployment.config, source="shop")
+    subject.write(*(outbox.prepare("mail.sent", n, id=f"mail-{n}", priority=-100) for n in range(3)))
+    subject.engine.dispose()
+
+    with PageProcess(scene, "--write", "--database", url) as page:
+        place = page.ask("place")[1]
+        change = {"change": "prioritize", "priority": 60, "kind": "mail.*"}
+        job = page.ask("start", {"plan": page.ask("plan", change)[1]["plan"]})[1]
+        while page.ask("job", {"id": job["id"]})[1]["state"] == "running":
+            pass
+        entries = page.ask("entries")[1]["entries"]
+        counts = page.ask("outbox")[1]["counts"]
+
+    assert "app.db" in place["outbox"]
+    assert {(one["id"], one["lane"]) for one in entries} == {(f"mail-{n}", "HIGH") for n in range(3)}
+    assert counts == {"PENDING": 3}
+
+
+def test_without_its_packages_the_command_says_what_to_install(writing):
+    """Other verbs do without them."""
+    code = "import sys; sys.modules['starlette'] = None; sys.argv[1:] = ['ui']; from lanes.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=writing.variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "priority-lanes[ui]" in done.stderr
 
 
 def test_an_address_that_others_can_reach_is_refused(refused):

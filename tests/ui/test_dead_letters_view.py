@@ -12,9 +12,7 @@ from tests.support.operating import drain, put_dead_letters
 def put(scene, request):
     """Put dead letters of this test's own kind into a lane that is empty otherwise."""
     kind = request.node.name.removeprefix("test_")[:40]
-    queues = scene.deployment.queues["MAIN"]
-    for url in (queues.url, queues.dead_letter_url):
-        drain(scene.client("sqs"), url)
+    scene.empty("MAIN")
 
     def put_some(count, suffix="", **note):
         sqs = scene.client("sqs")
@@ -117,3 +115,23 @@ def test_texts_of_messages_are_only_ever_shown(writing, tab, put):
 
     assert tab.evaluate("window.harmed") is None
     assert tab.locator("main img, dialog img, main script, dialog script").count() == 0
+
+
+def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, put):
+    """It goes on, the frame says so, and it can be stopped from there; what was not done stays."""
+    put(300)
+    look(tab, writing)
+    expect(rows(tab).first).to_be_visible()
+    dialog = tab.locator("dialog")
+
+    tab.get_by_role("button", name="Redrive all that match").click()
+    dialog.locator("#act").click()
+    dialog.get_by_role("button", name="Leave it running").click()
+    tab.locator("#jobs button").click()
+    dialog.get_by_role("button", name="Stop").click()
+
+    expect(dialog).to_contain_text("Stopped: Redrive")
+    expect(tab.locator("#jobs button")).to_have_count(0)
+    assert scene.count(scene.deployment.queues["MAIN"].dead_letter_url) > 0
+    audit = writing.ask("audit", {"limit": 1})[1]["changes"][0]
+    assert audit["outcome"] == "interrupted"

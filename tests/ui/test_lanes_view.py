@@ -19,6 +19,7 @@ def cell(tab, lane, title):
 
 def test_lanes_are_shown_with_their_numbers_and_renewed_by_themselves(scene, reading, tab):
     """What is sent while the page is open appears without a click."""
+    scene.empty()
     scene.send("MEDIUM", 12, prefix="first")
     tab.goto(reading.url)
 

@@ -49,7 +49,7 @@ def test_read_only_offers_no_change(reading, tab):
     assert tab.locator(".actions button").count() == 0
 
 
-@pytest.mark.parametrize("route", ["plan", "start", "stop"])
+@pytest.mark.parametrize("route", ["plan", "start", "job", "jobs", "stop"])
 def test_read_only_accepts_no_change(reading, scene, route):
     """Whoever sends one, with the token and all."""
     status, said = reading.ask(route, CHANGE)

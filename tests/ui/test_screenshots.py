@@ -34,9 +34,9 @@ def story(tmp_path_factory):
     with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as server:
         scene = Scene(server.endpoint_url)
         for lane, minute in (("HIGH", high), ("MEDIUM", medium), ("MAIN", main)):
-            scene.figures(lane, [minute(ago) for ago in range(1, 175)])
+            scene.figures(lane, [minute(ago) for ago in range(1, 63)])
         scene.send("MEDIUM", 38, prefix="now")
-        scene.send("MAIN", 610, prefix="now")
+        scene.send("MAIN", 310, prefix="now")
         in_flight(scene)
         dead_letters(scene)
         entries(scene)
@@ -73,14 +73,14 @@ def medium(ago):
 
 def main(ago):
     """A backfill that drains whenever the others leave room."""
-    left = 610 + 24.5 * ago + 240 * wave(ago, every=23)
+    left = 310 + 24.5 * ago + 240 * wave(ago, every=23)
     busy = wave(ago, every=23) - 0.4
     return figures(
         waiting=left,
         in_flight=38,
         handled=420 - max(0.0, busy) * 330,
         sent=4,
-        oldest=3_000 + 60 * (175 - ago),
+        oldest=9_700 + 60 * (63 - ago),
         yields=max(0.0, busy) * 480 + 12,
         inversion=max(0.0, busy) * 900,
     )

@@ -60,15 +60,31 @@ export function sampleTable(rows) {
 
 async function make(dialog, plan, then) {
   try {
-    await follow(dialog, await ask("start", { plan }));
-    then();
+    await follow(dialog, await ask("start", { plan }), then);
   } catch (error) {
     fill(dialog, "It did not happen", troubleBox(troubleOf(error)), [closer(dialog, "Close")]);
   }
 }
 
+/** Say in the frame which changes go on, so that one whose dialog was closed is found again. */
+export async function showJobs() {
+  const box = byId("jobs");
+  try {
+    const { jobs } = await ask("jobs");
+    box.replaceChildren(...jobs.map((job) => el("button", { type: "button", class: "chip write", title: "Show how far it is",
+      onclick: () => {
+        byId("dialog").showModal();
+        follow(byId("dialog"), job);
+      } }, job.expected ? `${job.title}: ${Math.floor((100 * job.done) / job.expected)} %` : `${job.title} …`)));
+  } catch {
+    // The frame says by itself that there is no connection.
+  }
+}
+
 /** Show a job until it ends; closing the dialog leaves it running. */
-async function follow(dialog, job) {
+async function follow(dialog, job, then = () => {}) {
+  const mine = (dialog.dataset.offer = job.id);
+  const isShown = () => dialog.open && dialog.dataset.offer === mine;
   const bar = el("progress", { "aria-label": "progress" });
   const words = el("p", { class: "quiet" }, "");
   const stop = el("button", { type: "button", onclick: () => ask("stop", { id: job.id }) }, "Stop");
@@ -83,6 +99,9 @@ async function follow(dialog, job) {
     await new Promise((resolve) => setTimeout(resolve, FOLLOW_EVERY));
     now = await ask("job", { id: job.id });
   }
+  then();
+  showJobs();
+  if (!isShown()) return announce(`${now.title}: ${now.state}`);
   const title = { done: "Done", stopped: "Stopped", failed: "Failed" }[now.state];
   fill(dialog, `${title}: ${now.title}`, [
     now.trouble ? troubleBox(now.trouble) : null,

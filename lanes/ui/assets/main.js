@@ -4,6 +4,7 @@ import { ask, Refused, takeToken, Unreached } from "./calls.js";
 import { announce, byId, el } from "./dom.js";
 import { duration } from "./format.js";
 import { troubleBox, troubleOf } from "./trouble.js";
+import { showJobs } from "./change.js";
 import * as audit from "./audit.js";
 import * as check from "./check.js";
 import * as deadLetters from "./dead_letters.js";
@@ -25,6 +26,7 @@ const VIEWS = [
 ];
 const LONGEST_WAIT = 30;
 const HIDDEN_WAIT = 15;
+const LONGEST_SHOWN = 3 * 3600;
 
 const state = { place: null, look: null, samples: [], lastAt: 0, wait: 0, trouble: null, timer: null, shown: null };
 
@@ -108,6 +110,7 @@ async function poll() {
     const look = await ask("lanes", { since: state.samples.at(-1)?.number ?? 0 });
     if (look.samples.length && look.samples[0].number <= (state.samples.at(-1)?.number ?? 0)) state.samples = [];
     state.samples.push(...look.samples);
+    state.samples = state.samples.filter((sample) => sample.at > look.at - LONGEST_SHOWN);
     Object.assign(state, { look, lastAt: Date.now(), trouble: null, wait: 0 });
     state.shown?.renew?.(state);
     const link = byId("nav").querySelector("a[href='#dead-letters']");
@@ -121,6 +124,7 @@ async function poll() {
     state.asking = false;
   }
   showConnection();
+  if (state.place.writes) showJobs();
   const every = state.wait || (document.hidden ? HIDDEN_WAIT : state.look.every);
   state.nextAt = Date.now() + every * 1000;
   state.timer = setTimeout(poll, every * 1000);
