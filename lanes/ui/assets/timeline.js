@@ -103,7 +103,7 @@ export class Timeline {
   }
 
   #area(points, place, top) {
-    const seen = this.#thinned(points.filter((one) => one.at >= this.from - this.gap && one.at <= this.to));
+    const seen = this.#thinned(points.filter((one) => one.at >= this.from - Math.max(this.gap, 2 * one.step) && one.at <= this.to));
     const most = Math.max(1, ...seen.map((one) => one.held + one.parked + one.waiting));
     const y = (value) => top + AREA - (value / most) * (AREA - 16);
     const layers = LAYERS.map((layer, index) => {
