@@ -108,7 +108,8 @@ class Bench:
 
         def busy(pattern: Pattern, raw: Mapping[str, Any]) -> Busy:
             lanes = meet(load, slots=slots, pattern=pattern, raw=raw, unknowns=unknowns, seed=self._seed)
-            if pattern is Pattern.NONE and groups >= slots:
+            # Under what AWS leaves open it is the same load, also where pollers come so late that slots stand empty.
+            if pattern is Pattern.NONE and groups >= slots and unknowns == Unknowns():
                 require_saturated(lanes, seconds=load.seconds, work=load.work)
             whole = slots * load.seconds
             return Busy(

@@ -124,7 +124,8 @@ class Bench:
 
         def waits(one: Load, pattern: Pattern) -> Waits:
             lanes = meet(one, slots=slots, pattern=pattern, raw=self._raw, unknowns=unknowns, seed=self._seed)
-            if pattern is Pattern.NONE:
+            # Under what AWS leaves open it is the same load, also where pollers come so late that slots stand empty.
+            if pattern is Pattern.NONE and unknowns == Unknowns():
                 require_saturated(lanes, seconds=one.seconds, work=one.work)
             found = begun_or_not(lanes, seconds=one.seconds)
             return Waits(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from lanes.config import LanesConfig
+from lanes.testing import InMemoryLanes
 from tests.support.memory import aws_error
 from tests.support.story import Story
 
@@ -104,6 +106,13 @@ def test_no_queue_is_read():
 
     assert len(story.done) == 10
     assert "GetQueueAttributes" not in story.world.calls.log
+
+
+def test_lanes_in_memory_do_without():
+    """There a test's only thread would wait for itself."""
+    lanes = InMemoryLanes(config=LanesConfig.from_dict(ROOM))
+
+    assert not lanes.config.has_waiting_room
 
 
 def test_one_lane_of_many_slots_has_no_room_to_wait_in():
