@@ -26,7 +26,7 @@ const COLUMNS = [
   { title: "of", cell: (row) => row.target },
   { title: "outcome", cell: (row) => el("span", { class: `chip ${KINDS[row.outcome] ?? "bad"}` }, row.outcome) },
   { title: "details", kind: "long", cell: (row) => row.details },
-  { title: "who", kind: "id", cell: (row) => row.who },
+  { title: "who", cell: (row) => el("span", { title: row.who }, row.who.split(":").at(-1)) },
 ];
 
 function ofLanes(one) {
