@@ -25,6 +25,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 default_role = "code"  # docstrings write code between single backticks
+highlight_language = "text"  # what is not said to be code is output
 add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
