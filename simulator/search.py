@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .targets import Target
 
 HOPELESS = 2.0
-"""Where a target is missed by more than this, other settings are not tried with as many slots."""
+"""Where a target is missed by more, with and without a waiting room, nothing else is tried with as many slots."""
 
 
 class BudgetSpentError(Exception):
@@ -199,16 +199,13 @@ class Search:
         tried: list[Trial] = []
         try:
             tried.append(self._try(Settings(slots=slots)))
-            if tried[0].worth < 1 / HOPELESS:
-                return []
-            best_of_each = []
-            for values in alternatives(slots, self._config):
-                trials = [self._try(settings) for settings in values]
+            best = tried[0]
+            for place, values in enumerate(alternatives(slots, self._config)):
+                trials = [self._try(combined(best.settings, change)) for change in values]
                 tried += trials
-                best = max(trials, key=lambda trial: (trial.worth, -trial.dollars_a_day), default=tried[0])
-                best_of_each += [best] if _better(best, tried[0]) else []
-            if len(best_of_each) > 1:
-                tried.append(self._try(combined([one.settings for one in best_of_each])))
+                best = max([best, *trials], key=lambda trial: (trial.worth, -trial.dollars_a_day))
+                if place == 0 and best.worth < 1 / HOPELESS:
+                    return []
         except BudgetSpentError:
             if not any(trial.missed is None for trial in tried):
                 raise
@@ -255,10 +252,3 @@ class Search:
             runs=self._runs,
             why=why,
         )
-
-
-def _better(one: Trial, other: Trial) -> bool:
-    """Whether settings hold better than others, or as well for less."""
-    if one.worth != other.worth:
-        return one.worth > other.worth
-    return one.missed is None and one.dollars_a_day < other.dollars_a_day

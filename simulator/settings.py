@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lanes.config import SLOTS_WITH_SLOW_RECHECK, SLOW_RECHECK, ConsumerSettings, LanesConfig
+from lanes.config import LanesConfig
 from lanes.config_table import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BATCH_SIZES = (10, 1)
 RECHECKS = (timedelta(milliseconds=250), timedelta(milliseconds=100), timedelta(seconds=1))
@@ -28,6 +25,7 @@ class Settings:
 
     Attributes:
         slots: reserved concurrency.
+        room: `waiting_room`.
         batch_size: of every lane.
         recheck: `recheck_interval`.
         delays: shortest and longest `yield_delay` of every lane.
@@ -35,6 +33,7 @@ class Settings:
     """
 
     slots: int
+    room: bool | None = None
     batch_size: int | None = None
     recheck: timedelta | None = None
     delays: tuple[timedelta, timedelta] | None = None
@@ -42,12 +41,16 @@ class Settings:
     def apply(self, config: LanesConfig) -> LanesConfig:
         """Return the lanes with these settings; those that follow the slots by default go on to do so."""
         document = config.to_dict()
+        usual = _usual(config)
         consumer = {**document["consumer"], "reserved_concurrency": self.slots}
-        if config.consumer.recheck_interval == _usual_recheck(config.consumer.reserved_concurrency):
+        if config.consumer.recheck_interval == usual.consumer.recheck_interval:
             del consumer["recheck_interval"]
         if self.recheck is not None:
             consumer["recheck_interval"] = self.recheck.total_seconds()
-        lanes = [self._lane(lane, config) for lane in document["lanes"]]
+        if self.room is not None:
+            consumer["waiting_room"] = self.room
+        concurrency = usual.lanes[0].maximum_concurrency
+        lanes = [self._lane(lane, usual_concurrency=concurrency) for lane in document["lanes"]]
         return LanesConfig.from_dict({**document, "consumer": consumer, "lanes": lanes})
 
     @property
@@ -55,6 +58,7 @@ class Settings:
         """Write what is changed on one line."""
         delays = "" if self.delays is None else " to ".join(map(format_duration, self.delays))
         parts = {
+            "waiting_room": None if self.room is None else str(self.room).lower(),
             "batch_size": self.batch_size,
             "recheck_interval": None if self.recheck is None else format_duration(self.recheck),
             "yield_delay": delays or None,
@@ -65,6 +69,8 @@ class Settings:
     def fragment(self, config: LanesConfig) -> str:
         """Write them as a part of `lanes.toml`."""
         lines = ["[consumer]", f"reserved_concurrency = {self.slots}"]
+        if self.room is not None:
+            lines.append(f"waiting_room = {str(self.room).lower()}")
         if self.recheck is not None:
             lines.append(f'recheck_interval = "{format_duration(self.recheck)}"')
         for lane in config.lanes:
@@ -74,10 +80,11 @@ class Settings:
                 lines += settings
         return "\n".join(lines)
 
-    def _lane(self, document: dict[str, Any], config: LanesConfig) -> dict[str, Any]:
-        usual = max(2, min(1000, config.consumer.reserved_concurrency))
+    def _lane(self, document: dict[str, Any], *, usual_concurrency: int) -> dict[str, Any]:
         changed = {
-            key: value for key, value in document.items() if key != "maximum_concurrency" or value != usual
+            key: value
+            for key, value in document.items()
+            if key != "maximum_concurrency" or value != usual_concurrency
         }
         if self.batch_size is not None:
             changed["batch_size"] = self.batch_size
@@ -96,10 +103,15 @@ class Settings:
 
 
 def alternatives(slots: int, config: LanesConfig) -> list[list[Settings]]:
-    """Return what may be changed at a number of slots: for each setting, each value that the lanes don't have yet."""
+    """
+    Return what may be changed at a number of slots: for each setting, each value that the lanes don't have yet.
+
+    What changes most comes first.
+    """
     here = Settings(slots=slots).apply(config)
     lane = here.lanes[-1]
     return [
+        [Settings(slots=slots, room=not here.consumer.waiting_room)],
         [Settings(slots=slots, recheck=one) for one in RECHECKS if one != here.consumer.recheck_interval],
         [
             Settings(slots=slots, delays=one)
@@ -110,16 +122,15 @@ def alternatives(slots: int, config: LanesConfig) -> list[list[Settings]]:
     ]
 
 
-def combined(parts: Sequence[Settings]) -> Settings:
-    """Return settings that make all these changes; each changes something else."""
-    changes = {
-        key: value
-        for part in parts
-        for key in ("batch_size", "recheck", "delays")
-        if (value := getattr(part, key)) is not None
-    }
-    return Settings(slots=parts[0].slots, **changes)
+def combined(one: Settings, other: Settings) -> Settings:
+    """Return the first with what the second changes over it."""
+    keys = ("room", "batch_size", "recheck", "delays")
+    changes = {key: value for key in keys if (value := getattr(other, key)) is not None}
+    return dataclasses.replace(one, **changes)
 
 
-def _usual_recheck(slots: int) -> timedelta:
-    return SLOW_RECHECK if slots >= SLOTS_WITH_SLOW_RECHECK else ConsumerSettings().recheck_interval
+def _usual(config: LanesConfig) -> LanesConfig:
+    """Return lanes whose settings follow from the slots and the waiting room of these."""
+    consumer = config.consumer
+    slots = {"reserved_concurrency": consumer.reserved_concurrency, "waiting_room": consumer.waiting_room}
+    return LanesConfig.from_dict({"consumer": slots})

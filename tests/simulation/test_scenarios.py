@@ -1,6 +1,7 @@
 """A load, its reading from a file, its figures, and the settings that a plan chooses."""
 
 import dataclasses
+import functools
 import json
 import tracemalloc
 from datetime import timedelta
@@ -220,6 +221,7 @@ def test_settings_become_lanes_and_a_part_of_lanes_toml():
 
     settings = Settings(
         slots=8,
+        room=True,
         batch_size=1,
         recheck=timedelta(milliseconds=100),
         delays=(timedelta(seconds=2), timedelta(seconds=5)),
@@ -227,26 +229,30 @@ def test_settings_become_lanes_and_a_part_of_lanes_toml():
     applied = settings.apply(CONFIG)
 
     assert applied == LanesConfig.from_dict(tomllib.loads(settings.fragment(CONFIG)))
-    assert applied.lanes[0].maximum_concurrency == 8
+    assert applied.lanes[0].maximum_concurrency > 8
     assert applied.consumer.recheck_interval == timedelta(milliseconds=100)
     assert Settings(slots=8).apply(CONFIG) == LanesConfig.from_dict({"consumer": {"reserved_concurrency": 8}})
 
 
 def test_alternatives_change_one_thing_each_and_can_be_combined():
-    """Never to what the lanes have already."""
+    """Never to what the lanes have already; lanes with a waiting room are told to try without."""
     parts = [values[0] for values in alternatives(3, CONFIG)]
-    one = combined(parts)
+    one = functools.reduce(combined, parts)
 
-    assert (one.batch_size, one.recheck, one.delays) == (
-        parts[2].batch_size,
-        parts[0].recheck,
-        parts[1].delays,
+    assert (one.room, one.recheck, one.delays, one.batch_size) == (
+        True,
+        parts[1].recheck,
+        parts[2].delays,
+        parts[3].batch_size,
     )
     assert all(
         Settings(slots=3).apply(CONFIG) != settings.apply(CONFIG)
         for values in alternatives(3, CONFIG)
         for settings in values
     )
+    with_room = one.apply(CONFIG)
+    assert with_room.has_waiting_room
+    assert next(values[0].room for values in alternatives(3, with_room)) is False
 
 
 def searched(*targets, budget=60, most_slots=3):
