@@ -229,6 +229,7 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
         "ending": {"S": entry.ending},
         "noted_receive": {"N": str(entry.noted_receive)},
         "noted_at": number(entry.noted_at),
+        "first_received_at": number(entry.first_received_at),
         "suspect": {"BOOL": entry.suspect},
         "expires_at": {"N": str(expires_at)},
     }
@@ -256,6 +257,7 @@ def entry_of(item: Any) -> Entry:
         ending=Ending(item["ending"]["S"]),
         noted_receive=int(item["noted_receive"]["N"]),
         noted_at=float(item["noted_at"]["N"]),
+        first_received_at=float(item.get("first_received_at", {"N": "0"})["N"]),
         suspect=item["suspect"]["BOOL"],
         last_error=item.get("last_error", {}).get("S", ""),
         given_up=item.get("given_up", {}).get("S", ""),

@@ -67,7 +67,9 @@ class Intake:
     def _as_received(self, lane: Lane, record: RawRecord, known: Mapping[str, Entry]) -> Entry:
         entry = known.get(record.message_id)
         if entry is None or entry.is_of_earlier_life(record):
-            entry = Entry(lane=lane.name, message_id=record.message_id)
+            entry = Entry(
+                lane=lane.name, message_id=record.message_id, first_received_at=record.first_received_at
+            )
         cause = entry.cause_of(record)
         self._telemetry.count(receives(cause))
         return entry if cause is Cause.FIRST else entry.seen_again(record)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 
-CLOCKS_DIFFER = 5.0
-"""Seconds by which a note may seem to be older than the first receive of its record."""
+LATER_LIFE = 1.0
+"""Seconds after the first receive of one life of a message from which another one begins; SQS's own stamps."""
 
 
 class Ending(enum.StrEnum):
@@ -60,7 +60,8 @@ class Entry:
         noted_receive: receive count at the last note; one less than now means that the last receive is explained.
         given_up: why it is to be dead-lettered, once its handler asked for it or the dead letter could not be sent.
         suspect: a receive ended without explanation once, so attempts are announced before they begin.
-        noted_at: epoch seconds of the last note.
+        noted_at: epoch seconds of the last note, by the clock of the function.
+        first_received_at: epoch seconds of the first receive of this stay in the queue, by that of SQS.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.
 
     """
@@ -76,6 +77,7 @@ class Entry:
     last_error: str = ""
     given_up: str = ""
     noted_at: float = 0.0
+    first_received_at: float = 0.0
     park: Park | None = None
     parked_until: float = 0.0
     batch: str = ""
@@ -93,12 +95,10 @@ class Entry:
         """
         Whether the entry is older than the record's stay in the queue: a redriven message starts anew.
 
-        A receive count never falls otherwise. The clocks of SQS and of this machine may differ a little.
+        Stamps of SQS are compared with each other: the clock of the function may be wrong.
         """
-        received_less = (
-            self.noted_receive >= record.receive_count and self.noted_at <= record.first_received_at
-        )
-        return received_less or self.noted_at < record.first_received_at - CLOCKS_DIFFER
+        known = self.first_received_at
+        return known > 0 and record.first_received_at > known + LATER_LIFE
 
     def seen_again(self, record: RawRecord) -> Entry:
         """Return the entry as of this receive: parked no more, and suspect for good if nothing explains the receive."""
@@ -106,6 +106,7 @@ class Entry:
         return dataclasses.replace(
             self,
             suspect=self.suspect or unexplained,
+            first_received_at=record.first_received_at,
             park=None,
             parked_until=0.0,
             batch="",

@@ -86,3 +86,24 @@ def test_a_record_that_is_seen_is_parked_no_more():
 
     assert (seen.park, seen.parked_until, seen.batch, seen.receipt_handle) == (None, 0.0, "", "")
     assert (seen.yields, seen.attempts) == (4, 2)
+
+
+@pytest.mark.parametrize("noted_at", [-600.0, 0.0, 600.0])
+def test_an_entry_is_of_this_life_whatever_the_functions_clock_said(noted_at):
+    """SQS tells the same first receive at every one; a clock of ours that was wrong when it noted changes nothing."""
+    record = record_with(receive_count=2)
+    entry = entry_with(
+        first_received_at=record.first_received_at, noted_at=record.first_received_at + noted_at
+    )
+
+    assert not entry.is_of_earlier_life(record)
+
+
+def test_a_later_first_receive_is_another_life():
+    """A message that was moved back from a dead-letter queue starts anew."""
+    record = record_with(receive_count=2)
+    entry = entry_with(
+        first_received_at=record.first_received_at - 60, noted_at=record.first_received_at + 600
+    )
+
+    assert entry.is_of_earlier_life(record)
