@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 
 _MOST = 255
@@ -20,10 +21,12 @@ class Chronicle:
     def __init__(self) -> None:
         self._begun = bytearray(1)
         self._done = bytearray(1)
+        self._sent_at = array("d", [0.0])
         self.attempts: dict[int, list[tuple[int, str]]] = defaultdict(list)
 
-    def sent(self) -> int:
-        """Note a message and return its place."""
+    def sent(self, at: float) -> int:
+        """Note a message that is sent at a moment, in epoch seconds, and return its place."""
+        self._sent_at.append(at)
         self._begun.append(0)
         self._done.append(0)
         return len(self._begun) - 1
@@ -40,6 +43,10 @@ class Chronicle:
             self._done[place] = min(self._done[place] + 1, _MOST)
         if how != "done" or place in self.attempts:
             self.attempts[place].append((attempt, how))
+
+    def sent_at(self, place: int) -> float:
+        """Return when it was sent."""
+        return self._sent_at[place]
 
     def times_begun(self, place: int) -> int:
         """Return how often a handler was started."""

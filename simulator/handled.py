@@ -28,8 +28,8 @@ class HandledLog:
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
         self._lanes = array("H")
-        self._groups = array("L")
-        self._numbers = array("L")
+        self._groups = array("I")
+        self._numbers = array("I")
         self._times = (array("d"), array("d"), array("d"))
 
     def append(self, one: Handled) -> None:

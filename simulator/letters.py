@@ -26,9 +26,10 @@ class Letters:
         self._head, _, rest = sample.partition(_ID)
         self._middle, _, self._tail = rest.partition(f'"{_DATA}"')
 
-    def write(self, *, lane: str, place: int, number: int, seconds: float, sent_at: float, fault: str) -> str:
+    def write(self, *, lane: str, place: int, number: int, seconds: float, fault: str) -> str:
         """Return the body of the run's message at a place, which is its group's message of that number."""
-        data = f'{{"seconds":{seconds!r},"number":{number},"sent":{sent_at!r},"fault":"{fault}","place":{place}}}'
+        told = f',"fault":"{fault}"' if fault else ""
+        data = f'{{"seconds":{seconds!r},"number":{number},"place":{place}{told}}}'
         return f"{self._head}{lane}-{place}{self._middle}{data}{self._tail}"
 
 

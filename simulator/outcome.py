@@ -135,9 +135,9 @@ def waits_by_lane(lanes: SimulatedLanes) -> Mapping[str, list[float]]:
     waits = {lane.name: lanes.handled.waits(lane.name) for lane in lanes.config.lanes}
     for name, queue in lanes.queues.live.items():
         unbegun = [
-            lanes.kernel.now - data["sent"]
-            for data in map(data_of, queue.bodies())
-            if not lanes.chronicle.times_begun(data["place"])
+            lanes.kernel.now - lanes.chronicle.sent_at(place)
+            for place in (data_of(body)["place"] for body in queue.bodies())
+            if not lanes.chronicle.times_begun(place)
         ]
         waits[name] = sorted([*waits[name], *unbegun])
     return waits

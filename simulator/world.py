@@ -181,13 +181,11 @@ class SimulatedLanes:
     def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
         """Send a message whose handler takes so long; `fault` is "always" or "once"."""
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
-        self.sent = place = self.chronicle.sent()
+        self.sent = place = self.chronicle.sent(self.kernel.now)
         self.sent_to[lane] += 1
-        body = self._letters.write(
-            lane=lane, place=place, number=number, seconds=seconds, sent_at=self.kernel.now, fault=fault
-        )
+        body = self._letters.write(lane=lane, place=place, number=number, seconds=seconds, fault=fault)
         self.meter.sent(lane, group)
-        self.queues.live[lane].send(body, group=group, deduplication_id=f"{lane}-{place}")
+        self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
         self.mappings[lane].notice()
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
@@ -274,7 +272,7 @@ class SimulatedLanes:
 
     def _work(self, lane: str, data: Mapping[str, Any], *, group: str, attempt: int | None) -> None:
         """Be the handler; `attempt` is what the consumer says of it, None where nobody counts."""
-        place, fault = data["place"], data["fault"]
+        place, fault = data["place"], data.get("fault", "")
         before = self.chronicle.begin(place)
         number = before + 1 if attempt is None else attempt
         started = self.kernel.now
@@ -294,7 +292,7 @@ class SimulatedLanes:
                 lane=lane,
                 group=group,
                 number=data["number"],
-                sent_at=data["sent"],
+                sent_at=self.chronicle.sent_at(place),
                 started_at=started,
                 finished_at=self.kernel.now,
             )

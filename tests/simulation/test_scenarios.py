@@ -321,4 +321,4 @@ def test_a_waiting_message_takes_less_than_a_kilobyte():
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert taken / 4_000 < 930
+    assert taken / 4_000 < 880
