@@ -37,9 +37,7 @@ FAULTS: dict[str, tuple[float, float]] = {
 }
 """What can go wrong, and how often; `hostile` is the share of messages whose bodies are."""
 
-REPEATING = frozenset(
-    {"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted"}
-)
+REPEATING = frozenset({"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted"})
 """Faults under which AWS may deliver or count once more; without all of them attempts are judged to the last one."""
 
 ATTEMPTS, UNSEEN = 5, 2
