@@ -173,9 +173,12 @@ def test_a_message_that_yielded_and_failed_is_traced_as_that(handled, lanes):
     """Every receive of it with its cause, as the function had logged it, and nothing else."""
     for turn in range(5):
         slow = f"slow{turn}"
-        text = lines(slow, 20, data={"fault": "once"}, priority=-100)
-        lanes.json("--stage", "demo", "send", "-f", "-", text=text)
-        lanes.json("--stage", "demo", "send", "-f", "-", text=lines(f"fast{turn}", 60, priority=50))
+        # In one call, so that HIGH has work while MAIN runs, however quick the machine is.
+        both = [
+            lines(slow, 20, data={"fault": "once"}, priority=-100),
+            lines(f"fast{turn}", 120, priority=50),
+        ]
+        lanes.json("--stage", "demo", "send", "-f", "-", text="\n".join(both))
         handled.wait_for(ids(slow, 20))
         shown = lanes(
             *("--stage", "demo", "--output", "json", "tail", "--since", "1m", "--times", "1"),

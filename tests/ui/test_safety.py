@@ -113,7 +113,7 @@ def test_another_site_in_the_same_browser_reaches_nothing(scene, writing, browse
     expect(opened.locator("tr[data-lane]")).to_have_count(3)
     other.goto(other_site)
     seen = []
-    context.on("response", lambda response: seen.append((response.request.method, response.status)))
+    other.on("response", lambda response: seen.append((response.request.method, response.status)))
 
     told = other.evaluate(
         """async (base) => {
