@@ -198,15 +198,16 @@ class PageProcess:
     Args:
         scene: where the lanes are.
         arguments: of the verb.
+        stage: of the lanes; none for the usual one.
     """
 
-    def __init__(self, scene, *arguments):
-        self._arguments = arguments
+    def __init__(self, scene, *arguments, stage=None):
+        self._arguments = [*(("--stage", stage) if stage else ()), "ui", *arguments]
         self.variables = {**os.environ, **isolated_variables(scene.endpoint_url, "operator")}
 
     def __enter__(self):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "lanes", "--output", "json", "ui", *self._arguments],
+            [sys.executable, "-m", "lanes", "--output", "json", *self._arguments],
             cwd=ROOT,
             env=self.variables,
             stdin=subprocess.DEVNULL,
