@@ -108,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _told(seen: Counter[str], breached: Round | None, *, options: argparse.Namespace, began: float) -> int:
     if not options.json:
-        sys.stdout.write("".join(f"  {name:<28}{count:>12}\n" for name, count in sorted(seen.items())))
+        rows = {"breaches": int(breached is not None), **dict(sorted(seen.items()))}
+        sys.stdout.write("".join(f"  {name:<28}{count:>12}\n" for name, count in rows.items()))
     if breached is not None:
         found = "; ".join(breaches(breached, Counter()))
         sys.stdout.write(f"BREACH {found}\nseed {breached.seed}, reproduce with:\n  {command_of(breached)}\n")

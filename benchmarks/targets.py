@@ -85,7 +85,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "soak": (Target(figure="breaches", exactly=0),),
     "enqueue": (
         Target(figure="ratio_to_boto3_batch", least=3),
-        Target(figure="ratio_to_tutorial_loop", least=20),
+        Target(figure="ratio_to_tutorial_loop", least=25),
     ),
     "outbox": (
         Target(figure="claim_cost_ratio_100k_over_100", most=1.05),

@@ -82,9 +82,10 @@ def test_make_targets_exist(page):
 
 @every_page
 def test_pages_stay_short(page):
-    """A page that nobody finishes explains nothing; the reference is looked up and may be longer."""
+    """A page that nobody finishes explains nothing; what is looked up, or printed by a benchmark, may be longer."""
     usual = 320 if page.parent.name == "reference" else 220
-    limit = {"README.md": 100, "CONTRIBUTING.md": 200}.get(name_of(page), usual)
+    limits = {"README.md": 100, "CONTRIBUTING.md": 200, "docs/benchmarks.md": 600}
+    limit = limits.get(name_of(page), usual)
 
     assert len(page.read_text(encoding="utf-8").splitlines()) <= limit
 
