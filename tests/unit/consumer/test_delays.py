@@ -4,7 +4,7 @@ import math
 from datetime import timedelta
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
@@ -24,13 +24,16 @@ def lane_with(low=5.0, high=15.0, visibility=180.0):
 
 
 @given(low=st.floats(1, 300), width=st.floats(0, 300), seed=st.integers(0, 100))
+@example(low=1.0000000000000002, width=0, seed=0)
 def test_a_yield_delay_stays_within_the_bounds_of_its_lane(low, width, seed):
     """As far as whole seconds fit between them; else it is the next one above."""
     lane = lane_with(low, low + width)
 
     delay = delays.yield_delay(lane, receive_count=1, random=Random(seed))
 
-    assert math.ceil(low) <= delay <= max(math.floor(low + width), math.ceil(low))
+    # A timedelta has whole microseconds, so the lane's bounds are not quite those drawn.
+    least, most = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
+    assert math.ceil(least) <= delay <= max(math.floor(most), math.ceil(least))
 
 
 def test_yield_delays_are_spread():
