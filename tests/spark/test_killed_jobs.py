@@ -23,6 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROWS = 360
 WORK = Path(pyspark.__file__).parent / "work"
 
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/cmdline").exists(), reason="a job's processes are found through /proc"
+)
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -98,20 +102,41 @@ def ids_in(lanes):
     return Counter(int(event["id"]) for _, event in lanes.take("MAIN"))
 
 
-def executors_of(session):
-    """Give the process ids of Spark's executors in a session of processes."""
-    found = []
+def processes_of(session):
+    """Give the command of each process that runs in a session of processes, by its id."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            pid = int(folder.name)
-            command = (folder / "cmdline").read_bytes()
-            if b"CoarseGrainedExecutorBackend" in command and os.getsid(pid) == session:
-                found.append(pid)
+            if os.getsid(int(folder.name)) == session:
+                # A process that has ended and isn't reaped yet has an empty command.
+                found[int(folder.name)] = (folder / "cmdline").read_bytes()
         except (OSError, ProcessLookupError):
             continue
-    return sorted(found)
+    return {pid: command for pid, command in found.items() if command}
 
 
+def executors_of(session):
+    """Give the process ids of Spark's executors in a session of processes."""
+    commands = processes_of(session)
+    return sorted(pid for pid in commands if b"CoarseGrainedExecutorBackend" in commands[pid])
+
+
+def kill(job, *, seconds=60):
+    """
+    Kill a job's driver, and wait until its Python workers have ended too.
+
+    They are a process group of their own and end by themselves when they miss the driver; until then they
+    send and write down.
+    """
+    os.killpg(job.pid, signal.SIGKILL)
+    job.wait()
+    until = time.monotonic() + seconds
+    while left := processes_of(job.pid):
+        assert time.monotonic() < until, f"still running: {left}"
+        time.sleep(0.05)
+
+
+@needs_proc
 def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes, more_lanes, tmp_path):
     """
     The rerun goes to queues that know nothing of the first, as SQS knows nothing after five minutes.
@@ -120,8 +145,7 @@ def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes,
     """
     killed = start(lanes, "--max-send-rate", "30")
     wait_until(lambda: recorded(tmp_path), killed)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    kill(killed)
     before = {int(one) for one in recorded(tmp_path)}
 
     summary = summary_of(start(more_lanes))
@@ -135,7 +159,7 @@ def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes,
     assert sorted(int(one) for one in recorded(tmp_path)) == list(range(ROWS))
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="executors are found through /proc")
+@needs_proc
 def test_after_an_executor_was_killed_each_row_is_in_the_queue_once(start, lanes, tmp_path):
     """Its tasks run again elsewhere; SQS drops what was sent and not yet written down."""
     job = start(lanes, "--master", "local-cluster[2,1,1024]", "--max-send-rate", "30", "--max-tasks", "2")
