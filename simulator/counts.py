@@ -14,9 +14,12 @@ from lanes.testing.memory import MemoryQueues
 from .standard_queue import StandardQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from lanes.config import LanesConfig
+    from lanes.consumer.records import RawRecord
+    from lanes.consumer.settlement import VisibilityChange
 
     from .kernel import Kernel
     from .memory import Calls
@@ -32,6 +35,10 @@ class ApproximateQueues(MemoryQueues):
 
     AWS: the counts "may not achieve consistency until at least 1 minute" (API_GetQueueAttributes). Whether they count
     messages of a group in flight is not written anywhere.
+
+    Attributes:
+        on_visible: called with a lane's name when the function may have made something of it visible.
+
     """
 
     def __init__(
@@ -61,6 +68,7 @@ class ApproximateQueues(MemoryQueues):
         self._kernel = kernel
         self._unknowns = unknowns
         self._chance = chance
+        self.on_visible: Callable[[str], None] = lambda _lane: None
         self._past: dict[str, deque[tuple[float, LaneDepth]]] = {lane.name: deque() for lane in config.lanes}
         if unknowns.stale:
             self._look()
@@ -72,6 +80,17 @@ class ApproximateQueues(MemoryQueues):
             if not self._unknowns.noise:
                 return counts
             return LaneDepth(backlog=self._wrong(counts.backlog), in_flight=self._wrong(counts.in_flight))
+
+    def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
+        """Change what can be changed; return the ids of the others."""
+        refused = super().change_visibility(lane, changes)
+        self.on_visible(lane)
+        return refused
+
+    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
+        """Send a record's body to a lane."""
+        super().forward(lane, record, body=body, deduplication_id=deduplication_id)
+        self.on_visible(lane)
 
     def _exact(self, lane: str) -> LaneDepth:
         queue = self.live[lane]

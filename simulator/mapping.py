@@ -114,10 +114,14 @@ class SimulatedMapping:
 
     def notice(self) -> None:
         """Wake idle pollers after something was sent, deleted, or made visible."""
-        if self._idle and self._queue.is_receivable():
-            woken, self._idle = self._idle, 0
-            for _ in range(woken):
-                self._kernel.after(self._unknowns.notice * self._chance.random(), self._poll)
+        if not self._idle:
+            return
+        if not self._queue.is_receivable():
+            self._set_alarm()
+            return
+        woken, self._idle = self._idle, 0
+        for _ in range(woken):
+            self._kernel.after(self._unknowns.notice * self._chance.random(), self._poll)
 
     def _ramp_soon(self) -> None:
         if not self._ramping and self._pollers < self._lane.maximum_concurrency:
@@ -164,8 +168,6 @@ class SimulatedMapping:
         if self._kernel.now >= self._alarm_at:
             self._alarm_at = float("inf")
         self.notice()
-        if self._idle:
-            self._set_alarm()
 
     def _try(self, held: Held) -> None:
         if self._function.invoke(self._lane, held.messages, lambda kept: self._answered(held.messages, kept)):
@@ -232,3 +234,4 @@ class SimulatedMapping:
                 # A receipt that is old by now belongs to a record that was received again.
                 with contextlib.suppress(FifoQueueError):
                     self._queue.delete(message.receipt_handle)
+        self.notice()

@@ -164,6 +164,7 @@ class SimulatedLanes:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self.function = self._function()
         self.mappings = {lane.name: self._mapping(lane.name) for lane in config.lanes}
+        self.queues.on_visible = lambda lane: self.mappings[lane].notice()
         if self.faults.redeploy_every:
             self._redeploy_later()
 

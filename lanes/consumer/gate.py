@@ -390,8 +390,12 @@ class Gate:
             parked = self.parked(lane)
             held = held_records(depth, parked=parked, elsewhere=elsewhere)
         now = self._clock()
+        just_done = self._was_just_done(lane, now)
+        if just_done and not parked:
+            # What stood behind them is deliverable in a moment, also where it proved not to be before.
+            self._baselines[lane.name] = VisibleBaseline()
         fresh = self._baselines[lane.name].fresh(
-            depth.backlog, held=held, now=now, blockable=parked > 0 and not self._was_just_done(lane, now)
+            depth.backlog, held=held, now=now, blockable=parked > 0 and not just_done
         )
         return LaneLoad(
             lane=lane, waiting=held + fresh, running=self._snapshot.busy(self._clock(), lane.name)

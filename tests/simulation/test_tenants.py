@@ -19,7 +19,6 @@ def flooded(share, *, room=False, alone=False):
         {"lanes": [lane], "consumer": {"reserved_concurrency": SLOTS, "waiting_room": room}}
     )
     lanes = SimulatedLanes(config)
-    notice_what_is_woken(lanes)
     chance, began = Random(1), lanes.kernel.now
 
     def send_now_and_then(number):
@@ -36,18 +35,6 @@ def flooded(share, *, room=False, alone=False):
     waits = sorted(one.started_at - one.sent_at for one in lanes.handled if one.group.startswith("small"))
     over = max(one.finished_at for one in lanes.handled if one.group.startswith("acme"))
     return waits, over - began
-
-
-def notice_what_is_woken(lanes):
-    """A poller in a long poll notices a message that is made visible, as one that is sent."""
-    change = lanes.queues.change_visibility
-
-    def changed(lane, changes):
-        refused = change(lane, changes)
-        lanes.mappings[lane].notice()
-        return refused
-
-    lanes.queues.change_visibility = changed
 
 
 @pytest.mark.parametrize("room", [False, True])
