@@ -1,4 +1,4 @@
-"""No test sees this machine's AWS settings or another host than this one."""
+"""No test sees this machine's AWS settings, another host than this one, or other examples than the last run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import os
 import socket
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in each run, and none that fails because the machine is slow.
+settings.register_profile(
+    "project", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("project")
 
 REGION = "eu-central-1"
 
