@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
 
+_WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
+
 PATIENCE = 1000
 """Handler starts after which a run is taken to go on for ever, unless told otherwise."""
 
@@ -219,13 +221,13 @@ class InMemoryLanes:
 
         Raises:
             AssertionError: none does; with those that come nearest.
+            KeyError: there is no such lane.
 
         """
         __tracebackhide__ = True
-        exact = {"kind": kind, "lane": lane, "group": group, "priority": priority, "id": id}
-        return matching.first(
-            "sent", self.journal.sent, Criteria(exact=exact, data=data, fields=fields)
-        ).message
+        exact = {"kind": kind, "lane": self._known(lane), "group": group, "priority": priority, "id": id}
+        criteria = Criteria(exact=exact, data=data, fields=fields)
+        return matching.first("sent", self.journal.sent, criteria).message
 
     def assert_not_sent(
         self, kind: str | None = None, *, lane: str | None = None, data: Any = ANYTHING, **fields: Any
@@ -235,10 +237,11 @@ class InMemoryLanes:
 
         Raises:
             AssertionError: some were; with all of them.
+            KeyError: there is no such lane, so that a misspelt one isn't taken for an empty one.
 
         """
         __tracebackhide__ = True
-        criteria = Criteria(exact={"kind": kind, "lane": lane}, data=data, fields=fields)
+        criteria = Criteria(exact={"kind": kind, "lane": self._known(lane)}, data=data, fields=fields)
         matching.none("sent", self.journal.sent, criteria)
 
     def assert_handled(
@@ -261,12 +264,20 @@ class InMemoryLanes:
             fields: single keys of its data.
 
         Raises:
-            AssertionError: none does; with those that come nearest, and the attempts that failed.
+            AssertionError: none does; with those that come nearest, the attempts that failed, what was given up and
+                what waits.
+            KeyError: there is no such lane.
 
         """
         __tracebackhide__ = True
-        criteria = Criteria(exact={"kind": kind, "lane": lane, "attempt": attempt}, data=data, fields=fields)
-        return matching.first("handled", self.journal.handled, criteria, failed=self.journal.failed).message
+        exact = {"kind": kind, "lane": self._known(lane), "attempt": attempt}
+        criteria = Criteria(exact=exact, data=data, fields=fields)
+        instead = {
+            "failed attempts": self.journal.failed,
+            "dead-lettered": self.journal.dead_lettered,
+            _WAITING: [*self.journal.waiting.values()],
+        }
+        return matching.first("handled", self.journal.handled, criteria, instead=instead).message
 
     def assert_dead_lettered(
         self,
@@ -288,12 +299,15 @@ class InMemoryLanes:
             fields: single keys of its data.
 
         Raises:
-            AssertionError: none does; with those that come nearest.
+            AssertionError: none does; with those that come nearest, and what was handled or waits.
+            KeyError: there is no such lane.
 
         """
         __tracebackhide__ = True
-        criteria = Criteria(exact={"kind": kind, "lane": lane}, reason=reason, data=data, fields=fields)
-        return matching.first("dead-lettered", self.journal.dead_lettered, criteria).message
+        exact = {"kind": kind, "lane": self._known(lane)}
+        criteria = Criteria(exact=exact, reason=reason, data=data, fields=fields)
+        instead = {"handled": self.journal.handled, _WAITING: [*self.journal.waiting.values()]}
+        return matching.first("dead-lettered", self.journal.dead_lettered, criteria, instead=instead).message
 
     def assert_nothing_waiting(self) -> None:
         """
@@ -310,6 +324,9 @@ class InMemoryLanes:
         ]
         if waiting := [*waiting, *self._relays.unfinished()]:
             raise AssertionError("\n  ".join(["there are messages that wait:", *waiting]))
+
+    def _known(self, lane: str | None) -> str | None:
+        return lane if lane is None else self.config.lane(lane).name
 
     def _new_environment(self) -> Consumer:
         if self._consumer is None:

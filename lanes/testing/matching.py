@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lanes.testing.happenings import DeadLettered, Failed, Handled, Sent
@@ -45,6 +46,11 @@ class Criteria:
         """Return what differs, the kind first; nothing where it matches."""
         return list(self._misses(found))
 
+    def means(self, found: Happening) -> bool:
+        """Return whether this is the message, whatever became of it: neither attempt nor reason is looked at."""
+        exact = {name: wanted for name, wanted in self.exact.items() if name != "attempt"}
+        return not replace(self, exact=exact, reason=None).misses(found)
+
     def _misses(self, found: Happening) -> Iterator[str]:
         for name, wanted in self.exact.items():
             value = _value(found, name)
@@ -69,12 +75,24 @@ class Criteria:
         return ", ".join(parts) or "anything"
 
 
-def first(verb: str, found: Sequence[Found], criteria: Criteria, *, failed: Sequence[Failed] = ()) -> Found:
+def first(
+    verb: str,
+    found: Sequence[Found],
+    criteria: Criteria,
+    *,
+    instead: Mapping[str, Sequence[Happening]] = MappingProxyType({}),
+) -> Found:
     """
     Return the first that matches.
 
+    Args:
+        verb: what became of those in `found`.
+        found: where to look.
+        criteria: what is wanted.
+        instead: by a heading, what else may have become of the wanted one.
+
     Raises:
-        AssertionError: none does; with the near misses, and the failed attempts of what would have matched.
+        AssertionError: none does; with the near misses, and what became instead of what would have matched.
 
     """
     __tracebackhide__ = True
@@ -83,8 +101,9 @@ def first(verb: str, found: Sequence[Found], criteria: Criteria, *, failed: Sequ
             return one
     lines = [f"no message was {verb} with {criteria}"]
     lines += [f"the nearest of {len(found)}:", *near_misses(found, criteria)] if found else []
-    attempts = [one for one in failed if not criteria.misses(one)][-MOST_SHOWN:]
-    lines += ["failed attempts:", *(f"  {describe(one)}" for one in attempts)] if attempts else []
+    for heading, others in instead.items():
+        meant = [f"  {describe(one)}" for one in others if criteria.means(one)][-MOST_SHOWN:]
+        lines += [f"{heading}:", *meant] if meant else []
     raise AssertionError("\n".join(lines))
 
 

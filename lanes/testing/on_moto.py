@@ -61,10 +61,11 @@ class MotoLanes:
             KeyError: there is no such lane.
 
         """
+        settings = self.config.lane(lane)
         url = self.deployment.queues[lane].url
         answer = self._sqs.receive_message(
             QueueUrl=url,
-            MaxNumberOfMessages=self.config.lane(lane).batch_size,
+            MaxNumberOfMessages=settings.batch_size,
             MessageSystemAttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
@@ -116,7 +117,7 @@ class MotoLanes:
             KeyError: there is no such lane.
 
         """
-        url = self.deployment.queues[lane].dead_letter_url
+        url = self.deployment.queues[self.config.lane(lane).name].dead_letter_url
         answer = self._sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0, MessageSystemAttributeNames=["All"]
         )

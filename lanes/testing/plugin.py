@@ -53,7 +53,7 @@ def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
     for marker in markers:
         stage = marker.kwargs.get("stage", stage)
     file = _file(request.config)
-    config = LanesConfig() if file is None else LanesConfig.load(file, stage=stage)
+    config = LanesConfig.from_dict({}, stage=stage) if file is None else LanesConfig.load(file, stage=stage)
     raw = config.to_dict()
     for marker in markers:
         raw = _changed(raw, {key: value for key, value in marker.kwargs.items() if key != "stage"})

@@ -134,11 +134,58 @@ def test_what_was_not_handled_comes_with_the_errors_of_its_handler(lanes):
     with pytest.raises(AssertionError) as caught:
         lanes.assert_handled("fails", order=7)
 
-    assert message_of(caught)[-3:] == [
+    assert message_of(caught)[-5:-1] == [
         "failed attempts:",
         '  fails, in MEDIUM, priority 0, {"order": 7}, attempt 1, ValueError: order 7 fails',
         '  fails, in MEDIUM, priority 0, {"order": 7}, attempt 2, ValueError: order 7 fails',
+        "dead-lettered:",
     ]
+
+
+def test_what_was_given_up_without_a_handler_says_so_where_it_was_to_be_handled(lanes):
+    """A kind that nobody registered never fails an attempt."""
+    lanes.producer.send("unheard", {"order": 7})
+    lanes.run_until_idle()
+
+    with pytest.raises(AssertionError) as caught:
+        lanes.assert_handled("unheard", attempt=1)
+
+    heading, given_up = message_of(caught)[-2:]
+    assert heading == "dead-lettered:"
+    assert given_up.startswith('  unheard, in MEDIUM, priority 0, {"order": 7}, ')
+
+
+@pytest.mark.parametrize("assertion", ["assert_handled", "assert_dead_lettered"])
+def test_what_nobody_let_run_is_said_to_wait(lanes, assertion):
+    """The usual slip of a first test."""
+    lanes.producer.send("works", {"order": 7})
+
+    with pytest.raises(AssertionError) as caught:
+        getattr(lanes, assertion)("works")
+
+    heading, waiting = message_of(caught)[-2:]
+    assert heading.startswith("still waiting, until run_until_idle()")
+    assert waiting == '  works, in MEDIUM, priority 0, {"order": 7}'
+
+
+def test_what_was_handled_says_so_where_it_was_to_be_given_up(lanes):
+    """Whatever reason was wanted."""
+    lanes.producer.send("works", {"order": 7})
+    lanes.run_until_idle()
+
+    with pytest.raises(AssertionError) as caught:
+        lanes.assert_dead_lettered("works", reason="no such customer")
+
+    assert message_of(caught)[-2:] == ["handled:", '  works, in MEDIUM, priority 0, {"order": 7}, attempt 1']
+
+
+@pytest.mark.parametrize(
+    "assertion", ["assert_sent", "assert_not_sent", "assert_handled", "assert_dead_lettered"]
+)
+def test_a_lane_that_there_is_not_is_refused(lanes, assertion):
+    """An assertion that nothing was sent to it could never fail."""
+    with pytest.raises(KeyError, match="no lane 'HIHG'; there are HIGH, MEDIUM, MAIN"):
+        getattr(lanes, assertion)("works", lane="HIHG")
 
 
 def test_the_attempt_that_succeeded_can_be_asked_for(lanes):

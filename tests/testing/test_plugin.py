@@ -141,6 +141,23 @@ def test_a_wrong_setting_says_what_is_allowed(pytester):
     result.stdout.fnmatch_lines(["*ConfigurationError*", "*max_attempt*"])
 
 
+def test_a_stage_that_there_is_not_is_refused_also_without_a_file(pytester):
+    """Or a test would run on other lanes than it says."""
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.lanes_config(stage="nope")
+        def test_it(lanes_in_memory):
+            pass
+        """,
+    )
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*unknown stage 'nope'*"])
+
+
 def test_a_failing_assertion_shows_the_line_of_the_test_and_no_inner_code(pytester):
     """What matters is what there was instead."""
     result = run(
