@@ -24,12 +24,13 @@ from lanes.testing.sender import MemorySender
 from lanes.testing.stack import MemoryStack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lanes.consumer.consumer import Consumer
     from lanes.message import Message
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
+    from lanes.testing.happenings import Happening
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
 
@@ -272,7 +273,7 @@ class InMemoryLanes:
         __tracebackhide__ = True
         exact = {"kind": kind, "lane": self._known(lane), "attempt": attempt}
         criteria = Criteria(exact=exact, data=data, fields=fields)
-        instead = {
+        instead: dict[str, Sequence[Happening]] = {
             "failed attempts": self.journal.failed,
             "dead-lettered": self.journal.dead_lettered,
             _WAITING: [*self.journal.waiting.values()],
@@ -306,7 +307,10 @@ class InMemoryLanes:
         __tracebackhide__ = True
         exact = {"kind": kind, "lane": self._known(lane)}
         criteria = Criteria(exact=exact, reason=reason, data=data, fields=fields)
-        instead = {"handled": self.journal.handled, _WAITING: [*self.journal.waiting.values()]}
+        instead: dict[str, Sequence[Happening]] = {
+            "handled": self.journal.handled,
+            _WAITING: [*self.journal.waiting.values()],
+        }
         return matching.first("dead-lettered", self.journal.dead_lettered, criteria, instead=instead).message
 
     def assert_nothing_waiting(self) -> None:
