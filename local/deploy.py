@@ -23,10 +23,12 @@ from local.account import (
     isolated_variables,
     without_aws_settings,
 )
+from local.installed import CHECKOUT, installed_names
 from local.interrupts import uninterrupted
 
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
+_INSTALLED = CHECKOUT / "build" / "local" / "installed"
 
 
 class DeployError(RuntimeError):
@@ -83,28 +85,39 @@ def _package(name: str) -> Path:
     return Path(found.submodule_search_locations[0])
 
 
-def deploy_variables(endpoint_url: str) -> dict[str, str]:
-    """What the `cdk` command needs in its environment to deploy to this machine."""
-    here = [str(Path(sys.executable).parent), str(_node().parent), os.environ.get("PATH", "")]
+def command_variables(app: CdkApp) -> dict[str, str]:
+    """What the `cdk` command needs in its environment besides where AWS is; `PATH` goes before the usual one."""
+    variables = {
+        "JSII_NODE": str(_node()),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(_node().parent)]),
+    }
+    # An app elsewhere knows the library and its constructs by the names of an installed package.
+    elsewhere = app.directory.resolve() != CHECKOUT
+    return variables | ({"PYTHONPATH": str(installed_names(_INSTALLED))} if elsewhere else {})
+
+
+def _deploy_variables(app: CdkApp, endpoint_url: str) -> dict[str, str]:
+    wanted = command_variables(app)
+    path = os.pathsep.join([wanted["PATH"], os.environ.get("PATH", "")])
     return {
         **isolated_variables(endpoint_url, DEPLOY_KEY),
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        "JSII_NODE": str(_node()),
-        "PATH": os.pathsep.join(here),
+        **wanted,
+        "PATH": path,
     }
 
 
-def deploy_command(app: CdkApp, *options: str) -> list[str]:
+def deploy_arguments(app: CdkApp) -> list[str]:
     """
-    The command that deploys `app`, for this program and for a user's other terminal.
+    What follows `cdk` to deploy `app`, for this program and for a user's other terminal.
 
     A change set would work too; `--method=direct` spares its calls, and a creation that fails leaves nothing.
     """
     # Without a question, since nobody is charged here.
     fixed = ["--method=direct", "--require-approval", "never", "--no-notices", "--no-version-reporting"]
-    return [*cdk_command(), "deploy", *fixed, *app.arguments(), *options]
+    return ["deploy", *fixed, *app.arguments()]
 
 
 def bootstrap(endpoint_url: str) -> None:
@@ -152,8 +165,9 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
     with tempfile.TemporaryDirectory(prefix="lanes-deploy-") as scratch:
         outputs = Path(scratch) / "outputs.json"
         synthesised = Path(scratch) / "cdk.out"
-        command = deploy_command(app, "--outputs-file", str(outputs), "--output", str(synthesised))
-        environment = without_aws_settings(os.environ) | deploy_variables(endpoint_url)
+        options = ["--outputs-file", str(outputs), "--output", str(synthesised)]
+        command = [*cdk_command(), *deploy_arguments(app), *options]
+        environment = without_aws_settings(os.environ) | _deploy_variables(app, endpoint_url)
         status = _run(command, cwd=app.directory, environment=environment, log_path=log_path)
         if status:
             raise DeployError(_words_of(log_path, status))

@@ -19,6 +19,7 @@ from local.event_source_mapping import EventSourceMappingEmulator
 from local.function import DeployedFunction, FunctionSettings
 from local.function_code import CodeStore
 from local.function_log import FunctionLog
+from local.installed import CHECKOUT
 from local.log_delivery import LogDelivery
 from local.model.mapping import MappingSettings, start_order
 from local.polled_queue import ReceiveSink, SqsQueue
@@ -27,7 +28,7 @@ from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
 from simulator.backoff import ThrottleBackoff
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = CHECKOUT
 BUILD = ROOT / "build" / "local"
 
 _logger = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from local.deploy import CdkApp, DeployError, deploy_command, deploy_variables
+from lanes.aws.parameters import parameter_name
+from local.deploy import CdkApp, DeployError, command_variables, deploy_arguments
 from local.interrupts import interrupt_once
 from local.platform import BUILD, ROOT, Platform
 from local.server import ServerError
 
 _LARGEST_PORT = 65_535
 _INTERRUPTED = 130
-_LANES_PARAMETER = "LanesParameter"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,10 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= _LARGEST_PORT:
-        raise argparse.ArgumentTypeError(f"{port} is no port: 0 (a free one) to {_LARGEST_PORT}")
-    return port
+    if not text.isdecimal() or int(text) > _LARGEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 (a free one) to {_LARGEST_PORT}")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -73,8 +72,8 @@ def describe(platform: Platform) -> dict[str, Any]:
     Addresses of what runs.
 
     Keys: `endpoint_url`, `lanes` (address by lane name; for another app by name of the mapped queue),
-    `dead_letters` and `table` if the app has lanes, `stacks` (outputs by stack), `region`, `environment`
-    (variables that lead an AWS SDK here).
+    `stack`, `dead_letters` and `table` if the app has lanes, `stacks` (outputs by stack), `region`,
+    `environment` (variables that lead an AWS SDK here).
     """
     variables = platform.variables()
     found = {
@@ -91,18 +90,21 @@ def describe(platform: Platform) -> dict[str, Any]:
 
 
 def _lanes_of(platform: Platform) -> dict[str, Any] | None:
-    """Lanes and table as a producer finds them: from the parameter that the stack names."""
-    names = [stack[_LANES_PARAMETER] for stack in platform.outputs.values() if _LANES_PARAMETER in stack]
-    if not names:
-        return None
+    """Lanes and table as a producer finds them: by the stack's name, of the first stack that has lanes."""
+    clients = platform.client("ssm"), platform.client("sqs")
+    found = (_lanes_in(stack, *clients) for stack in platform.outputs)
+    return next((lanes for lanes in found if lanes is not None), None)
+
+
+def _lanes_in(stack: str, ssm: Any, sqs: Any) -> dict[str, Any] | None:
     try:
-        answer = platform.client("ssm").get_parameter(Name=names[0])
+        answer = ssm.get_parameter(Name=parameter_name(stack))
         document: Mapping[str, Any] = json.loads(answer["Parameter"]["Value"])
     except (ClientError, ValueError):
         return None
-    sqs = platform.client("sqs")
     queues = document["queues"]
     return {
+        "stack": stack,
         "lanes": {name: _local_url(sqs, queue["url"]) for name, queue in queues.items()},
         "dead_letters": {name: _local_url(sqs, queue["dead_letter_url"]) for name, queue in queues.items()},
         "table": document["table"],
@@ -115,28 +117,32 @@ def _local_url(sqs: Any, name_or_url: str) -> str:
 
 
 def _explain(addresses: Mapping[str, Any], app: CdkApp) -> str:
-    exports = [f"  export {name}={shlex.quote(value)}" for name, value in addresses["environment"].items()]
+    variables = dict(addresses["environment"])
+    if "stack" in addresses:
+        variables["LANES_STACK"] = addresses["stack"]
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
     lanes = [f"  {name:<12} {url}" for name, url in addresses["lanes"].items()]
     return "\n".join(
         [
             f"AWS on this machine: {addresses['endpoint_url']}",
             *("", "Lanes:", *lanes),
-            *("", "In another terminal, for any AWS SDK:", *exports),
+            *("", "In another terminal, for any AWS SDK and the lanes command:", *exports),
             *("", "and then, to deploy a change, which is followed within two seconds:"),
-            *(f"  {line}" for line in _deploy_lines(app, addresses["endpoint_url"])),
+            *(f"  {line}" for line in _deploy_lines(app)),
             *("", f"Logs of server, deploy and functions: {BUILD / 'logs'}", "Stop with Ctrl-C."),
         ]
     )
 
 
-def _deploy_lines(app: CdkApp, endpoint_url: str) -> list[str]:
+def _deploy_lines(app: CdkApp) -> list[str]:
     """Shell lines that deploy the app once more, after the exports for any SDK."""
-    python = Path(sys.executable).parent
-    node = deploy_variables(endpoint_url)["JSII_NODE"]
+    variables = command_variables(app)
+    path = variables.pop("PATH")
+    exports = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
     return [
-        f"export JSII_NODE={shlex.quote(node)} PATH={shlex.quote(str(python))}:$PATH",
+        " ".join(["export", *exports, f"PATH={shlex.quote(path)}:$PATH"]),
         f"cd {shlex.quote(str(app.directory))}",
-        shlex.join(deploy_command(app)),
+        shlex.join(["cdk", *deploy_arguments(app)]),
     ]
 
 

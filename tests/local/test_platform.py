@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from local.account import function_key
-from local.deploy import CdkApp, DeployError
+from local.deploy import CdkApp, DeployError, command_variables, deploy
 from local.platform import Platform
 from local.server import AwsServer, ServerError
 
@@ -156,7 +156,8 @@ def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--port", "70000"], "70000 is no port"),
+        (["--port", "70000"], "'70000' is no port: 0 (a free one) to 65535"),
+        (["--port", "moto"], "'moto' is no port: 0 (a free one) to 65535"),
         (["--stgae", "demo"], "unrecognized arguments: --stgae"),
         (["-c", "stage"], "--context takes KEY=VALUE"),
         (["--app", "/nowhere"], "has no cdk.json"),
@@ -171,6 +172,20 @@ def test_wrong_options_of_local_up_are_explained(options, complaint):
     assert ended.returncode != 0
     assert complaint in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
+    """It has nothing of this checkout on its path, and the command that is told for its next deploy has it too."""
+    names = "lanes", "lanes_cdk", "lanes_simulator", "lanes_spark"
+    found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
+    (tmp_path / "app.py").write_text(f"{found}\nraise SystemExit('all of it is there')\n")
+    (tmp_path / "cdk.json").write_text(json.dumps({"app": "python3 app.py"}))
+    app = CdkApp(directory=tmp_path)
+
+    with pytest.raises(DeployError, match="all of it is there"):
+        deploy(app, "http://127.0.0.1:9", log_path=tmp_path / "deploy.log")
+
+    assert Path(command_variables(app)["PYTHONPATH"], "lanes_cdk", "__init__.py").is_file()
 
 
 def _client(service, addresses):

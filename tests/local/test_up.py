@@ -1,0 +1,71 @@
+"""What `python -m local up` tells of what runs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.deployment import Deployment, LaneQueues
+from local.account import connection_variables
+from local.deploy import CdkApp
+from local.deployed import make_client
+from local.up import _explain, describe
+
+FIFO = {"FifoQueue": "true"}
+
+
+@dataclass
+class Deployed:
+    """A platform after its deploy, as far as its addresses go."""
+
+    endpoint_url: str
+    outputs: dict = field(default_factory=dict)
+    mappings: dict = field(default_factory=dict)
+
+    def variables(self):
+        return connection_variables(self.endpoint_url)
+
+    def client(self, service):
+        return make_client(service, self.endpoint_url)
+
+
+@pytest.fixture(scope="module")
+def queue(server):
+    """A queue with its dead-letter queue."""
+    sqs = make_client("sqs", server.endpoint_url)
+    for name in ("up.fifo", "up-dead.fifo"):
+        sqs.create_queue(QueueName=name, Attributes=FIFO)
+    # What CloudFormation hands out names the host of the real SQS.
+    return LaneQueues(
+        url="https://sqs.eu-central-1.amazonaws.com/123456789012/up.fifo",
+        dead_letter_url="https://sqs.eu-central-1.amazonaws.com/123456789012/up-dead.fifo",
+    )
+
+
+def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
+    """Its stack need not name the parameter among its outputs; the lanes command is led to it."""
+    config = LanesConfig.from_dict({"lanes": [{"name": "ALL"}]})
+    document = Deployment(config=config, queues={"ALL": queue}, table="up-ledger").to_json()
+    platform = Deployed(server.endpoint_url, outputs={"Other": {}, "Up": {}})
+    platform.client("ssm").put_parameter(Name="/lanes/Up", Value=document, Type="String")
+
+    told = describe(platform)
+    text = _explain(told, CdkApp(directory=Path("/an/app")))
+
+    assert (told["stack"], told["table"]) == ("Up", "up-ledger")
+    assert told["lanes"]["ALL"] == f"{server.endpoint_url}/123456789012/up.fifo"
+    assert told["dead_letters"]["ALL"] == f"{server.endpoint_url}/123456789012/up-dead.fifo"
+    assert "\n  export LANES_STACK=Up\n" in text
+    assert "\n  cdk deploy " in text
+
+
+def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
+    """And no stack to lead to."""
+    platform = Deployed(server.endpoint_url, outputs={"Another": {}}, mappings={"up.fifo": None})
+
+    told = describe(platform)
+
+    assert told["lanes"] == {"up.fifo": f"{server.endpoint_url}/123456789012/up.fifo"}
+    assert "stack" not in told
+    assert "LANES_STACK" not in _explain(told, CdkApp(directory=Path("/an/app")))
