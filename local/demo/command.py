@@ -12,9 +12,10 @@ from lanes.errors import LanesError
 from local.demo.backfill import BackfillError
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, FEWEST_CUSTOMERS, MOST_CUSTOMERS, DemoPlan
-from local.demo.report import Outcome, report_document, write_summary
+from local.demo.report import Outcome, report_document
 from local.demo.screen import choose_screen
 from local.demo.show import Show
+from local.demo.summary import write_summary
 from local.demo.timeline import draw_timeline
 from local.deploy import DeployError
 from local.interrupts import interrupt_once

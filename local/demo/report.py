@@ -1,12 +1,9 @@
-"""The report of a demo: one JSON document, and the summary on the terminal."""
+"""The report of a demo as one JSON document, and as the words and rows that page and terminal show."""
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.table import Table
+from typing import Any
 
 from local.demo.evidence import Evidence
 from local.demo.figures import LaneFigures, RunFigures, RunRules, rounded
@@ -205,39 +202,3 @@ def headline(outcome: Outcome) -> str:
         f"without priority {seconds_words(other.p99_of(top))}. Everything was done after "
         f"{seconds_words(mine.drain_seconds)}; without priority after {seconds_words(other.drain_seconds)}."
     )
-
-
-def write_summary(outcome: Outcome, stream: TextIO) -> None:
-    """Write the summary, as tables on a terminal and as plain lines elsewhere."""
-    if stream.isatty():
-        _write_tables(outcome, Console(file=stream))
-    else:
-        _write_lines(outcome, stream)
-
-
-def _write_tables(outcome: Outcome, console: Console) -> None:
-    compared = " (with priority | without)" if outcome.figures_without else ""
-    lanes = Table(title=f"Lanes{compared}", title_justify="left")
-    for heading in LANE_HEADINGS:
-        lanes.add_column(heading, justify="left" if heading == "lane" else "right")
-    for cells in lane_rows(outcome):
-        lanes.add_row(*cells)
-    promises = Table(title="Promises", title_justify="left")
-    for heading in PROMISE_HEADINGS:
-        promises.add_column(
-            heading, justify="right" if heading in {"with", "without", "promised"} else "left"
-        )
-    for row in promise_rows(outcome):
-        style = {"BROKEN": "bold red", "not judged": "dim"}.get(row.verdict)
-        promises.add_row(row.name, row.value, row.without, row.limit, row.verdict, row.words, style=style)
-    console.print(lanes, promises, headline(outcome), sep="\n")
-
-
-def _write_lines(outcome: Outcome, stream: TextIO) -> None:
-    for cells in lane_rows(outcome):
-        pairs = zip(LANE_HEADINGS[1:], cells[1:], strict=True)
-        stream.write(f"{cells[0]}: {', '.join(f'{heading} {value}' for heading, value in pairs)}\n")
-    for row in promise_rows(outcome):
-        without = f"; without priority {row.without}" if row.without else ""
-        stream.write(f"{row.verdict:<10} {row.name}: {row.value} ({row.limit}){without}\n")
-    stream.write(headline(outcome) + "\n")

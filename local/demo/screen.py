@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -17,6 +18,7 @@ LANE_STYLES = ("bold red", "yellow", "cyan", "magenta", "green", "blue", "white"
 _REFRESHES_A_SECOND = 4
 _PLAIN_EVERY_SECONDS = 5.0
 _BAR_WIDTH = 50
+_BESIDE_BAR = 30
 
 
 class Screen(Protocol):
@@ -77,7 +79,7 @@ class PlainScreen:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _PLAIN_EVERY_SECONDS
-            self._write("  " + "; ".join([f"{view.done} of {view.total} done", *map(_words, view.lanes)]))
+            self._write(f"  {_state(view)}")
 
     def _write(self, words: str) -> None:
         self._stream.write(f"{time.monotonic() - self._began:6.1f} s  {words}\n")
@@ -91,11 +93,37 @@ class PlainScreen:
         """Do nothing."""
 
 
+def _state(view: FloodView) -> str:
+    """One line about a run: what is nothing is left out."""
+    done = [f"{view.done:,} of {view.total:,} done"] if view.done else []
+    lanes = [f"{lane.name} {words}" for lane in view.lanes if (words := _words(lane))]
+    return "; ".join([*done, *lanes]) or "nothing in the lanes yet"
+
+
 def _words(lane: LaneView) -> str:
-    return (
-        f"{lane.name} {lane.waiting} waiting, {lane.in_flight} in flight, {lane.done} done, "
-        f"{lane.yields} yields, {lane.pace:.0f}/s"
+    counts = (
+        (lane.waiting, "waiting"),
+        (lane.in_flight, "in flight"),
+        (lane.done, "done"),
+        (lane.yields, "yields"),
+        (round(lane.pace), "a second"),
     )
+    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+
+
+@dataclass(slots=True)
+class _Phase:
+    """A phase on the screen: `ended` is None while it goes on."""
+
+    words: str
+    began: float
+    ended: float | None = None
+    is_done: bool = True
+
+    def line(self) -> Text:
+        seconds = (time.monotonic() if self.ended is None else self.ended) - self.began
+        mark, style = ("…", "bold") if self.ended is None else ("✓", "dim") if self.is_done else ("✗", "bold")
+        return Text(f" {mark} {self.words} ({seconds:.0f} s)", style=style)
 
 
 class LiveScreen:
@@ -104,7 +132,7 @@ class LiveScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began = time.monotonic()
-        self._phases: list[tuple[str, float, float | None]] = []
+        self._phases: list[_Phase] = []
         self._view = FloodView()
         self._live = Live(
             console=console,
@@ -116,23 +144,23 @@ class LiveScreen:
     def phase(self, words: str) -> None:
         """Close the phase that went on and begin the next one."""
         self._close_phase()
-        self._phases.append((words, time.monotonic(), None))
+        self._phases.append(_Phase(words, began=time.monotonic()))
         self._view = FloodView()
 
-    def _close_phase(self) -> None:
-        if self._phases and self._phases[-1][2] is None:
-            words, began, _ = self._phases[-1]
-            self._phases[-1] = (words, began, time.monotonic())
+    def _close_phase(self, *, is_done: bool = True) -> None:
+        if self._phases and self._phases[-1].ended is None:
+            self._phases[-1].ended = time.monotonic()
+            self._phases[-1].is_done = is_done
 
     def show(self, view: FloodView) -> None:
         """Take the view for the next refresh."""
         self._view = view
 
     def _picture(self) -> RenderableType:
-        parts: list[RenderableType] = [_phase_line(*one) for one in self._phases]
+        parts: list[RenderableType] = [one.line() for one in self._phases]
         view = self._view
         if view.lanes:
-            parts += [Text(), _lane_table(view.lanes), Text(), _progress(view)]
+            parts += [Text(), _lane_table(view.lanes), Text(), _progress(view, width=self._console.width)]
         return Group(*parts)
 
     def __enter__(self) -> Self:
@@ -140,17 +168,11 @@ class LiveScreen:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(self, *_details: object) -> None:
-        """Leave the phases with their times."""
-        self._close_phase()
+    def __exit__(self, error: object = None, *_details: object) -> None:
+        """Leave the phases with their times, and the one that an error or Ctrl-C ended as not done."""
+        self._close_phase(is_done=error is None)
         self._view = FloodView()
         self._live.stop()
-
-
-def _phase_line(words: str, began: float, ended: float | None) -> Text:
-    seconds = (time.monotonic() if ended is None else ended) - began
-    mark, style = ("…", "bold") if ended is None else ("✓", "dim")
-    return Text(f" {mark} {words} ({seconds:.0f} s)", style=style)
 
 
 def _lane_table(lanes: Sequence[LaneView]) -> Table:
@@ -165,8 +187,9 @@ def _lane_table(lanes: Sequence[LaneView]) -> Table:
     return table
 
 
-def _progress(view: FloodView) -> RenderableType:
+def _progress(view: FloodView, *, width: int) -> RenderableType:
     row = Table.grid(padding=(0, 1))
-    bar = ProgressBar(total=max(1, view.total), completed=view.done, width=_BAR_WIDTH)
+    room = min(_BAR_WIDTH, max(1, width - _BESIDE_BAR))
+    bar = ProgressBar(total=max(1, view.total), completed=view.done, width=room)
     row.add_row(" ", bar, f"{view.done:,} of {view.total:,}")
     return row

@@ -7,13 +7,15 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
 from local.demo.figures import run_figures
 from local.demo.footprint import Footprint
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan
 from local.demo.promises import judge
-from local.demo.report import Outcome, promise_rows, report_document, write_summary
+from local.demo.report import Outcome, promise_rows, report_document
+from local.demo.summary import write_summary, write_tables
 from local.demo.timeline import draw_timeline
 from tests.support.demo_runs import RULES, quiet_run
 
@@ -176,3 +178,19 @@ def test_the_summary_on_a_terminal_has_the_same_promises():
     write_summary(make_outcome(), stream)
 
     assert "order_violations" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_nothing_of_the_summary_is_cut_to_fit_the_terminal(width):
+    """Every lane, promise and figure can be read at any width."""
+    outcome, stream = make_outcome(losses=True), io.StringIO()
+
+    write_tables(outcome, Console(file=stream, width=width))
+
+    shown = stream.getvalue()
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    for words in ("HIGH", "MEDIUM", "MAIN", "dead letters", "290 ms | 9.0 s", "BROKEN"):
+        assert words in shown
+    for row in promise_rows(outcome):
+        assert row.name in shown
