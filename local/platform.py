@@ -51,6 +51,7 @@ class Platform:
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
         on_receive: gets queue name and messages of each receive of a mapping, as SQS gave them, before they
             go to the function.
+        figures: have queues and functions tell CloudWatch their figures, minute by minute.
 
     Raises:
         ServerError: the server did not start.
@@ -68,6 +69,7 @@ class Platform:
         build_directory: Path = BUILD,
         run_mappings: bool = True,
         on_receive: ReceiveSink | None = None,
+        figures: bool = False,
     ) -> None:
         self._app = app
         self._seed = seed
@@ -77,7 +79,7 @@ class Platform:
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._delivery = LogDelivery(group_of=self._log_group)
-        self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log")
+        self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log", figures=figures)
         self._reader: DeploymentReader | None = None
         self._functions: dict[str, DeployedFunction] = {}
         self._mappings: dict[str, EventSourceMappingEmulator] = {}

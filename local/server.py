@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import HOST, without_aws_settings
+from local.account import ACCOUNT, HOST, REGION, without_aws_settings
 from local.calls import CALLS_PATH
 
 _ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 5.0
+FIGURES = "--figures"
 
 
 class ServerError(RuntimeError):
@@ -34,13 +35,15 @@ class AwsServer:
     Args:
         port: where to listen; 0 takes a free port.
         log_path: file for the server's own messages.
+        figures: tell CloudWatch of queues and functions, as AWS does; without it CloudWatch knows nothing.
 
     Raises:
         ServerError: the port is in use, or moto cannot start.
     """
 
-    def __init__(self, *, port: int = 0, log_path: Path) -> None:
+    def __init__(self, *, port: int = 0, log_path: Path, figures: bool = False) -> None:
         self._port = port
+        self._options = [FIGURES] if figures else []
         self._log_path = log_path
         self._process: subprocess.Popen[bytes] | None = None
         self._endpoint_url = ""
@@ -56,7 +59,7 @@ class AwsServer:
         environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)}
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "local.server", str(self._port)],
+                [sys.executable, "-m", "local.server", str(self._port), *self._options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -109,7 +112,7 @@ class AwsServer:
         self.stop()
 
 
-def serve(port: int, environment: Mapping[str, str] = os.environ) -> None:
+def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ) -> None:
     """Run the corrected server in this process until standard input closes."""
     # The port is taken before the seconds that moto takes to import, to fail at once.
     listener = socket.create_server((HOST, port))
@@ -128,6 +131,10 @@ def serve(port: int, environment: Mapping[str, str] = os.environ) -> None:
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
+    if FIGURES in options:
+        from local.figures import start_figures
+
+        start_figures(account=ACCOUNT, region=REGION)
     application: Any = CallCounter(DomainDispatcherApplication(create_backend_app))
     server = make_server(
         HOST, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno()
@@ -144,4 +151,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    serve(int(sys.argv[1]), *sys.argv[2:])

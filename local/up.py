@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"deploying {app.directory} ...\n")
     up = False
     try:
-        with Platform(app=app, port=options.port, seed=options.seed) as platform:
+        with Platform(app=app, port=options.port, seed=options.seed, figures=True) as platform:
             addresses = describe(platform)
             sys.stdout.write((json.dumps(addresses) if options.json else _explain(addresses, app)) + "\n")
             sys.stdout.flush()

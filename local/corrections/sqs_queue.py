@@ -6,6 +6,7 @@ The lock is common, as a redrive changes two queues at once; it is held for micr
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -72,6 +73,7 @@ class LocalQueue:
         self._applied: tuple[Any, ...] = ()
         self.engine = FifoQueue(read_clock, name=queue.queue_arn, handle_prefix=f"{uuid.uuid4().hex}.")
         self.move_tasks: list[dict[str, Any]] = []
+        self._tally: Counter[str] = Counter()
 
     @classmethod
     def of(cls, queue: Queue) -> "LocalQueue":
@@ -115,6 +117,9 @@ class LocalQueue:
         """Accept a message and wake waiting receives."""
         with LOCK:
             sent = self.engine.send(body, group=group, deduplication_id=deduplication_id, attributes=payload)
+            if not sent.is_duplicate:
+                self._tally["NumberOfMessagesSent"] += 1
+                self._tally["SentMessageSize"] += len(body)
             self.wake()
         return sent
 
@@ -128,6 +133,8 @@ class LocalQueue:
                 received = self._receive_now(maximum, visibility_timeout)
                 left = give_up_at - time.monotonic()
                 if received or left <= 0:
+                    self._tally["NumberOfMessagesReceived"] += len(received)
+                    self._tally["NumberOfEmptyReceives"] += not received
                     return received
                 self._changed.wait(min(left, self._until_next_event(left)))
 
@@ -135,6 +142,7 @@ class LocalQueue:
         """Delete, and wake receives that waited for the group."""
         with LOCK:
             self.engine.delete(receipt_handle)
+            self._tally["NumberOfMessagesDeleted"] += 1
             self.wake()
 
     def change_visibility(self, receipt_handle: str, visibility_timeout: timedelta) -> None:
@@ -152,6 +160,19 @@ class LocalQueue:
         """Return the exact numbers of messages."""
         with LOCK:
             return self.engine.counts()
+
+    def take_figures(self) -> dict[str, float]:
+        """Return what SQS tells CloudWatch: what is here now, and what came and went since the last time."""
+        with LOCK:
+            counts, sent_at = self.engine.counts(), self.engine.oldest_sent_at()
+            tally, self._tally = self._tally, Counter()
+        age = {} if sent_at is None else {"ApproximateAgeOfOldestMessage": read_clock() - sent_at}
+        return {
+            **tally,
+            **age,
+            "ApproximateNumberOfMessagesVisible": counts.visible,
+            "ApproximateNumberOfMessagesNotVisible": counts.not_visible,
+        }
 
     def wake(self) -> None:
         """Wake waiting receives if one of them would find a message."""

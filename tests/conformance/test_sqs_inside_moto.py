@@ -6,6 +6,8 @@ import boto3
 import pytest
 from moto.sqs.models import sqs_backends
 
+from local.corrections.sqs_queue import LocalQueue
+
 
 def queue_arn(corrected, url):
     """Return the ARN of a queue."""
@@ -45,3 +47,30 @@ def test_sending_never_invokes_a_function(corrected, name):
     )["Messages"]
 
     assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+
+
+def test_a_queue_tells_what_it_holds_and_what_came_and_went_since_it_last_told(corrected):
+    """A message that SQS drops as a repeat was not sent."""
+    queue = LocalQueue.of(sqs_backends["123456789012"]["eu-central-1"].queues["queue.fifo"])
+    queue.take_figures()
+    for _ in range(2):
+        corrected.send("A1", group="A", deduplication_id="same")
+    (delivery,) = corrected.receive()
+    corrected.receive()
+    held = queue.take_figures()
+    corrected.delete(delivery.handle)
+
+    assert held.pop("ApproximateAgeOfOldestMessage") >= 0
+    assert held == {
+        "NumberOfMessagesSent": 1,
+        "SentMessageSize": 2,
+        "NumberOfMessagesReceived": 1,
+        "NumberOfEmptyReceives": 1,
+        "ApproximateNumberOfMessagesVisible": 0,
+        "ApproximateNumberOfMessagesNotVisible": 1,
+    }
+    assert queue.take_figures() == {
+        "NumberOfMessagesDeleted": 1,
+        "ApproximateNumberOfMessagesVisible": 0,
+        "ApproximateNumberOfMessagesNotVisible": 0,
+    }

@@ -213,6 +213,11 @@ class FifoQueue:
         self._advance()
         return self._store.counts
 
+    def oldest_sent_at(self) -> float | None:
+        """Return when the oldest message that is here was sent, in epoch seconds; None of an empty queue."""
+        self._advance()
+        return None if self._store.oldest is None else self._store.oldest.sent_at
+
     def blocked(self) -> int:
         """Return how many of the visible messages wait behind their group's messages in flight; scans them."""
         self._advance()
