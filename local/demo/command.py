@@ -13,6 +13,7 @@ from local.demo.backfill import BackfillError
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, FEWEST_CUSTOMERS, MOST_CUSTOMERS, DemoPlan
 from local.demo.report import Outcome, report_document
+from local.demo.sample import SampleError, check_sample
 from local.demo.screen import choose_screen
 from local.demo.show import Show
 from local.demo.summary import write_summary
@@ -28,8 +29,8 @@ _BROKEN = 1
 _INTERRUPTED = 130
 
 
-class OutputInUseError(RuntimeError):
-    """Another demo writes to the same folder."""
+class OutputError(RuntimeError):
+    """The folder can't be had: it can't be made, or another demo writes to it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,11 +82,12 @@ def run(options: argparse.Namespace) -> int:
     output: Path = options.output.resolve()
     plan = DemoPlan.draw(customers=options.customers, seed=options.seed, shards=options.shards)
     try:
+        check_sample(ROOT / "lambdas" / "consumer" / "handler.py")
         with _held(output):
             with choose_screen(quiet=options.quiet) as screen:
                 outcome = Show(plan, output=output, screen=screen, compares=not options.no_comparison).run()
             return _conclude(outcome, output, quiet=options.quiet)
-    except (ServerError, DeployError, BackfillError, LanesError, OutputInUseError, OSError) as error:
+    except (ServerError, DeployError, BackfillError, LanesError, OutputError, SampleError, OSError) as error:
         sys.stderr.write(f"local demo: {error}\n")
         return _BROKEN
     except KeyboardInterrupt:
@@ -96,12 +98,16 @@ def run(options: argparse.Namespace) -> int:
 @contextmanager
 def _held(output: Path) -> Iterator[None]:
     """Keep a second demo out of the folder; however this one ends, the next may have it."""
-    output.mkdir(parents=True, exist_ok=True)
-    with (output / ".lock").open("w") as lock:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        lock_file = (output / ".lock").open("w")
+    except OSError as error:
+        raise OutputError(f"--output: {output} can't be a folder to write to: {error.strerror}") from error
+    with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OutputInUseError(
+            raise OutputError(
                 f"another demo is writing to {output}; wait for it, or choose another folder with --output"
             ) from None
         yield

@@ -97,7 +97,7 @@ def _state(view: FloodView) -> str:
     """One line about a run: what is nothing is left out."""
     done = [f"{view.done:,} of {view.total:,} done"] if view.done else []
     lanes = [f"{lane.name} {words}" for lane in view.lanes if (words := _words(lane))]
-    return "; ".join([*done, *lanes]) or "nothing in the lanes yet"
+    return "; ".join([*done, *lanes]) or "the lanes are empty"
 
 
 def _words(lane: LaneView) -> str:

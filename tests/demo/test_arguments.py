@@ -7,6 +7,7 @@ import pytest
 
 from local.__main__ import main
 from local.demo import command
+from local.demo.sample import check_sample
 
 
 @pytest.fixture(autouse=True)
@@ -55,4 +56,27 @@ def test_an_output_that_cannot_be_a_folder_is_told_plainly(tmp_path, capsys):
     status = main(["demo", "--output", str(tmp_path / "file")])
 
     assert status == 1
-    assert capsys.readouterr().err.startswith("local demo: ")
+    said = capsys.readouterr().err
+    assert said == f"local demo: --output: {tmp_path / 'file'} can't be a folder to write to: File exists\n"
+
+
+def test_handlers_in_place_of_the_sample_are_told_before_anything_starts(tmp_path, monkeypatch, capsys):
+    """The demo would wait in vain for what the sample prints."""
+    handler = tmp_path / "lambdas" / "consumer" / "handler.py"
+    handler.parent.mkdir(parents=True)
+    handler.write_text('@consumer.handler("order.placed")\n')
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+
+    status = main(["demo", "--output", str(tmp_path / "out")])
+
+    assert status == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"local demo: {handler} is not the sample application any more: it knows no ")
+    assert "customer.loyalty_tier" in said
+    assert said.endswith(f"git checkout -- {handler}\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_sample_is_taken_for_the_sample():
+    """As it stands in this repository."""
+    check_sample(command.ROOT / "lambdas" / "consumer" / "handler.py")

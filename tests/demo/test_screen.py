@@ -45,7 +45,7 @@ def test_plain_lines_leave_out_what_is_nothing():
         screen.show(flood_view(depths, done={}, yields={}, pace={}, total=1_000))
 
     lines = [line.partition(" s  ")[2].strip() for line in stream.getvalue().splitlines()]
-    assert lines == ["nothing in the lanes yet", "MAIN 900 waiting"]
+    assert lines == ["the lanes are empty", "MAIN 900 waiting"]
 
 
 def test_a_quiet_demo_shows_nothing():
