@@ -1,14 +1,13 @@
-"""A first producer: `python examples/first/send.py [STACK]`."""
+"""A first producer: `python -m examples.first.send`; the variable LANES_STACK names another stack."""
 
-import sys
+import os
 
 from lanes import Priority, Producer
 
-stack = sys.argv[1] if len(sys.argv) > 1 else "PriorityLanes"
-producer = Producer.from_stack(stack)
+producer = Producer.from_stack(os.environ.get("LANES_STACK", "PriorityLanes"))
 
 everyday = producer.send("order.placed", {"order": 7}, group="customer-3")
 urgent = producer.send("order.placed", {"order": 8}, group="customer-4", priority=Priority.HIGH)
 
 for sent in (everyday, urgent):
-    sys.stdout.write(f"{sent.id} went to {sent.lane}\n")
+    print(sent.id, "went to", sent.lane)

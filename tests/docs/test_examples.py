@@ -12,7 +12,6 @@ import pytest
 from pyarrow import parquet
 
 from examples import priorities, sending, traces
-from examples.first import handler as first
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.consumer.consumer import Surroundings
@@ -55,17 +54,6 @@ def world(monkeypatch):
     for name, empty in (("BOOKED", {}), ("DONE_PAGES", []), ("IMPORTED", [])):
         monkeypatch.setattr(orders, name, empty)
     return world
-
-
-def test_the_first_handler_handles_an_order(monkeypatch):
-    """The README's handler, behind lanes in memory."""
-    monkeypatch.setattr(first, "SHIPPED", [])
-    world = World()
-    world.consumer._handlers = first.consumer._handlers
-    world.send("MEDIUM", "order.placed", {"order": 7})
-
-    assert world.step("MEDIUM") == set()
-    assert first.SHIPPED == [7]
 
 
 def test_a_busy_bank_is_asked_again_after_two_minutes(world):
@@ -170,9 +158,9 @@ def test_the_first_producer_finds_the_stack_and_its_lanes(tmp_path, installed_en
     """As a program, against lanes on this machine."""
     with AwsServer(log_path=tmp_path / "server.log") as server:
         add_stack(server.endpoint_url, "Shop")
-        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url}
+        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url, "LANES_STACK": "Shop"}
 
-        done = run_program(["-m", "examples.first.send", "Shop"], cwd=ROOT, environment=environment)
+        done = run_program(["-m", "examples.first.send"], cwd=ROOT, environment=environment)
 
     assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["MEDIUM", "HIGH"]
 
