@@ -1,5 +1,8 @@
 """The pytest plugin, in runs of pytest of its own."""
 
+import os
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -182,6 +185,27 @@ def test_without_moto_the_fixture_says_what_to_install(pytester, monkeypatch):
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*needs moto: pip install 'priority-lanes[[]testing[]]'*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_the_tests_of_this_repository_run_also_where_pip_has_left_the_packages_entry_point(tmp_path):
+    """`pip install /path/to/priority-lanes` leaves its metadata in the checkout, and pytest then knows the plugin twice."""
+    installed = tmp_path / "priority_lanes-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: priority-lanes\nVersion: 0\n")
+    (installed / "entry_points.txt").write_text("[pytest11]\nlanes = lanes.testing.plugin\n")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/docs/test_first_example.py"],
+        cwd=ROOT,
+        env=environment | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "test_an_order_is_shipped" in done.stdout
 
 
 def test_the_plugin_alone_imports_nothing_of_the_library(pytester):
