@@ -188,7 +188,7 @@ def test_without_moto_the_fixture_says_what_to_install(pytester, monkeypatch):
 
 
 def test_the_tests_of_this_repository_run_also_where_pip_has_left_the_packages_entry_point(tmp_path):
-    """`pip install /path/to/priority-lanes` leaves its metadata in the checkout, and pytest then knows the plugin twice."""
+    """`pip install /path/to/priority-lanes` leaves its metadata in the checkout: a second name of the plugin."""
     installed = tmp_path / "priority_lanes-0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: priority-lanes\nVersion: 0\n")
