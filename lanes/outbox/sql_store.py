@@ -47,7 +47,11 @@ def sql_errors() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return f"the database of the outbox: {str(error).partition(chr(10))[0]}"
+    said = str(error).partition("\n")[0]
+    # SQLite's words and PostgreSQL's.
+    is_missing = "no such table" in said or ('relation "' in said and "does not exist" in said)
+    remedy = "; `lanes outbox --database ... setup` makes the tables" if is_missing else ""
+    return f"the database of the outbox: {said}{remedy}"
 
 
 class SqlOutboxStore:

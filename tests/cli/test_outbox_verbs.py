@@ -124,11 +124,11 @@ def test_what_does_not_exist_is_said_without_a_traceback(url):
 
 
 def test_a_database_without_an_outbox_is_said_without_a_traceback(tmp_path):
-    """With what the database said."""
+    """With what the database said, and what makes the tables."""
     done = run(f"sqlite:///{tmp_path / 'empty.db'}", "status")
 
     assert done.returncode == 1
-    assert "no such table: lanes_outbox" in done.stderr
+    assert "no such table: lanes_outbox; `lanes outbox --database ... setup` makes the tables" in done.stderr
     assert "Traceback" not in done.stderr
 
 
