@@ -61,6 +61,11 @@ class RunFigures:
     live_sends: int
     least_backlog_at_live_send: int | None
 
+    @property
+    def top_lane(self) -> str:
+        """Name of the highest lane that got messages: lanes for yet more urgent work may stand above it."""
+        return next((name for name, lane in self.lanes.items() if lane.sent), next(iter(self.lanes)))
+
     def p99_of(self, traffic: str) -> float | None:
         """The p99 wait of a lane's traffic."""
         figures = self.lanes.get(traffic)

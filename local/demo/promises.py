@@ -156,8 +156,15 @@ def _urgency(run: RunFigures, *, rules: RunRules, top_lane: str) -> list[Promise
             value=run.p99_of(top_lane),
             limit=_RECORDS * run.longest_record_seconds + _SLACK_SECONDS,
             relation=Relation.AT_MOST,
+            not_judged=_one_lane(run),
         ),
     ]
+
+
+def _one_lane(run: RunFigures) -> str:
+    """Why there is no wait of urgent work to judge; empty if there is one."""
+    used = [name for name, lane in run.lanes.items() if lane.sent]
+    return f"all work goes through {used[0]}, which goes before no other lane" if len(used) == 1 else ""
 
 
 def _comparison(
@@ -182,7 +189,7 @@ def _comparison(
             value=faster,
             limit=WAIT_RATIO,
             relation=Relation.AT_LEAST,
-            not_judged=reason,
+            not_judged=reason or _one_lane(run),
         ),
         Promise(
             name="total_drain_ratio",

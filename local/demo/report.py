@@ -44,8 +44,8 @@ class Outcome:
 
     @property
     def top_lane(self) -> str:
-        """Name of the highest lane."""
-        return self.evidence.lanes[0]
+        """Name of the highest lane that got messages."""
+        return self.figures.top_lane
 
 
 def report_document(outcome: Outcome) -> dict[str, Any]:

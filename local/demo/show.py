@@ -160,7 +160,7 @@ class Show:
             figures,
             figures_without,
             rules=rules,
-            top_lane=stage.lane_names[0],
+            top_lane=figures.top_lane,
             customers=self._plan.customers,
             footprint=footprint,
         )

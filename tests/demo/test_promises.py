@@ -60,6 +60,24 @@ def test_the_run_without_priority_must_be_safe_too():
     assert set(broken(without=replace(SLOW, losses=1))) == {"losses_without"}
 
 
+def test_the_wait_of_a_lane_alone_is_not_judged():
+    """With one lane, or with all work in one of them, nothing goes before anything."""
+    alone = replace(GOOD, lanes={"ALL": GOOD.lanes["HIGH"]}, longest_record_seconds=-1.0)
+    promises = judge(alone, None, rules=RULES, top_lane="ALL", customers=DEFAULT_CUSTOMERS)
+
+    reasons = {promise.name: promise.not_judged for promise in promises}
+    assert reasons["high_wait_p99_seconds"] == "all work goes through ALL, which goes before no other lane"
+    assert all(promise.is_kept for promise in promises)
+
+
+def test_lanes_above_those_that_the_demo_sends_to_are_passed_over():
+    """Urgent work is that of the highest lane with messages."""
+    empty = replace(GOOD.lanes["HIGH"], sent=0)
+
+    assert replace(GOOD, lanes={"HIGHER": empty, **GOOD.lanes}).top_lane == "HIGH"
+    assert replace(GOOD, lanes={"HIGH": empty}).top_lane == "HIGH"
+
+
 def test_a_broken_promise_says_which_and_by_how_much():
     """In words for the terminal."""
     words = broken(replace(GOOD, function_calls_per_message=0.75))[
