@@ -227,6 +227,8 @@ class Producer:
         lanes: dict[str, list[Outgoing]] = defaultdict(list)
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
+            if not isinstance(message, Message):
+                raise TypeError(f"send_many takes Message(kind=..., data=...), not {type(message).__name__}")
             try:
                 item = self._outgoing(index, message)
             except MessageError as error:

@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import re
 import shlex
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from botocore.exceptions import ClientError
 
@@ -19,6 +20,8 @@ from local.server import ServerError
 
 _LARGEST_PORT = 65_535
 _INTERRUPTED = 130
+# As the runtime and the platform write them; after the first line the runtime goes on behind a carriage return.
+_TROUBLE = re.compile(r"Runtime\.\w+Error: [^\r]*|Runtime exited with status -?\w+|Task timed out after .*")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +57,9 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"deploying {app.directory} ...\n")
     up = False
     try:
-        with Platform(app=app, port=options.port, seed=options.seed, figures=True) as platform:
+        with Platform(
+            app=app, port=options.port, seed=options.seed, figures=True, on_line=FunctionTroubles(sys.stderr)
+        ) as platform:
             addresses = describe(platform)
             sys.stdout.write((json.dumps(addresses) if options.json else _explain(addresses, app)) + "\n")
             sys.stdout.flush()
@@ -65,6 +70,27 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 0 if up else _INTERRUPTED
     return 0
+
+
+class FunctionTroubles:
+    """
+    Tells of functions that can't start, end unexpectedly or take too long: of each trouble once.
+
+    A message whose function does not even start has no event of its own anywhere.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._told: set[tuple[str, str]] = set()
+
+    def __call__(self, function_name: str, line: str) -> None:
+        """Take one line of a function."""
+        found = _TROUBLE.search(line)
+        if found and (function_name, found[0]) not in self._told:
+            self._told.add((function_name, found[0]))
+            log = BUILD / "logs" / f"{function_name}.log"
+            self._stream.write(f"{function_name}: {found[0]}\n  see {log}\n")
+            self._stream.flush()
 
 
 def describe(platform: Platform) -> dict[str, Any]:

@@ -109,9 +109,12 @@ class Consumer:
 
         Raises:
             DuplicateHandlerError: the kind has a handler.
-            TypeError: the function can't be called that way.
+            TypeError: the function can't be called that way, or no kind was given.
 
         """
+        if not isinstance(kind, str) or not kind:
+            # Written as @consumer.handler alone, nothing would be registered and nobody would notice.
+            raise TypeError(f'handler needs the kind, as in @consumer.handler("order.placed"), not {kind!r}')
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             self._handlers.add(kind, function)

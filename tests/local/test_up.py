@@ -1,5 +1,6 @@
 """What `python -m local up` tells of what runs."""
 
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from lanes.deployment import Deployment, LaneQueues
 from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client
-from local.up import _explain, describe
+from local.up import FunctionTroubles, _explain, describe
 
 FIFO = {"FifoQueue": "true"}
 
@@ -69,3 +70,28 @@ def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
     assert told["lanes"] == {"up.fifo": f"{server.endpoint_url}/123456789012/up.fifo"}
     assert "stack" not in told
     assert "LANES_STACK" not in _explain(told, CdkApp(directory=Path("/an/app")))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "[ERROR] Runtime.ImportModuleError: Unable to import module 'handler': No module named 'x'\rTraceback",
+            "Runtime.ImportModuleError: Unable to import module 'handler': No module named 'x'",
+        ),
+        ("RequestId: 7 Error: Runtime exited with status -9", "Runtime exited with status -9"),
+        ("RequestId: 7 Error: Task timed out after 30.00 seconds", "Task timed out after 30.00 seconds"),
+    ],
+)
+def test_a_function_in_trouble_is_told_once(line, told):
+    """With the file that has the rest."""
+    stream = io.StringIO()
+    tell = FunctionTroubles(stream)
+
+    for _ in range(2):
+        tell("Orders", line)
+    tell("Orders", "shipping order 7")
+
+    said, where = stream.getvalue().splitlines()
+    assert said == f"Orders: {told}"
+    assert where.endswith("build/local/logs/Orders.log")

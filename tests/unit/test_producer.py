@@ -130,6 +130,16 @@ def test_sending_nothing_calls_nobody():
     assert sqs.calls == []
 
 
+def test_what_is_no_message_is_refused_before_any_call():
+    """A dict with the same keys is the usual slip."""
+    sqs = FakeSqs()
+
+    with pytest.raises(TypeError, match=r"takes Message\(kind=\.\.\., data=\.\.\.\), not dict"):
+        make_producer(sqs).send_many([Message(kind="k"), {"kind": "k"}])
+
+    assert not sqs.queues
+
+
 def test_messages_of_different_groups_share_batches_of_ten():
     """Twenty-five messages, three calls."""
     sqs = FakeSqs()

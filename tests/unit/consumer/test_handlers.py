@@ -4,6 +4,7 @@ import functools
 
 import pytest
 
+from lanes import Consumer
 from lanes.consumer.handlers import Handlers, with_context
 from lanes.errors import DuplicateHandlerError, UnknownKindError
 from tests.support.memory import World
@@ -132,6 +133,13 @@ def test_a_kind_has_one_handler():
 
     with pytest.raises(DuplicateHandlerError, match="a"):
         handlers.add("a", two)
+
+
+@pytest.mark.parametrize("kind", [one, "", None])
+def test_a_handler_without_its_kind_is_refused(kind):
+    """`@consumer.handler` alone would register nothing, and its messages would be given up one by one."""
+    with pytest.raises(TypeError, match=r'needs the kind, as in @consumer\.handler\("order\.placed"\), not '):
+        Consumer().handler(kind)
 
 
 def test_there_is_one_handler_of_raw_bodies():
