@@ -91,7 +91,13 @@ def _refused(operation: str, error: ClientError) -> AwsError:
     return AwsError(
         operation=operation,
         code=code,
-        message=str(details.get("Message", "")),
+        message=_words(str(details.get("Message", ""))),
         retryable=throttled or fault,
         answered=not fault,
     )
+
+
+def _words(message: str) -> str:
+    """Return what was said, or what it means that a web page was sent in its place."""
+    is_page = message.lstrip().lower().startswith(("<!doctype", "<html"))
+    return "what answers here is not AWS, or knows no such call" if is_page else message

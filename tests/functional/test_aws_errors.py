@@ -1,0 +1,28 @@
+"""What is said of calls that AWS, or something in its place, refuses."""
+
+import pytest
+from botocore.exceptions import ClientError
+
+from lanes.aws.errors import aws_errors
+from lanes.errors import AwsError
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("no such function", "no such function"),
+        (
+            "<!doctype html>\n<title>404 Not Found</title>",
+            "what answers here is not AWS, or knows no such call",
+        ),
+        ("<html><body>Welcome</body></html>", "what answers here is not AWS, or knows no such call"),
+    ],
+)
+def test_a_web_page_in_place_of_an_answer_is_told_in_words(message, said):
+    """A proxy, another server, or AWS on this machine where it lacks a call."""
+    response = {"Error": {"Code": "404", "Message": message}, "ResponseMetadata": {"HTTPStatusCode": 404}}
+
+    with pytest.raises(AwsError) as caught, aws_errors("GetAccountSettings"):
+        raise ClientError(response, "GetAccountSettings")
+
+    assert str(caught.value) == f"GetAccountSettings: 404: {said}"
