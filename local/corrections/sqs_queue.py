@@ -168,6 +168,7 @@ class LocalQueue:
             tally, self._tally = self._tally, Counter()
         age = {} if sent_at is None else {"ApproximateAgeOfOldestMessage": read_clock() - sent_at}
         return {
+            "NumberOfMessagesSent": 0,
             **tally,
             **age,
             "ApproximateNumberOfMessagesVisible": counts.visible,

@@ -70,6 +70,7 @@ def test_a_queue_tells_what_it_holds_and_what_came_and_went_since_it_last_told(c
         "ApproximateNumberOfMessagesNotVisible": 1,
     }
     assert queue.take_figures() == {
+        "NumberOfMessagesSent": 0,
         "NumberOfMessagesDeleted": 1,
         "ApproximateNumberOfMessagesVisible": 0,
         "ApproximateNumberOfMessagesNotVisible": 0,
