@@ -27,6 +27,8 @@ LONGEST_ID = 128
 SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
 INTEGER = re.compile(r"[+-]?\d{1,18}")
+# No text to anybody but Python: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents have none.
+HALF_PAIR = re.compile("[\ud800-\udfff]")
 # AWS: SQS refuses bodies with characters that XML 1.0 has not (API_SendMessage). JSON escapes the control
 # characters among them by itself, these it does not.
 NOT_IN_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
@@ -156,7 +158,7 @@ class Message:
             problems.append(
                 f"kind is {_cut(self.kind)}; 1 to 128 printable characters without spaces are needed"
             )
-        if not isinstance(self.source, str) or not self.source:
+        if not isinstance(self.source, str) or not self.source or HALF_PAIR.search(self.source):
             problems.append(f"source is {_cut(self.source)}; a text is needed")
         if isinstance(self.priority, bool) or not isinstance(self.priority, int | None):
             problems.append(f"priority is {_cut(self.priority)}; an int is needed")
@@ -170,6 +172,8 @@ class Message:
         problems = []
         if not isinstance(self.id, str) or not 1 <= len(self.id) <= LONGEST_ID:
             problems.append(f"id is {_cut(self.id)}; 1 to {LONGEST_ID} characters are needed")
+        elif HALF_PAIR.search(self.id):
+            problems.append(f"id is {_cut(self.id)}; it has half of a surrogate pair, which is no character")
         for name, value in (("group", self.group), ("deduplication_id", self.deduplication_id)):
             if value is not None and not (isinstance(value, str) and SQS_ID.fullmatch(value)):
                 problems.append(
@@ -215,7 +219,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _text(event: Mapping[str, Any], key: str) -> str:
     value = event.get(key)
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or HALF_PAIR.search(value):
         raise MessageDecodeError(f"{key} is {_cut(value)}, a text is needed")
     return value
 
@@ -239,7 +243,8 @@ def _time(value: object) -> datetime:
     if value is None:
         return _now()
     try:
-        time = datetime.fromisoformat(value if isinstance(value, str) else "")
+        # RFC 3339 allows t and z in small letters.
+        time = datetime.fromisoformat(value.upper() if isinstance(value, str) else "")
     except ValueError as error:
         raise MessageDecodeError(f"time is {_cut(value)}, an RFC 3339 time is needed") from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

@@ -119,6 +119,7 @@ def depth():
         ({"id": ""}, "id"),
         ({"id": "i" * 129}, "id"),
         ({"id": 7}, "id"),
+        ({"id": "half \ud800"}, "id"),
         ({"group": ""}, "group"),
         ({"group": "g" * 129}, "group"),
         ({"group": "two words"}, "group"),
@@ -128,6 +129,7 @@ def depth():
         ({"deduplication_id": "d" * 129}, "deduplication_id"),
         ({"deduplication_id": "d d"}, "deduplication_id"),
         ({"source": ""}, "source"),
+        ({"source": "half \udfff"}, "source"),
         ({"priority": True}, "priority"),
         ({"priority": "50"}, "priority"),
         ({"priority": 1.5}, "priority"),
@@ -208,8 +210,10 @@ def test_new_messages_have_new_ids_and_a_time():
         json.dumps({**EVENT, "specversion": 1.0}),
         json.dumps({**EVENT, "id": ""}),
         json.dumps({**EVENT, "id": 7}),
+        json.dumps({**EVENT, "id": "half \ud800"}),
         json.dumps({**EVENT, "type": None}),
         json.dumps({**EVENT, "source": ""}),
+        json.dumps({**EVENT, "source": "half \udfff"}),
         json.dumps({**EVENT, "priority": 1.5}),
         json.dumps({**EVENT, "priority": True}),
         json.dumps({**EVENT, "priority": "high"}),
@@ -255,6 +259,13 @@ def test_a_traceparent_that_is_no_text_counts_as_none(broken):
 def test_a_time_without_a_zone_counts_as_utc():
     """Some producers leave the zone out; two kinds of time never meet."""
     message = Message.from_body(json.dumps({**EVENT, "time": "2026-11-20T12:00:00"}))
+
+    assert message.time == datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_a_time_in_small_letters_is_read():
+    """RFC 3339 allows them."""
+    message = Message.from_body(json.dumps({**EVENT, "time": "2026-11-20t12:00:00z"}))
 
     assert message.time == datetime(2026, 11, 20, 12, tzinfo=UTC)
 
