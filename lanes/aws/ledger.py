@@ -33,7 +33,8 @@ INDEX = "parked"
 # AWS: BatchGetItem reads 100 items, BatchWriteItem writes 25, TransactWriteItems 100 (DynamoDB API reference).
 MOST_READ, MOST_WRITTEN, MOST_TRANSACTED = 100, 25, 100
 TRIES = 3
-LONGEST_KEY = 1_000
+# AWS: a partition key has at most 2,048 bytes (DynamoDB developer guide, "Constraints").
+LONGEST_KEY, LARGEST_KEY_BYTES = 1_000, 2_000
 
 
 class DynamoDBLedger:
@@ -202,8 +203,9 @@ def entry_key(lane: str, message_id: str) -> str:
 
 def effect_key(effect_id: str) -> dict[str, Any]:
     """Return the key of an effect; an id of any length fits, since long ones are hashed."""
-    if len(effect_id) > LONGEST_KEY:
-        effect_id = f"sha256:{hashlib.sha256(effect_id.encode()).hexdigest()}"
+    encoded = effect_id.encode()
+    if len(effect_id) > LONGEST_KEY or len(encoded) > LARGEST_KEY_BYTES:
+        effect_id = f"sha256:{hashlib.sha256(encoded).hexdigest()}"
     return {"pk": {"S": f"effect#{effect_id}"}}
 
 

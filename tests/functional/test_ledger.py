@@ -316,6 +316,17 @@ def test_a_long_error_is_cut(stored):
     assert (len(found.last_error), len(found.given_up)) == (1000, 1000)
 
 
+@pytest.mark.parametrize("character", ["x", "ü", "世", "😀"])
+def test_the_key_of_an_effect_fits_whatever_its_characters_take(stored, dynamodb, character):
+    """AWS: a partition key has at most 2,048 bytes; moto takes longer ones."""
+    for length in (450, 500, 700, 999, 1000):
+        begin(stored, effect_id=character * length)
+
+    keys = [item["pk"]["S"] for item in dynamodb.scan(TableName=TABLE)["Items"]]
+    assert len(keys) == 5
+    assert max(len(key.encode()) for key in keys) <= 2048
+
+
 def test_entries_and_effects_expire(stored, dynamodb):
     """A message lives at most 14 days; an effect is kept for its window."""
     stored.note([entry_of()])
