@@ -203,6 +203,10 @@ class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
         reason: why, for logs and for the dead letter if there are no attempts left.
     """
 
+    # On the class too, for a subclass that makes itself without asking this one.
+    after: timedelta | None = None
+    reason: str = ""
+
     def __init__(self, after: timedelta | None = None, reason: str = "") -> None:
         if after is not None and not isinstance(after, timedelta):
             raise TypeError(f"Retry(after=...) takes a timedelta, not {after!r}")
@@ -215,6 +219,9 @@ class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
 
 class DeadLetter(Exception):  # noqa: N818 - a signal of the handler, not an error
     """Raised by a handler to give its record up at once: it is dead-lettered with this reason."""
+
+    # On the class too, for a subclass that makes itself without asking this one.
+    reason: str = ""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

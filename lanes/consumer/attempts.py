@@ -215,7 +215,8 @@ class Attempts:
         self._telemetry.count(Metric.FAILED)
         if isinstance(error, DeadLetter):
             # Noted before it is sent: after a crash in between it must not run once more, and then perhaps succeed.
-            entry = dataclasses.replace(entry, given_up=text_of(error.reason))
+            # Without a word of a reason it would not count as given up.
+            entry = dataclasses.replace(entry, given_up=text_of(error.reason) or words)
         if not announced:
             entry = self._count(entry, record, Ending.FAILED, error=words)
         entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
@@ -230,7 +231,7 @@ class Attempts:
             )
         if entry.attempts >= self._settings.max_attempts:
             return GivenUp(entry=entry, work=work, reason=EXHAUSTED, error=words)
-        if isinstance(error, Retry) and error.after is not None:
+        if isinstance(error, Retry) and isinstance(error.after, timedelta):
             delay = delays.asked(lane, error.after)
         else:
             delay = delays.backoff(self._settings, lane, attempt=entry.attempts, random=self._random)

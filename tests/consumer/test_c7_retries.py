@@ -190,10 +190,35 @@ class SpeechlessError(Exception):
         raise RuntimeError("no words")
 
 
+class BusyError(Retry):
+    """A signal of the application's own, which forgets to make what it is made of."""
+
+    def __init__(self, who):
+        self.who = who
+
+
+class NobodysError(DeadLetter):
+    """Another one."""
+
+    def __init__(self, who):
+        self.who = who
+
+
+def retry_after(after):
+    """Return a signal whose time was set to something else afterwards."""
+    error = Retry()
+    error.after = after
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
         SpeechlessError(),
+        BusyError("bank"),
+        NobodysError("bank"),
+        retry_after(5),
+        DeadLetter(""),
         ValueError("\ud800 is half a character"),
         DeadLetter(SpeechlessError()),
         DeadLetter(None),
@@ -224,5 +249,6 @@ def test_whatever_a_handler_raises_is_an_outcome(error):
 
     assert handled == ["good"]
     (note,) = world.queues.notes.values()
+    assert note.reason.encode()
     assert f"{note.reason}{note.error}".encode()
     assert "batch_interrupted" not in [name for name, _ in world.recorder.problems]
