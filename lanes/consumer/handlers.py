@@ -85,7 +85,7 @@ def _through(around: Around, handler: Callable[..., Any]) -> Callable[[Any, Hand
 
 def check_ran(result: Any) -> None:
     """
-    Check what a handler returned: a coroutine means that its work has not been done.
+    Check what a handler returned: a coroutine or a generator means that its work has not been done.
 
     Raises:
         TypeError: it is one.
@@ -94,6 +94,8 @@ def check_ran(result: Any) -> None:
     if inspect.iscoroutine(result):
         result.close()
         raise TypeError("the handler returned a coroutine that nobody awaits; use asyncio.run inside it")
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("the handler returned a generator that nobody runs; do its work before returning")
 
 
 def _runs_later(handler: Any) -> bool:

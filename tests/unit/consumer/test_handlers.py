@@ -116,14 +116,18 @@ def test_what_would_not_run_when_called_is_refused(function):
         with_context(function)
 
 
-def test_a_handler_that_returns_a_coroutine_has_failed():
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [(later, "nobody awaits"), (stepwise, "nobody runs"), (later_stepwise, "nobody runs")],
+)
+def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
     """Its work has not been done, whatever it looks like at registration."""
     world = World()
-    world.consumer.handler("work")(lambda message: later(message))  # noqa: PLW0108 - it hides the coroutine
+    world.consumer.handler("work")(lambda message: function(message))  # noqa: PLW0108 - it hides the function
     message_id = world.send("HIGH")
 
     assert world.step("HIGH") == {message_id}
-    assert "await" in world.recorder.named("message_failed")[0]["error"]
+    assert words in world.recorder.named("message_failed")[0]["error"]
 
 
 def test_a_kind_has_one_handler():
