@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.operations import Operations
     from lanes.operate.dead_letters import DeadLetteredMessage, Listing
-    from lanes.operate.redrive import RunProgress
+    from lanes.operate.redrive_progress import RunProgress
 
 PREVIEWED = 1_000
 ALL = 1_000_000
@@ -180,6 +180,11 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     progress = _run(operations, verb, name, wanted, how)
     for letter, why in list(progress.failed.items())[:MOST_LISTED]:
         say(f"{letter} stays: {why}")
+    if progress.returned:
+        say(
+            f"{progress.returned} came back: sent to {name} and given up again meanwhile; they stay, and "
+            f"`lanes dead-letters list {name}` tells their errors"
+        )
     done = "redriven" if verb == "redrive" else "deleted"
     show_one(
         place,
@@ -188,6 +193,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             done: progress.done,
             "kept": progress.kept,
             "failed": len(progress.failed),
+            "came_back": progress.returned,
             "left": progress.left,
             "released": progress.released,
         },

@@ -71,6 +71,11 @@ class DeadLetteredMessage:
         """When it was dead-lettered, as far as that is known: SQS keeps the time of sending where it moves itself."""
         return float(self.note.get("dead_lettered_at", self.sent_at))
 
+    @property
+    def sent_as(self) -> str:
+        """The deduplication id with which it was sent to its lane, empty where that was not noted."""
+        return str(self.note.get("deduplication_id") or "")
+
     def is_called(self, name: str) -> bool:
         """Whether a name is the dead letter's id, the original's, or the message's own."""
         return name in (self.message_id, self.note.get("message_id"), self.event_id)

@@ -4,6 +4,7 @@ Working through a dead-letter queue: redriving dead letters to their lane, or de
 A redrive copies first and deletes afterwards, so a run killed at any point loses nothing. The copy's deduplication id
 is made from the dead letter's id, so what a killed run had copied and not deleted is copied again without effect, as
 long as that happens within five minutes. The queue itself is the state of the run: it goes on where another one ended.
+What fails again comes back while the run still works; it is known by its copy's deduplication id, and stays.
 
 Copies of a held group pass while what comes meanwhile still follows into the dead-letter queue, and is copied in its
 turn. Once nothing of the group is left there, the hold is let go.
@@ -11,7 +12,6 @@ turn. Once nothing of the group is left there, the hold is let go.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import defaultdict
 from datetime import timedelta
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.holds import copy_id
 from lanes.operate.dead_letters import LARGEST_RECEIVE
+from lanes.operate.redrive_progress import RunProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,29 +34,6 @@ QUIET_RECEIVES = 2
 
 PATIENCE_BEYOND_HOLD = 5.0
 TRIES = 3
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class RunProgress:
-    """
-    How far a run is.
-
-    Attributes:
-        expected: dead letters in the queue when it began, about.
-        done: copied and deleted, or deleted.
-        kept: looked at and not meant; they stay.
-        failed: why some stay although they were meant, by the dead letter's id.
-        left: about how many were in the queue at the end.
-        released: held groups that were let go.
-
-    """
-
-    expected: int = 0
-    done: int = 0
-    kept: int = 0
-    failed: dict[str, str] = dataclasses.field(default_factory=dict)
-    left: int = 0
-    released: int = 0
 
 
 class DeadLetterRun:
@@ -112,6 +90,7 @@ class DeadLetterRun:
         self._cut: list[str] = []
         self._opened: set[str] = set()
         self._touched: set[str] = set()
+        self._sent: set[str] = set()
 
     def run(self) -> RunProgress:
         """
@@ -207,7 +186,10 @@ class DeadLetterRun:
         """Whether somebody else hides dead letters, such as a run that was killed a moment ago."""
         return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
 
-    def _settle(self, letters: Sequence[DeadLetteredMessage]) -> None:
+    def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
+        letters = [letter for letter in received if letter.sent_as not in self._sent]
+        self._stay([letter for letter in received if letter not in letters])
+        self.progress.returned += len(received) - len(letters)
         meant = [letter for letter in letters if self._wanted.matches(letter)]
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
@@ -257,6 +239,7 @@ class DeadLetterRun:
                     self._fail(letter, refused[letter.message_id])
                 else:
                     copied.append(letter)
+                    self._sent.add(copy_id(letter.message_id))
         return copied
 
     def _copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:

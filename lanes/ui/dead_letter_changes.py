@@ -14,7 +14,7 @@ from lanes.ui.dead_letter_documents import row_of
 
 if TYPE_CHECKING:
     from lanes.operate.dead_letters import DeadLetterFilter
-    from lanes.operate.redrive import RunProgress
+    from lanes.operate.redrive_progress import RunProgress
     from lanes.ui.changes import Course
     from lanes.ui.desk import Desk
 
@@ -92,5 +92,6 @@ def _outcome(progress: RunProgress, done: str) -> dict[str, Any]:
         done: progress.done,
         "kept": progress.kept,
         "left": progress.left,
+        **({"came back": progress.returned} if progress.returned else {}),
         **({"failed": len(progress.failed), "why": "; ".join(stay)} if stay else {}),
     }

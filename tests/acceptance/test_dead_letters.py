@@ -80,7 +80,8 @@ def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deploymen
 
     done = lanes.json("dead-letters", "redrive", "main", "--kind", kind, "--yes", "--hold", "3s")
 
-    assert done == {"lane": "MAIN", "redriven": 8, "kept": 4, "failed": 0, "left": 4, "released": 0}
+    counts = {"redriven": 8, "kept": 4, "failed": 0, "came_back": 0, "left": 4, "released": 0}
+    assert done == {"lane": "MAIN", **counts}
     assert count(sqs, deployment.queues["MAIN"].url) == 8
     entry = typed.json("audit", "--limit", "1")[0]
     assert (entry["action"], entry["target"], entry["outcome"]) == ("dead-letters redrive", "MAIN", "done")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
+from lanes.consumer.holds import copy_id
 from lanes.consumer.yielding import LaneDepth
 from lanes.message import Message
 from lanes.operate.dead_letters import DeadLetteredMessage
@@ -70,7 +71,7 @@ class MemoryDeadLetters:
             if letter.event_id in self.refuse:
                 refused[letter.message_id] = "refused"
                 continue
-            self.lane.send(letter.body, group=letter.group, deduplication_id=f"redrive-{letter.message_id}")
+            self.lane.send(letter.body, group=letter.group, deduplication_id=copy_id(letter.message_id))
         return refused
 
     def delete(self, letters):
@@ -86,6 +87,19 @@ class MemoryDeadLetters:
     def in_lane(self):
         """Give group and number of what arrived in the lane, in the order of each group; takes it out."""
         return taken_from(self.lane)
+
+    def give_up_what_arrived(self):
+        """Dead-letter what is in the lane, as a consumer whose handler fails at once."""
+        while received := self.lane.receive(10):
+            for message in received:
+                note = {"reason": "attempts exhausted", "deduplication_id": message.deduplication_id}
+                self.dead.send(
+                    message.body,
+                    group=message.group,
+                    deduplication_id=f"again-{message.message_id}",
+                    attributes=note,
+                )
+                self.lane.delete(message.receipt_handle)
 
     def _called(self, name):
         self.calls.append(name)

@@ -202,6 +202,23 @@ def test_a_slow_run_receives_no_more_than_it_can_settle_while_it_holds_them(queu
     assert max(held) == 1
 
 
+def test_what_fails_again_at_once_is_sent_once_and_stays(queues):
+    """A consumer that still fails gives each copy up while the run works; the run ends all the same."""
+    for number in range(30):
+        queues.put(number, group=f"g{number % 3}")
+
+    def give_up(name):
+        if name == "receive":
+            queues.give_up_what_arrived()
+
+    queues.before_call = give_up
+    progress = run(queues)
+
+    assert (progress.done, progress.returned, progress.failed, progress.left) == (30, 30, {}, 30)
+    assert depth_of(queues.dead).backlog == 30
+    assert run(queues).done == 30, "another run means what came back of this one"
+
+
 def test_deleting_copies_nothing(queues):
     """What is meant is gone, the rest stays."""
     for number in range(10):
