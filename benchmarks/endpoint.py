@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
+from functools import cache
 
 LOOPBACK = "127.0.0.1"
 MESSAGE_ID = "219f8380-5770-4cc2-8c3e-5c715e145f5e"
@@ -29,10 +31,23 @@ def _sent(**more: str) -> dict[str, str]:
     }
 
 
-ANSWERS = {
-    count: _response({"Successful": [_sent(Id=str(place)) for place in range(count)]}) for count in range(11)
-}
+# Quotation marks inside of a body are escaped, so nothing there looks like this.
+ENTRY_ID = re.compile(rb'"Id": "([^"]*)"')
 ONE = _response(dict(_sent()))
+
+
+@cache
+def _sent_batch(size: int, id_bytes: int) -> tuple[bytes, ...]:
+    """Give the answer to a batch in the pieces between its ids, which are all of one length."""
+    mark = "?" * id_bytes
+    return tuple(_response({"Successful": [_sent(Id=mark)] * size}).split(mark.encode()))
+
+
+def _answer(ids: list[bytes]) -> bytes:
+    first, *others = _sent_batch(len(ids), len(ids[0]))
+    return first + b"".join(one + piece for one, piece in zip(ids, others, strict=True))
+
+
 LENGTH = b"content-length:"
 
 
@@ -60,7 +75,7 @@ class Calls(asyncio.Protocol):
                 return
             body = bytes(self._buffer[end + 4 : end + 4 + length])
             del self._buffer[: end + 4 + length]
-            answer = ANSWERS[body.count(b'"MessageGroupId": "')] if b"sendmessagebatch" in head else ONE
+            answer = _answer(ENTRY_ID.findall(body)) if b"sendmessagebatch" in head else ONE
             assert isinstance(self._transport, asyncio.WriteTransport)  # noqa: S101 - a connection is one
             self._transport.write(answer)
 

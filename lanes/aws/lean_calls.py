@@ -101,7 +101,7 @@ class LeanCalls:
     def start(self, queue_url: str, entries: Sequence[Entry]) -> int:
         """Start a call with up to ten entries and give its number."""
         self._count += 1
-        body = batch_body(queue_url, entries)
+        body = batch_body(queue_url, entries, prefix=_prefix(self._count))
         with aws_errors(OPERATION):
             credentials = self._credentials()
         request = self._form.request(body, credentials=credentials, now=datetime.now(UTC))
@@ -164,14 +164,19 @@ class LeanCalls:
         except (OSError, HTTPException) as error:
             return self._drop(connection, error)
         number, entries = self._release(connection)
-        if answer.closes:
+        ended = self._ended(answer, number, entries)
+        # An answer that isn't the call's own may be followed by the one that is.
+        if answer.closes or (ended.error is not None and not ended.error.answered):
             self._close(connection)
         else:
             self._idle.append(connection)
+        return ended
+
+    def _ended(self, answer: Answer, number: int, entries: int) -> CallEnded:
         try:
             if answer.status != OK:
                 raise self._refusal(answer)
-            return CallEnded(number=number, answers=_answers(answer.body, entries))
+            return CallEnded(number=number, answers=_answers(answer.body, number, entries))
         except AwsError as error:
             return CallEnded(number=number, error=error)
 
@@ -202,20 +207,26 @@ class LeanCalls:
             return error
 
 
-def _answers(body: bytes, entries: int) -> list[Refused | None]:
+def _prefix(number: int) -> str:
+    """Give what the ids of a call's entries begin with, so that no answer passes for that of another call."""
+    return f"{number}-"
+
+
+def _answers(body: bytes, number: int, entries: int) -> list[Refused | None]:
     # AWS: a batch may fail in part while its HTTP status is 200 (API_SendMessageBatch).
+    places = {f"{_prefix(number)}{place}": place for place in range(entries)}
     try:
         answer: dict[str, Any] = json.loads(body)
         answers: list[Refused | None] = [UNANSWERED] * entries
         for sent in answer.get("Successful") or ():
-            answers[int(sent["Id"])] = None
+            answers[places[sent["Id"]]] = None
         for failed in answer.get("Failed") or ():
-            answers[int(failed["Id"])] = Refused(
+            answers[places[failed["Id"]]] = Refused(
                 code=failed["Code"],
                 reason=failed.get("Message", ""),
                 retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
             )
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise AwsError(
             operation=OPERATION,
             code="ResponseParserError",

@@ -65,10 +65,10 @@ class RequestForm:
         return f"{self.head}{lines}content-length: {len(body)}\r\n\r\n".encode("latin-1") + body
 
 
-def batch_body(queue_url: str, entries: Sequence[Entry]) -> bytes:
-    """Write the JSON of a batch, byte for byte as botocore does; the ids of entries are their positions."""
+def batch_body(queue_url: str, entries: Sequence[Entry], *, prefix: str = "") -> bytes:
+    """Write the JSON of a batch, byte for byte as botocore does; entries' ids are a prefix and their positions."""
     written = ", ".join(
-        f'{{"Id": "{place}", "MessageBody": {quote(entry.body)}, '
+        f'{{"Id": "{prefix}{place}", "MessageBody": {quote(entry.body)}, '
         f'"MessageGroupId": {quote(entry.message_group_id)}, '
         f'"MessageDeduplicationId": {quote(entry.message_deduplication_id)}}}'
         for place, entry in enumerate(entries)

@@ -42,10 +42,15 @@ class Entry:
 
 
 class Server:
-    """Answers each request with the next of its answers; None closes the connection instead."""
+    """
+    Answers each request with the next of its answers; None closes the connection instead.
 
-    def __init__(self, *answers, tls=None):
+    The answer to the request of number `twice` is given again, at once or `late`.
+    """
+
+    def __init__(self, *answers, tls=None, twice=0, late=False):
         self._tls = tls
+        self._twice, self._late, self._held = twice, late, ""
         self.requests = []
         self.connections = 0
         self._answers = list(answers)
@@ -85,9 +90,17 @@ class Server:
                 if answer is None:
                     return
                 status, headers, content = answer
+                if not isinstance(content, str):
+                    content = content([entry["Id"] for entry in json.loads(body)["Entries"]])
                 lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
                 text = f"HTTP/1.1 {status}\r\n{lines}content-length: {len(content)}\r\n\r\n{content}"
-                connection.sendall(text.encode())
+                again = text if self._twice == len(self.requests) else ""
+                if self._late:
+                    # It comes when the next request is there, before that one's answer.
+                    connection.sendall(f"{self._held}{text}".encode())
+                    self._held = again
+                else:
+                    connection.sendall(f"{text}{again}".encode())
 
     def close(self):
         """Stop listening."""
@@ -110,12 +123,18 @@ def serve():
         one.close()
 
 
-def ok(*ids, failed=()):
-    """Make the answer of SQS for entries."""
-    content = {"Successful": [{"Id": one, "MessageId": "m", "MD5OfMessageBody": "5"} for one in ids]}
-    if failed:
-        content["Failed"] = list(failed)
-    return "200 OK", {"content-type": "application/x-amz-json-1.0"}, json.dumps(content)
+def ok(*places, failed=()):
+    """Make the answer of SQS for the entries at these places of a batch."""
+
+    def content(ids):
+        said = {
+            "Successful": [{"Id": ids[int(one)], "MessageId": "m", "MD5OfMessageBody": "5"} for one in places]
+        }
+        if failed:
+            said["Failed"] = [one | {"Id": ids[int(one["Id"])]} for one in failed]
+        return json.dumps(said)
+
+    return "200 OK", {"content-type": "application/x-amz-json-1.0"}, content
 
 
 def one_call(calls, *entries):
@@ -137,7 +156,7 @@ def test_a_request_is_the_one_that_boto3_makes(serve):
         QueueUrl=QUEUE,
         Entries=[
             {
-                "Id": str(place),
+                "Id": f"1-{place}",
                 "MessageBody": entry.body,
                 "MessageGroupId": entry.message_group_id,
                 "MessageDeduplicationId": entry.message_deduplication_id,
@@ -261,6 +280,22 @@ def test_an_answer_that_is_none_is_an_error_that_may_pass(serve):
     for _ in range(2):
         error = one_call(calls).error
         assert (error.code, error.retryable, error.answered) == ("ResponseParserError", True, False)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(late):
+    """What SQS refuses in the next call is not passed off as sent."""
+    busy = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
+    server = Server(ok("0"), ok(failed=[busy]), ok("0"), twice=1, late=late)
+    calls = open_calls(Clients(region="eu-central-1", endpoint_url=server.url), concurrency=1)
+
+    first, second, third = (one_call(calls) for _ in range(3))
+    calls.close()
+    server.close()
+
+    assert (first.answers, third.answers) == ([None], [None])
+    assert second.answers != [None]
+    assert second.error is None or second.error.retryable
 
 
 def test_no_server_is_an_error_that_may_pass(serve):
