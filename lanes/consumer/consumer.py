@@ -10,16 +10,19 @@ import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.attempts import Attempts
-from lanes.consumer.batch import Batch, Parts
+from lanes.consumer.batch import Batch
 from lanes.consumer.dead_letters import DeadLetters
 from lanes.consumer.diversion import Diversions, Forwarding
 from lanes.consumer.fairness import Fairness
 from lanes.consumer.gate import DepthReader, Gate
+from lanes.consumer.giving_up import GivingUp
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.holds import Holds, NoHolds
 from lanes.consumer.intake import Intake
+from lanes.consumer.invocation import Invocation
 from lanes.consumer.memory import OwnNotes
 from lanes.consumer.overrides import NoOverrides, Overrides
+from lanes.consumer.parts import Parts
 from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.settlement import Settlement, Visibility
@@ -157,16 +160,17 @@ class Consumer:
         parts = self._prepared()
         queue, records = read_batch(event)
         lane = self._lane(queue)
-        batch = Batch(
-            parts,
-            lane,
-            records,
+        invocation = Invocation(
+            lane=lane,
+            records=records,
             name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
             seconds_left=_seconds_left(context, parts),
+            clock=parts.clock,
+            began_at=parts.clock(),
         )
         parts.telemetry.begin(lane.name, context)
         try:
-            return response_for(batch.run())
+            return response_for(Batch(parts, invocation).run())
         finally:
             # The answer stands, whatever becomes of the figures.
             with contextlib.suppress(Exception):
@@ -205,6 +209,14 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
         reserve=reserve,
     )
     notes = OwnNotes()
+    diversions = Diversions(
+        config=config,
+        overrides=around.overrides,
+        holds=around.holds,
+        queues=around.queues,
+        telemetry=around.telemetry,
+        clock=around.clock,
+    )
     return Parts(
         settings=config.consumer,
         gate=gate,
@@ -225,15 +237,15 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
             telemetry=around.telemetry,
             clock=around.clock,
         ),
-        diversions=Diversions(
-            config=config,
-            overrides=around.overrides,
-            holds=around.holds,
-            queues=around.queues,
+        diversions=diversions,
+        giving_up=GivingUp(
+            settings=config.consumer,
+            diversions=diversions,
+            dead_letters=around.queues,
             telemetry=around.telemetry,
             clock=around.clock,
+            random=around.random,
         ),
-        dead_letters=around.queues,
         settlement=Settlement(
             visibility=around.queues, ledger=around.ledger, telemetry=around.telemetry, clock=around.clock
         ),

@@ -9,6 +9,7 @@ from benchmarks.soak import command_of, main, soak
 from benchmarks.soak_round import FAULTS, Round, breaches
 from lanes.consumer.batch import Batch
 from lanes.consumer.intake import Intake
+from lanes.consumer.returns import Returns
 
 
 def test_a_short_soak_breaks_no_promise():
@@ -66,10 +67,7 @@ def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
 
 def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
     """It breaks the order within groups."""
-    monkeypatch.setattr(Batch, "_group_lost", lambda _self, _record: False)
-    monkeypatch.setattr(
-        "lanes.consumer.batch.any", lambda _found: False, raising=False
-    )  # the group of a returned record is never recognised
+    monkeypatch.setattr(Returns, "blocks", lambda _self, _record: False)
 
     found = [line for seed in range(6) for line in breaches(Round(seed=seed), Counter())]
 

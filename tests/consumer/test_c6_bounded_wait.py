@@ -2,6 +2,7 @@
 
 import pytest
 
+from lanes.consumer.ledger import Park
 from tests.support.memory import World
 from tests.support.single_slot import SingleSlot
 from tests.support.story import Story
@@ -110,6 +111,24 @@ def test_an_overdue_message_keeps_its_priority_and_its_lane():
     assert story.starts[0].lane == "MAIN"
     assert story.world.recorder.named("message_handled")[0]["priority"] is None
     assert story.world.recorder.counts["ReserveMessages"] == 1
+
+
+def test_what_fails_from_the_reserve_is_noted_as_waiting():
+    """Though it was known beforehand that a higher lane waits: only a batch that makes way as a whole needs no note."""
+    story = Story({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 60}]})
+    overdue = story.send("MAIN", "overdue", "fail", group="a")
+    story.environments[0]._prepared()
+    story.world.clock.advance(120)
+    story.send("HIGH", "high")
+    story.world.receive("HIGH")
+    story.send("MAIN", "young", group="b")
+    first, second = story.world.receive("MAIN", 1), story.world.receive("MAIN", 1)
+    story.invoke("MAIN", second)
+
+    story.invoke("MAIN", first)
+
+    assert [start.id for start in story.starts] == ["overdue"]
+    assert story.world.ledger.entries["MAIN", overdue].park is Park.REST
 
 
 def test_what_is_saved_up_is_bounded():

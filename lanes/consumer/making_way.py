@@ -1,0 +1,133 @@
+"""Making way: whether one invocation may go on with its next record, for the time it has and for what waits above."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.consumer.context import Yielded
+from lanes.consumer.invocation import SETTLING
+from lanes.consumer.telemetry import Metric
+from lanes.errors import AwsError
+
+if TYPE_CHECKING:
+    from lanes.config import Lane
+    from lanes.consumer.invocation import Invocation
+    from lanes.consumer.parts import Parts
+    from lanes.consumer.records import RawRecord
+
+WAITING_SHARE = 1 / 3
+"""Most share of the function timeout for which a batch waits for a slot: the rest is for its records."""
+
+WHOLE_INVOCATION = 0.9
+"""Share of the function timeout beyond which a record is tried all the same: it would fit nowhere."""
+
+LAST_RECEIVE = 1000
+"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
+
+
+class MakingWay:
+    """
+    Asked before each record of one invocation, and by handlers in mid-work.
+
+    Attributes:
+        to: the lane that is made way for, where it is known.
+        known: whether that was known without a reading.
+
+    """
+
+    def __init__(self, parts: Parts, invocation: Invocation) -> None:
+        self._parts = parts
+        self._invocation = invocation
+        self.to: Lane | None = None
+        self.known = False
+        self._overdue = False
+        self._last_chance = False
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for a slot: a share of the time there is, and no longer than a record could begin."""
+        share = self._parts.settings.function_timeout.total_seconds() * WAITING_SHARE
+        return max(0.0, min(share, self._invocation.seconds_left() - self._needed))
+
+    def is_too_late(self) -> bool:
+        """Whether the time that is left is too short for the next record."""
+        return self._invocation.seconds_left() < self._needed
+
+    @property
+    def _needed(self) -> float:
+        settings = self._parts.settings
+        likely = self._expected
+        if settings.record_time is not None:
+            likely = max(likely, settings.record_time.total_seconds())
+        return min(likely + SETTLING, settings.function_timeout.total_seconds() * WHOLE_INVOCATION)
+
+    @property
+    def _expected(self) -> float:
+        return self._parts.longest.get(self._invocation.lane.name, 0.0)
+
+    def must_yield(self, record: RawRecord) -> bool:
+        """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
+        parts, invocation = self._parts, self._invocation
+        self._overdue, self.to, self.known = False, None, False
+        self._last_chance = record.receive_count >= LAST_RECEIVE
+        if self._last_chance:
+            return False
+        try:
+            above = parts.gate.lane_above(invocation.lane, expected=self._expected)
+        except AwsError:
+            parts.telemetry.problem("higher_lanes_unknown", lane=invocation.lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            return True
+        if above is None:
+            return False
+        if invocation.done:
+            # Records of this lane ran since the last look, and what waits now may have waited as long.
+            since = max(parts.gate.clear_at, invocation.began_at)
+            parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
+        self._overdue = parts.gate.serves_overdue and parts.reserve.admits(invocation.lane, record)
+        self.to, self.known = above, parts.gate.knew
+        return not self._overdue and not self._waits_in_place()
+
+    def _waits_in_place(self) -> bool:
+        """Make way without sending anything back, where there is a waiting room; return whether the slot came back."""
+        parts, invocation = self._parts, self._invocation
+        left = len(invocation.records) - len(invocation.done)
+        try:
+            back = parts.gate.waits_in_place(
+                invocation.lane, records=left, deadline=invocation.deadline, patience=self.patience
+            )
+        except AwsError:
+            parts.telemetry.problem("slot_not_entered", lane=invocation.lane.name)
+            parts.telemetry.count(Metric.AWS_ERRORS)
+            return False
+        return back and not self.is_too_late()
+
+    def check(self) -> None:
+        """
+        Serve `context.checkpoint`.
+
+        Raises:
+            Yielded: the handler has to leave.
+
+        """
+        if self._invocation.is_over:
+            raise Yielded
+        if self._overdue or self._last_chance:
+            return
+        try:
+            above = self._parts.gate.lane_above(self._invocation.lane, expected=0.0)
+        except AwsError:
+            # In mid-work, going on loses least: the state is asked again before the next record.
+            self._parts.telemetry.problem("higher_lanes_unknown", lane=self._invocation.lane.name)
+            return
+        if above is not None:
+            self.to, self.known = above, False
+            raise Yielded
+
+    def took(self, seconds: float) -> None:
+        """Learn how long a record took, and charge it to the reserve if that served it."""
+        parts = self._parts
+        parts.longest[self._invocation.lane.name] = max(self._expected, seconds)
+        if self._overdue:
+            parts.reserve.spend(seconds)
+            parts.telemetry.count(Metric.RESERVE)
