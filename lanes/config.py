@@ -216,11 +216,16 @@ class LanesConfig:
 
         return resolve(raw, stage=stage)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Give the resolved settings as JSON-able data, durations in seconds; `from_dict` reads them back."""
+    def to_dict(self, *, brief: bool = False) -> dict[str, Any]:
+        """
+        Give the resolved settings as JSON-able data, durations in seconds; `from_dict` reads them back.
+
+        Args:
+            brief: leave out what `from_dict` fills in by itself.
+        """
         from lanes.config_file import to_dict
 
-        return to_dict(self)
+        return to_dict(self, brief=brief)
 
     @property
     def last_lane(self) -> Lane:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 ROOT_KEYS = ("enabled", "consumer", "lanes", "outbox", "stages", "stage")
 STAGE_KEYS = ("enabled", "consumer", "lanes", "outbox")
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
+# What the defaults of others follow from is always written.
+DECIDING_CONSUMER_KEYS = ("reserved_concurrency", "waiting_room", "function_timeout")
+DECIDING_LANE_KEYS = ("name", "threshold")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)
@@ -43,26 +46,29 @@ MOST_ATTEMPTS = 500
 def read_file(path: str | PathLike[str], *, stage: str | None = None) -> LanesConfig:
     """Read one file; see `LanesConfig.load`."""
     try:
-        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        # Some editors begin a file with a byte order mark.
+        raw = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ConfigurationError([f"the file can't be read: {reason}"], source=str(path)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError([f"not a TOML file: {error}"], source=str(path)) from error
-    return resolve(raw, stage=stage, source=str(path))
+    return resolve(raw, stage=stage, source=str(path), is_file=True)
 
 
-def resolve(raw: object, *, stage: str | None = None, source: str = "lanes configuration") -> LanesConfig:
+def resolve(
+    raw: object, *, stage: str | None = None, source: str = "lanes configuration", is_file: bool = False
+) -> LanesConfig:
     """
     Put the stage over the general settings and check the result; other stages are checked as well.
 
-    A document that `to_dict` wrote names the stage it was resolved for, and keeps it.
+    A document that `to_dict` wrote names the stage it was resolved for, and keeps it; a file names none.
     """
     problems: list[str] = []
     root = ConfigTable(raw, "", known=ROOT_KEYS, problems=problems)
     stages = _stages(root, problems)
     if root.has("stage"):
-        stage = _resolved_stage(root, stages)
+        stage = _resolved_stage(root, is_allowed=not (is_file or stages))
     elif stage is not None and stage not in stages:
         problems.append(f"unknown stage {stage!r}{nearest(stage, stages)}")
     config = _read(root, stages.get(stage or "", {}), stage=stage, problems=problems)
@@ -76,27 +82,40 @@ def resolve(raw: object, *, stage: str | None = None, source: str = "lanes confi
     return config
 
 
-def to_dict(config: LanesConfig) -> dict[str, Any]:
-    """Write a configuration the way `resolve` reads it."""
-    document: dict[str, Any] = {
-        "enabled": config.enabled,
-        "consumer": _settings(config.consumer, CONSUMER_KEYS),
-        "lanes": [_settings(lane, LANE_KEYS) for lane in config.lanes],
-    }
+def to_dict(config: LanesConfig, *, brief: bool) -> dict[str, Any]:
+    """Write a configuration the way `resolve` reads it; briefly, without what `resolve` fills in by itself."""
+    consumer = _settings(config.consumer, CONSUMER_KEYS)
+    lanes = [_settings(lane, LANE_KEYS) for lane in config.lanes]
+    if brief:
+        consumer, lanes = _without_usual(consumer, lanes, config.consumer)
+    document: dict[str, Any] = {"enabled": config.enabled, "consumer": consumer, "lanes": lanes}
     if config.outbox != OutboxSettings():
         document["outbox"] = _settings(config.outbox, OUTBOX_KEYS)
     return document if config.stage is None else {**document, "stage": config.stage}
 
 
+def _without_usual(
+    consumer: dict[str, Any], lanes: list[dict[str, Any]], settings: ConsumerSettings
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Leave out what is as it would be if only the deciding keys were given; whether those are right is not asked."""
+    given = {key: consumer[key] for key in DECIDING_CONSUMER_KEYS}
+    usual = _settings(_consumer(given, []), CONSUMER_KEYS)
+    bare: list[Mapping[str, Any]] = [
+        {key: lane[key] for key in DECIDING_LANE_KEYS if key in lane} for lane in lanes
+    ]
+    usual_lanes = [_settings(lane, LANE_KEYS) for lane in read_lanes(bare, settings, [])]
+    return (
+        given | {key: value for key, value in consumer.items() if value != usual.get(key)},
+        [
+            {**own, **{key: value for key, value in lane.items() if value != usual_lane.get(key)}}
+            for lane, own, usual_lane in zip(lanes, bare, usual_lanes, strict=True)
+        ],
+    )
+
+
 def _settings(record: Lane | ConsumerSettings | OutboxSettings, keys: tuple[str, ...]) -> dict[str, Any]:
     values = {key: getattr(record, key) for key in keys}
-    usual = {"tenant_separator": Lane(name="").tenant_separator, "on_dead_letter": {}}
-    return {
-        key: _plain(value)
-        for key, value in values.items()
-        # AWS: a function's variables have 4 KB in all, so what is seldom set takes no place in them.
-        if value is not None and (key not in usual or value != usual[key])
-    }
+    return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def _plain(value: object) -> object:
@@ -118,9 +137,9 @@ def _stages(root: ConfigTable, problems: list[str]) -> dict[str, Mapping[str, An
     return stages
 
 
-def _resolved_stage(root: ConfigTable, stages: Mapping[str, Any]) -> str | None:
+def _resolved_stage(root: ConfigTable, *, is_allowed: bool) -> str | None:
     name = root.raw("stage")
-    if stages or not isinstance(name, str):
+    if not is_allowed or not isinstance(name, str):
         root.problem("unknown key 'stage'; a stage is chosen when the file is loaded")
         return None
     return name

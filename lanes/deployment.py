@@ -46,10 +46,10 @@ class Deployment:
     outbox: str | None = None
 
     def to_json(self) -> str:
-        """Write the document, compact because a function's environment holds 4 KB in all."""
+        """Write the document, brief because a function's environment holds 4 KB in all."""
         document: dict[str, Any] = {
             "version": VERSION,
-            "config": self.config.to_dict(),
+            "config": self.config.to_dict(brief=True),
             "queues": {
                 name: {"url": queues.url, "dead_letter_url": queues.dead_letter_url}
                 for name, queues in self.queues.items()
@@ -70,7 +70,7 @@ class Deployment:
         """
         try:
             document = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigurationError([f"not a JSON document: {error}"], source=SOURCE) from error
         if not isinstance(document, dict) or document.get("version") != VERSION:
             found = document.get("version") if isinstance(document, dict) else document

@@ -9,6 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Annotations, Match, Template
 
 from cdk import Ledger, PriorityConsumer
+from lanes.config import LanesConfig
 from lanes.consumer.telemetry import Metric
 from lanes.deployment import Deployment
 from lanes.errors import ConfigurationError
@@ -319,9 +320,23 @@ def test_the_functions_role_can_be_granted_more():
     assert ("s3:GetObject", "arn:aws:s3:::orders/*") in allowed(Template.from_stack(stack), "Consumer")
 
 
-def test_the_deployment_document_fits_the_environment_with_seven_lanes():
-    """Seven lanes with long URLs stay under Lambda's 4 KB."""
-    template = Template.from_stack(foreign_stack(lanes_config(7)))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"name": "{name}".ljust(39, "X")},
+        {"max_wait": "15m", "batch_size": 5, "maximum_concurrency": 5, "yield_delay_max": 20},
+    ],
+    ids=["as usual", "long names", "much set"],
+)
+def test_the_deployment_document_fits_the_environment_with_seven_lanes(changes):
+    """Seven lanes with long URLs stay under Lambda's 4 KB, also with long names or most of their settings set."""
+    lanes = [
+        {**lane, **changes, "name": changes.get("name", "{name}").format(name=lane["name"])}
+        for lane in lanes_config(7).to_dict(brief=True)["lanes"]
+    ]
+    config = LanesConfig.from_dict({"lanes": lanes, "consumer": {"idempotency": True, "max_attempts": 3}})
+    template = Template.from_stack(foreign_stack(config))
     _function, properties = only_function(template)
     url = "https://sqs.ap-southeast-1.amazonaws.com/123456789012/" + 80 * "q"
 

@@ -86,13 +86,30 @@ def test_a_missing_file_is_a_configuration_error(tmp_path):
         LanesConfig.load(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("content", [b"lanes = [", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"lanes = [", b"\xff\xfe", b"lanes = " + b"[" * 10_000 + b"]" * 10_000])
 def test_a_file_that_is_no_toml_is_a_configuration_error(tmp_path, content):
-    """Neither syntax nor encoding errors escape as they are."""
+    """Neither syntax nor encoding errors escape as they are, nor what is nested too deep."""
     path = tmp_path / "lanes.toml"
     path.write_bytes(content)
 
     with pytest.raises(ConfigurationError, match="not a TOML file"):
+        LanesConfig.load(path)
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path):
+    """Some editors begin a file with one."""
+    path = tmp_path / "lanes.toml"
+    path.write_bytes(b"\xef\xbb\xbfenabled = false\n")
+
+    assert LanesConfig.load(path).enabled is False
+
+
+def test_a_file_chooses_no_stage(tmp_path):
+    """A stage is chosen when the file is loaded, so the key would do nothing."""
+    path = tmp_path / "lanes.toml"
+    path.write_text('stage = "prod"')
+
+    with pytest.raises(ConfigurationError, match="unknown key 'stage'"):
         LanesConfig.load(path)
 
 
