@@ -117,6 +117,12 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
             ],
             source="event",
         )
+    queues = {entry.get("eventSourceARN") for entry in entries}
+    if len(queues) > 1:
+        raise ConfigurationError(
+            [f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one"],
+            source="event",
+        )
     return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
 
 

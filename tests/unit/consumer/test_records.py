@@ -77,6 +77,12 @@ def test_one_foreign_record_is_enough():
         read_batch({"Records": [event_record(), {**event_record(), "eventSource": "aws:kinesis"}]})
 
 
+def test_records_of_two_queues_are_refused():
+    """They would be handled as the first one's: yield to its lanes and end in its dead-letter queue."""
+    with pytest.raises(ConfigurationError, match="of 2 queues"):
+        read_batch({"Records": [event_record(), {**event_record(), "eventSourceARN": f"{ARN}-other"}]})
+
+
 def test_the_answer_lists_what_stays():
     """In the form of the partial batch response."""
     assert response_for([record_with("a"), record_with("b")]) == {
