@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.consumer.yielding import LaneDepth
+from lanes.errors import AwsError
 from lanes.message import LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -49,10 +50,16 @@ class LaneQueueCalls:
                 AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
             )
         counts = answer.get("Attributes", {})
-        return LaneDepth(
-            backlog=int(counts["ApproximateNumberOfMessages"]),
-            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
-        )
+        try:
+            return LaneDepth(
+                backlog=int(counts["ApproximateNumberOfMessages"]),
+                in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+            )
+        except (KeyError, ValueError) as error:
+            # Not knowing is a reason to make way, as after any call that fails.
+            raise AwsError(
+                operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
+            ) from error
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Apply the changes in their order, ten a call; return the message ids of those that were refused."""

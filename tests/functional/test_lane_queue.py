@@ -6,6 +6,7 @@ import json
 
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from lanes.aws.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
@@ -20,6 +21,8 @@ from lanes.message import LARGEST_BODY_BYTES
 from local import corrections
 from local.model.mapping import MappingSettings, lambda_record
 from tests.support.records import record_with
+
+COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
 
 NOTE = DeadLetterNote(
     reason="attempts exhausted",
@@ -103,6 +106,21 @@ def test_the_depth_is_what_is_visible_and_what_is_in_flight(sqs, urls, calls):
     receive(sqs, urls[0], 2)
 
     assert calls.depth("MAIN") == LaneDepth(backlog=3, in_flight=2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"Attributes": {"ApproximateNumberOfMessages": "1"}}, {"Attributes": dict.fromkeys(COUNTS, "many")}],
+    ids=["nothing", "one of two", "no numbers"],
+)
+def test_an_answer_without_counts_is_an_aws_error(sqs, calls, answer):
+    """Whoever asked makes way then, as after any call that fails."""
+    with Stubber(sqs) as stubber:
+        stubber.add_response("get_queue_attributes", answer)
+        with pytest.raises(AwsError) as caught:
+            calls.depth("MAIN")
+
+    assert (caught.value.operation, caught.value.retryable) == ("GetQueueAttributes", True)
 
 
 def test_visibilities_change_in_batches_of_ten(sqs, urls, calls):
