@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from lanes.producer import Producer
 from lanes.testing.happenings import message_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -77,7 +78,9 @@ class MotoLanes:
                     "receiptHandle": message["ReceiptHandle"],
                     "body": message["Body"],
                     "attributes": message["Attributes"],
-                    "messageAttributes": {},
+                    "messageAttributes": {
+                        name: _in_event(value) for name, value in message.get("MessageAttributes", {}).items()
+                    },
                     "eventSource": "aws:sqs",
                     "eventSourceARN": arn,
                     "awsRegion": REGION,
@@ -129,6 +132,16 @@ class MotoLanes:
             )
             for message in answer.get("Messages", [])
         ]
+
+
+def _in_event(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message attribute as Lambda's event has it: keys in small letters, binary values in base64."""
+    content = (
+        {"binaryValue": base64.b64encode(value["BinaryValue"]).decode()}
+        if "BinaryValue" in value
+        else {"stringValue": value["StringValue"]}
+    )
+    return {**content, "stringListValues": [], "binaryListValues": [], "dataType": value["DataType"]}
 
 
 @contextmanager

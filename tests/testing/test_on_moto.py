@@ -2,9 +2,10 @@
 
 import os
 
+import boto3
 import pytest
 
-from lanes import Consumer, Producer
+from lanes import Consumer, DeadLetter, Producer
 
 
 @pytest.fixture
@@ -50,6 +51,32 @@ def test_what_is_not_done_stays_in_its_lane(lanes_on_moto, consumer):
     assert len(answer["batchItemFailures"]) == 1
     assert lanes_on_moto.receive("MEDIUM") == {"Records": []}
     assert lanes_on_moto.dead_letters("MEDIUM") == []
+
+
+def test_a_raw_handler_gets_the_attributes_of_the_message(lanes_on_moto, consumer):
+    """Another service may say there what its body doesn't."""
+    seen = {}
+
+    @consumer.raw_handler
+    def _take(record):
+        seen.update(record.message_attributes)
+        raise DeadLetter("seen")
+
+    boto3.client("sqs").send_message(
+        QueueUrl=lanes_on_moto.deployment.queues["MAIN"].url,
+        MessageBody="no event",
+        MessageGroupId="g",
+        MessageDeduplicationId="d",
+        MessageAttributes={
+            "origin": {"DataType": "String", "StringValue": "scanner"},
+            "seal": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
+        },
+    )
+    lanes_on_moto.deliver("MAIN", consumer)
+
+    assert seen["origin"]["stringValue"] == "scanner"
+    assert seen["seal"]["binaryValue"] == "AP8="
+    assert [letter.data for letter in lanes_on_moto.dead_letters("MAIN")] == ["no event"]
 
 
 @pytest.mark.parametrize("call", ["receive", "dead_letters"])
