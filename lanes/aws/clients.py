@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import NoCredentialsError, NoRegionError
+from botocore.exceptions import InvalidRegionError, NoCredentialsError, NoRegionError
 
 from lanes.aws.errors import aws_errors
 from lanes.errors import ConfigurationError
@@ -23,6 +24,10 @@ CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 10
 CONSUMER_TIMEOUT_SECONDS = 2
 CONNECTIONS = 32
+NO_REGION = (
+    "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
+    "the AWS configuration names one; give --region or set AWS_REGION"
+)
 
 
 def producer_config() -> Config:
@@ -55,7 +60,8 @@ class Clients:
     Makes clients for one place.
 
     Args:
-        region: AWS region; without it that of the session or of the environment.
+        region: AWS region; without it that of the session, which botocore takes from AWS_DEFAULT_REGION or the profile,
+            or else AWS_REGION.
         endpoint_url: where AWS is, for AWS on this machine.
         session: session of boto3 to make them with; without it a new one, since clients are safe to share
             between threads and sessions are not.
@@ -77,7 +83,7 @@ class Clients:
     ) -> None:
         with aws_errors("Session"):
             self._session = session or boto3.Session(profile_name=profile)
-        self._region = region
+        self._region = region or self._session.region_name or os.environ.get("AWS_REGION") or None
         self._endpoint_url = endpoint_url
         self._config = config or producer_config()
 
@@ -98,7 +104,7 @@ class Clients:
         Make a client for a service by its name, such as `lambda` or `cloudwatch`.
 
         Raises:
-            ConfigurationError: no region is known.
+            ConfigurationError: no region is known, or it is none, or the endpoint is no address.
         """
         session: Any = self._session
         try:
@@ -106,9 +112,14 @@ class Clients:
                 service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
             )
         except NoRegionError as error:
-            raise ConfigurationError(
-                ["no AWS region is known; give region= (or --region), or set AWS_REGION"], source="AWS"
-            ) from error
+            raise ConfigurationError([NO_REGION], source="AWS") from error
+        except InvalidRegionError as error:
+            problem = f"{error.kwargs['region_name']!r} is no AWS region; one such as eu-central-1 is needed"
+            raise ConfigurationError([problem], source="AWS") from error
+        except ValueError as error:
+            # botocore's own way to refuse an address; the message names it.
+            problem = f"{error}; an address such as http://127.0.0.1:4566 is needed, or none for AWS itself"
+            raise ConfigurationError([problem], source="AWS") from error
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """

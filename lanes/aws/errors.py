@@ -40,6 +40,7 @@ OTHER_THROTTLES = frozenset(
         "TransactionInProgressException",
     }
 )
+NOT_AWS = "what answers here is not AWS, or knows no such call"
 SERVER_FAULTS = frozenset({"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"})
 
 
@@ -59,10 +60,11 @@ def aws_errors(operation: str) -> Iterator[None]:
     except ClientError as error:
         raise _refused(operation, error) from error
     except TRANSIENT as error:
+        # botocore says of an answer that it can't read where its parser stopped, which tells nobody anything.
         raise AwsError(
             operation=operation,
             code=type(error).__name__,
-            message=str(error),
+            message=NOT_AWS if isinstance(error, ResponseParserError) else str(error),
             retryable=True,
             answered=False,
         ) from error
@@ -100,4 +102,4 @@ def _refused(operation: str, error: ClientError) -> AwsError:
 def _words(message: str) -> str:
     """Return what was said, or what it means that a web page was sent in its place."""
     is_page = message.lstrip().lower().startswith(("<!doctype", "<html"))
-    return "what answers here is not AWS, or knows no such call" if is_page else message
+    return NOT_AWS if is_page else message

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lanes.aws.explanation import explained
 from lanes.cli import (
     audit_verbs,
     bulk_verbs,
@@ -26,7 +27,7 @@ from lanes.cli import (
     ui_verbs,
 )
 from lanes.cli.place import Output, Place
-from lanes.errors import LanesError
+from lanes.errors import AwsError, LanesError
 
 app = typer.Typer(
     name="lanes",
@@ -80,6 +81,12 @@ def main() -> None:
     """Run the command; an error that explains itself is printed without a traceback."""
     try:
         app(prog_name="lanes")
+    except AwsError as error:
+        found = explained(error)
+        typer.echo(f"error: {found.title}", err=True)
+        for line in filter(None, (found.advice, str(error))):
+            typer.echo(f"  - {line}", err=True)
+        sys.exit(1)
     except LanesError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)

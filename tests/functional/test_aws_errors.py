@@ -2,6 +2,7 @@
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
@@ -26,3 +27,13 @@ def test_a_web_page_in_place_of_an_answer_is_told_in_words(message, said):
         raise ClientError(response, "GetAccountSettings")
 
     assert str(caught.value) == f"GetAccountSettings: 404: {said}"
+
+
+def test_an_answer_that_no_parser_reads_is_told_in_words():
+    """Where a parser stopped tells nobody anything; that it may pass is known all the same."""
+    with pytest.raises(AwsError) as caught, aws_errors("SimulatePrincipalPolicy"):
+        raise ResponseParserError("Unable to parse response (syntax error: line 1, column 0)")
+
+    words = "what answers here is not AWS, or knows no such call"
+    assert str(caught.value) == f"SimulatePrincipalPolicy: ResponseParserError: {words}"
+    assert caught.value.retryable

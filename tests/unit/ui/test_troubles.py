@@ -22,7 +22,12 @@ def aws(code, **more):
         ("AccessDeniedException", "You may not call GetQueueAttributes", False),
         ("ThrottlingException", "AWS asks for fewer calls of GetQueueAttributes", False),
         ("EndpointConnectionError", "AWS can't be reached", False),
-        ("AWS.SimpleQueueService.NonExistentQueue", "GetQueueAttributes failed", False),
+        (
+            "AWS.SimpleQueueService.NonExistentQueue",
+            "GetQueueAttributes asks for something that is gone",
+            False,
+        ),
+        ("Surprise", "GetQueueAttributes failed", False),
     ],
 )
 def test_errors_of_aws_are_told_by_what_they_mean(code, title, signs_in):

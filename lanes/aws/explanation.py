@@ -1,0 +1,119 @@
+"""What an error of AWS means and what to do about it, in words for somebody who is woken at night."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import TYPE_CHECKING
+
+from lanes.aws.errors import is_throttle
+
+if TYPE_CHECKING:
+    from lanes.errors import AwsError
+
+EXPIRED = frozenset(
+    {
+        "CredentialRetrievalError",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "RequestExpired",
+        "SSOTokenLoadError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+        "UnrecognizedClientException",
+    }
+)
+MISSING = frozenset({"NoCredentialsError", "PartialCredentialsError"})
+DENIED = ("AccessDenied", "AuthorizationError", "NotAuthorized", "UnauthorizedOperation")
+UNREACHED = frozenset(
+    {
+        "ConnectTimeoutError",
+        "ConnectionClosedError",
+        "ConnectionError",
+        "EndpointConnectionError",
+        "ProxyConnectionError",
+        "ReadTimeoutError",
+    }
+)
+GONE = frozenset({"NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException"})
+
+# AWS: "User: ARN is not authorized to perform: ACTION on resource: ARN because ..." (IAM, troubleshoot access denied
+# messages); SQS and some others name neither.
+ACTION = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?: on resource: (\S+))?")
+
+SIGN_IN = "Sign in again in a terminal, for example with `aws sso login`."
+FIND_CREDENTIALS = (
+    "Neither the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a profile of the AWS configuration "
+    "(--profile, AWS_PROFILE, or the one called default), nor a container or instance gave any. Sign in, for example "
+    "with `aws sso login`, or name a profile; for AWS on this machine paste the export lines that `make local` prints."
+)
+FIND_AWS = (
+    "Look at the network, the VPN, the region and --endpoint (or AWS_ENDPOINT_URL); for AWS on this machine, whether "
+    "`make local` still runs and prints this address."
+)
+RIGHTS = (
+    "The reference of the `lanes` command lists the rights of each verb, which are those of the page too."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """
+    What an error means.
+
+    Attributes:
+        title: what it means, without a full stop.
+        advice: what to do, empty where nobody knows.
+        needs_sign_in: whether new credentials would end it.
+        passes: whether it may end by itself.
+    """
+
+    title: str
+    advice: str = ""
+    needs_sign_in: bool = False
+    passes: bool = False
+
+
+def explained(error: AwsError) -> Explanation:
+    """Explain an error of AWS; what AWS said is in the error's own words."""
+    code = error.code.rpartition(".")[2]
+    if code in EXPIRED:
+        title = "Your AWS credentials have expired or are not valid"
+        return Explanation(title=title, advice=SIGN_IN, needs_sign_in=True)
+    if code in MISSING:
+        title = (
+            "There are no AWS credentials"
+            if code == "NoCredentialsError"
+            else "AWS credentials are incomplete"
+        )
+        return Explanation(title=title, advice=FIND_CREDENTIALS, needs_sign_in=True)
+    if code.startswith(DENIED):
+        return _denied(error)
+    if is_throttle(code):
+        return Explanation(title=f"AWS asks for fewer calls of {error.operation}", passes=True)
+    if code in UNREACHED:
+        return Explanation(title="AWS can't be reached", advice=FIND_AWS, passes=True)
+    return _other(error, code)
+
+
+def _denied(error: AwsError) -> Explanation:
+    """Name the action that is missing, where AWS does."""
+    found = ACTION.search(str(error))
+    action, resource = found.groups() if found else (error.operation, None)
+    where = f" on {resource}" if resource else ""
+    return Explanation(
+        title=f"You may not call {action}{where}", advice=f"Ask for the right to {action}. {RIGHTS}"
+    )
+
+
+def _other(error: AwsError, code: str) -> Explanation:
+    if code == "ProfileNotFound":
+        advice = (
+            "`aws configure list-profiles` lists those that there are; --profile or AWS_PROFILE names one."
+        )
+        return Explanation(title="There is no such profile in the AWS configuration", advice=advice)
+    if code in GONE:
+        advice = "`lanes check` tells what of the stack is missing; deploying the stack makes it again."
+        return Explanation(title=f"{error.operation} asks for something that is gone", advice=advice)
+    return Explanation(title=f"{error.operation} failed")
