@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types
@@ -74,6 +75,9 @@ def _column_problems(field: types.StructField) -> Iterator[str]:
 
 def _data_problems(kind: types.DataType, where: str) -> Iterator[str]:
     if isinstance(kind, types.StructType):
+        repeated = [name for name, count in Counter(kind.fieldNames()).items() if count > 1]
+        if repeated:
+            yield f"{where} has {', '.join(map(repr, repeated))} more than once; a JSON object has each name once"
         for field in kind.fields:
             yield from _data_problems(field.dataType, f"{where}.{field.name}")
     elif isinstance(kind, types.ArrayType):

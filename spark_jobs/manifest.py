@@ -1,6 +1,7 @@
 """
 The manifest of a run: which messages were sent, written down while the run goes on.
 
+    <manifestPath>/<runId>/begun/<session>.json                         when a session began
     <manifestPath>/<runId>/sent/<session>/p00003-a17-0001-5000.json     5,000 ids sent for partition 3, attempt 17
     <manifestPath>/<runId>/quarantine/<session>/p00003-a17-0001-2.jsonl    2 rows that can't be sent, with reasons
     <manifestPath>/<runId>/sessions/<session>.json                      what a finished session came to
@@ -57,9 +58,15 @@ class RunManifest:
 
     @classmethod
     def open(cls, storage: Storage, *, run_id: str, now: datetime) -> RunManifest:
-        """Begin a session and look for earlier ones; done once, on the driver."""
+        """
+        Begin a session and look for earlier ones; done once, on the driver.
+
+        It is written down before anything is sent, so that a place which can't be written to is known by then.
+        """
         earlier = next(iter(storage.names(f"{run_id}/sent/")), None) is not None
         session = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
+        begun = {"begun": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+        storage.write(f"{run_id}/begun/{session}.json", json.dumps(begun).encode())
         return cls(storage=storage, run_id=run_id, session=session, earlier=earlier)
 
     def task(self, *, partition: int, attempt: int, first: bool) -> TaskManifest:

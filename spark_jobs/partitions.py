@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from .pace import with_tasks
+from .plain_rows import PlainRows
 from .plan import WritePlan
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class PartitionWriter:
 
     Args:
         plan: checked on the driver.
+        schema: of the rows.
     """
 
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, schema: StructType) -> None:
         self.written = plan
+        self._schema = schema
 
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str]) -> PartitionWriter:
@@ -54,7 +57,7 @@ class PartitionWriter:
             ConfigurationError: with what is wrong and what is allowed.
         """
         spark = SparkSession.getActiveSession()
-        return cls(WritePlan.make(options if spark is None else with_tasks(options, spark), schema))
+        return cls(WritePlan.make(options if spark is None else with_tasks(options, spark), schema), schema)
 
     def __call__(self, rows: Iterable[Row]) -> None:
         """Send the rows; for `foreachPartition`."""
@@ -64,7 +67,7 @@ class PartitionWriter:
         """Send the rows and give the counts; for `mapPartitions`."""
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls this inside a task only
-        return iter([self.written.write(_chunks(rows), context)])
+        return iter([self.written.write(_chunks(rows, PlainRows(self._schema)), context)])
 
 
 def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, object]:
@@ -83,7 +86,7 @@ def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, 
     return writer.written.finish(counts)
 
 
-def _chunks(rows: Iterable[Row]) -> Iterator[list[dict[str, Any]]]:
+def _chunks(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:
     source = iter(rows)
-    while chunk := [row.asDict(recursive=True) for row in islice(source, CHUNK_ROWS)]:
+    while chunk := [plain(row) for row in islice(source, CHUNK_ROWS)]:
         yield chunk

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.errors import AwsError, ConfigurationError
+
 from .backlog import LaneBacklog
 from .columns import check_columns
 from .manifest import RunManifest
-from .options import WriterOptions
+from .options import SOURCE, WriterOptions
 from .pace import SendPace, tasks_at_once
 from .rows import RowReader
 from .sending import NoRecord, RowCounts, SendingTask
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from lanes.deployment import Deployment
 
     from .sending import Record
+    from .storage import Storage
 
     Row = Mapping[str, Any]
 
@@ -71,14 +74,14 @@ class WritePlan:
 
         Raises:
             ConfigurationError: with what is wrong and what is allowed.
-            AwsError: the lanes could not be looked up.
+            AwsError: the lanes could not be looked up, or the manifest for now.
         """
         read = WriterOptions.from_options(options)
         check_columns(schema, kind=read.kind)
         plan = cls(options=read, deployment=_deployment(read))
         if read.run_id is None:
             return plan
-        run = RunManifest.open(plan._storage(), run_id=read.run_id, now=datetime.now(UTC))
+        run = _begin(plan._storage(), read)
         return replace(plan, session=run.session, earlier=run.earlier)
 
     def write(self, chunks: Iterable[Iterable[Row]], context: Task) -> RowCounts:
@@ -182,6 +185,16 @@ class WritePlan:
         return open_storage(
             str(options.manifest_path), endpoint_url=options.endpoint_url, region=options.region
         )
+
+
+def _begin(storage: Storage, options: WriterOptions) -> RunManifest:
+    try:
+        return RunManifest.open(storage, run_id=str(options.run_id), now=datetime.now(UTC))
+    except (OSError, AwsError) as error:
+        if isinstance(error, AwsError) and error.retryable:
+            raise
+        problem = f"option manifestPath is {options.manifest_path!r}; it can't be read and written: {error}"
+        raise ConfigurationError([problem], source=SOURCE) from error
 
 
 def _deployment(options: WriterOptions) -> Deployment:

@@ -141,7 +141,9 @@ class RowReader:
     def _shard(self, kind: str, identity: str) -> str | None:
         if self.shards is None:
             return None
-        return f"{kind}:{uuid.uuid5(NAMESPACE, identity).int % self.shards}"
+        shard = uuid.uuid5(NAMESPACE, identity).int % self.shards
+        name = f"{kind}:{shard}"
+        return name if SQS_ID.fullmatch(name) else f"{uuid.uuid5(NAMESPACE, kind)}:{shard}"
 
 
 def _text(value: object) -> str | None:

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from lanes.errors import ConfigurationError
 
 from .options import SOURCE
+from .plain_rows import PlainRows
 from .plan import WritePlan
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class LanesDataSource(DataSource):
         if overwrite:
             raise ConfigurationError(['messages can only be added; use outputMode("append")'], source=SOURCE)
         given = {name: value for name, value in self.options.items() if name.lower() not in OF_THE_QUERY}
-        return LanesStreamWriter(WritePlan.make(given, schema))
+        return LanesStreamWriter(WritePlan.make(given, schema), schema)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class LanesWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> RowsSent:
         """Send the rows of one partition, on the worker."""
-        return _write(self._plan, iterator)
+        return _write(self._plan, rows_of_batches(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Say what all tasks sent, as one JSON line on standard error and in the manifest."""
@@ -145,12 +146,13 @@ class LanesWriter(DataSourceArrowWriter):
 class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
     """Sends the rows of a stream's batches; a copy of it travels to each task."""
 
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, schema: StructType) -> None:
         self._plan = plan
+        self._schema = schema
 
     def write(self, iterator: Iterator[Any]) -> RowsSent:
         """Send the rows of one partition of a batch, on the worker."""
-        return _write(self._plan, iterator)
+        return _write(self._plan, rows_of_batches(iterator, PlainRows(self._schema)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Have nothing to do: what was sent is sent, and Spark notes the batch as done."""
@@ -159,17 +161,23 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
         """Take nothing back: the batch is tried again and sends the same ids."""
 
 
-def _write(plan: WritePlan, iterator: Iterator[Any]) -> RowsSent:
+def _write(plan: WritePlan, rows: Iterator[list[dict[str, Any]]]) -> RowsSent:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls this inside a task only
-    return RowsSent(counts=plan.write(rows_of_batches(iterator), context))
+    return RowsSent(counts=plan.write(rows, context))
 
 
-def rows_of_batches(batches: Iterator[Any]) -> Iterator[list[dict[str, Any]]]:
-    """Give the rows of Arrow batches, or of single rows, some at a time."""
+def rows_of_batches(batches: Iterator[Any], plain: PlainRows | None = None) -> Iterator[list[dict[str, Any]]]:
+    """
+    Give the rows of Arrow batches some at a time.
+
+    Args:
+        batches: Arrow batches, or single rows where Spark gives those.
+        plain: reads single rows.
+    """
     for batch in batches:
-        if not hasattr(batch, "to_pylist"):
-            yield [batch.asDict(recursive=True)]
+        if plain is not None and not hasattr(batch, "to_pylist"):
+            yield [plain(batch)]
             continue
         for start in range(0, batch.num_rows, SLICE_ROWS):
             yield batch.slice(start, SLICE_ROWS).to_pylist(maps_as_pydicts="strict")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from lanes.aws.errors import aws_errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,7 +17,7 @@ S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
 class Storage(Protocol):
-    """Files by name under one folder; names may hold slashes."""
+    """Files by name under one folder; names may hold slashes. All raise `OSError` or `AwsError`."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file whole: readers see all of it or nothing."""
@@ -95,19 +97,23 @@ class S3Storage:
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object; S3 shows it when it is whole."""
-        self._client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
+        with aws_errors("PutObject"):
+            self._client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
 
     def read(self, name: str) -> bytes:
         """Give the content of an object."""
-        content: bytes = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)["Body"].read()
+        with aws_errors("GetObject"):
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
+            content: bytes = answer["Body"].read()
         return content
 
     def names(self, prefix: str) -> Iterator[str]:
         """Give the names of all objects that begin so, in their order."""
         pages = self._client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
-            for item in page.get("Contents", ()):
-                yield item["Key"].removeprefix(self._prefix)
+        with aws_errors("ListObjectsV2"):
+            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for item in page.get("Contents", ()):
+                    yield item["Key"].removeprefix(self._prefix)
 
     @property
     def _client(self) -> Any:

@@ -178,19 +178,18 @@ def test_a_stream_is_written_batch_by_batch(spark, lanes, more_lanes, tmp_path):
 
 @SPARKS_SOCKETS
 def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_path):
-    """Counts, manifest and skipping are those of the data source."""
-    table = numbered(spark, 50)
+    """Ids, counts, manifest and skipping are those of the data source."""
+    table = spark.range(50, numPartitions=2).selectExpr(
+        "struct(id AS n, timestamp_seconds(id) AS at) AS data"
+    )
     run = {"kind": "a.kind", "runId": "spring", "manifestPath": str(tmp_path)}
+    where = {"deployment": more_lanes.deployment.to_json(), "endpointUrl": more_lanes.endpoint_url}
 
-    done = [
-        write_partitions(
-            table, run | {"deployment": one.deployment.to_json(), "endpointUrl": one.endpoint_url}
-        )
-        for one in (lanes, more_lanes)
-    ]
+    lanes.write(table.where("data.n < 40"), **run)
+    done = [write_partitions(table, run | where) for _ in range(2)]
 
-    assert [(one["messages"], one["skipped"]) for one in done] == [(50, 0), (0, 50)]
-    assert (lanes.waiting(), more_lanes.waiting()) == (50, 0)
+    assert [(one["messages"], one["skipped"]) for one in done] == [(10, 40), (0, 50)]
+    assert (lanes.waiting(), more_lanes.waiting()) == (40, 10)
 
 
 @SPARKS_SOCKETS

@@ -106,3 +106,12 @@ def test_data_without_a_form_in_json_is_named_by_its_path(data, place):
     (problem,) = problems_of(("data", data))
 
     assert problem.startswith(place)
+
+
+def test_a_name_that_a_struct_has_twice_is_named():
+    """A join leaves such structs behind, and one of the values would be lost."""
+    twice = struct(("id", TEXT), ("total", TEXT), ("id", TEXT))
+
+    assert problems_of(("data", t.MapType(TEXT, twice))) == [
+        "data[key] has 'id' more than once; a JSON object has each name once"
+    ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.message import Message
+from lanes.message import SQS_ID, Message
 from spark_jobs.rows import RowReader
 
 READER = RowReader(kind="invoice.remind", priority=-100)
@@ -111,6 +111,17 @@ def test_shards_spread_rows_without_a_group_only():
 
     assert groups == {f"invoice.remind:{shard}" for shard in range(4)}
     assert reader.message({"data": "1", "group": "own"}).group == "own"
+
+
+@pytest.mark.parametrize("kind", ["käse.gekauft", "k" * 128])
+def test_any_kind_has_shards(kind):
+    """Also one that SQS would not take as a part of a group's name."""
+    reader = RowReader(kind=kind, priority=-100, shards=2)
+
+    groups = {reader.item({"data": str(number)}, number).message_group_id for number in range(50)}
+
+    assert sorted(group.rpartition(":")[2] for group in groups) == ["0", "1"]
+    assert all(SQS_ID.fullmatch(group) for group in groups)
 
 
 @pytest.mark.parametrize(

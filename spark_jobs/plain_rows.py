@@ -1,0 +1,66 @@
+"""Rows as Spark hands them to Python outside of Arrow batches, made the same as those that come in them."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from pyspark.sql import Row
+
+    Convert = Callable[[Any], Any]
+
+
+class PlainRows:
+    """
+    Makes a dict of a row.
+
+    A timestamp is a moment, and such rows have it as the clock of this machine showed it, without saying so. It
+    becomes a time with its zone, so that body and id of the message are the same on whatever machine.
+
+    Args:
+        schema: of the rows.
+    """
+
+    def __init__(self, schema: types.StructType) -> None:
+        self._convert = _converter(schema)
+
+    def __call__(self, row: Row) -> dict[str, Any]:
+        """Give the columns of a row by their names."""
+        plain: dict[str, Any] = row.asDict(recursive=True)
+        return plain if self._convert is None else self._convert(plain)
+
+
+def _converter(kind: types.DataType) -> Convert | None:
+    """Give what converts values of a type; None where they stay as they are."""
+    if isinstance(kind, types.TimestampType):
+        return _moment
+    if isinstance(kind, types.StructType):
+        fields = {field.name: _converter(field.dataType) for field in kind.fields}
+        return _struct_converter({name: convert for name, convert in fields.items() if convert is not None})
+    if isinstance(kind, types.ArrayType):
+        element = _converter(kind.elementType)
+        return element and (lambda value: [_converted(one, element) for one in value])
+    if isinstance(kind, types.MapType):
+        inner = _converter(kind.valueType)
+        return inner and (lambda value: {key: _converted(one, inner) for key, one in value.items()})
+    return None
+
+
+def _struct_converter(fields: dict[str, Convert]) -> Convert | None:
+    if not fields:
+        return None
+    return lambda value: value | {name: _converted(value[name], convert) for name, convert in fields.items()}
+
+
+def _converted(value: Any, convert: Convert) -> Any:
+    return None if value is None else convert(value)
+
+
+def _moment(value: datetime) -> datetime:
+    return value.astimezone(UTC)
