@@ -16,6 +16,8 @@ from lanes.config import LanesConfig
 from simulator.world import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lanes.config import Lane
     from simulator.parameters import Unknowns
 
@@ -74,7 +76,14 @@ class Load:
 
 
 def meet(
-    load: Load, *, slots: int, pattern: Pattern, raw: Mapping[str, Any], unknowns: Unknowns, seed: int
+    load: Load,
+    *,
+    slots: int,
+    pattern: Pattern,
+    raw: Mapping[str, Any],
+    unknowns: Unknowns,
+    seed: int,
+    make: Callable[..., SimulatedLanes] = SimulatedLanes,
 ) -> SimulatedLanes:
     """
     Run lanes under a load for its time.
@@ -86,10 +95,11 @@ def meet(
         raw: what `lanes.toml` says beside it.
         unknowns: what AWS leaves open.
         seed: of arrivals and of the run.
+        make: makes the lanes.
 
     """
     consumer = {**raw.get("consumer", {}), "reserved_concurrency": slots}
-    lanes = SimulatedLanes(
+    lanes = make(
         LanesConfig.from_dict({**raw, "consumer": consumer}), pattern=pattern, unknowns=unknowns, seed=seed
     )
     lanes.register = WatchedRegister(lanes.calls, lanes.kernel.clock)

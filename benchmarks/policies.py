@@ -1,0 +1,261 @@
+"""
+Ours beside other policies under one load: `python -m benchmarks.policies --json`.
+
+Throttled as by default, with the waiting room, the plain pattern and no priority at all; and in the same waiting room,
+at the same costs, the order in line without making way, a lottery, a head start by age, and one slot kept for the top
+lane. The loads: bursts at the top, single messages, long records below, and short ones everywhere. What is judged is
+that no other policy has both a shorter wait at the top and more work done; where one is better in a single figure is
+told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.report import Findings, Table, run
+from benchmarks.saturation import require_saturated
+from benchmarks.scenarios import ROOM, THROTTLED, Load, meet
+from benchmarks.turns import HeadStart, InLineAlone, KeptForTop, Lottery, PolicyLanes, Strict
+from simulator.outcome import percentile, waits_by_lane
+from simulator.parameters import Unknowns
+from simulator.world import Pattern, SimulatedLanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+SLOTS = (1, 3, 10)
+SECONDS = {1: 600.0, 3: 300.0, 10: 120.0}
+
+TICKETS = 12, 5, 3
+"""Of each lane in the lottery, highest first: about what the loads ask for."""
+
+AHEAD = 120.0, 90.0, 0.0
+"""Seconds by which each lane's messages count as older than they are, highest first."""
+
+MARGIN = 0.02
+"""Share by which a figure has to be better, so that chance alone makes nobody better."""
+
+LOADS: Mapping[str, Load] = {
+    "bursts": Load(seconds=1.0),
+    "single messages": Load(seconds=1.0, burst=1),
+    "long records below": Load(seconds=1.0, work=4.0, high=0.3),
+    "short records": Load(seconds=0.5, work=0.05, high_work=0.05),
+}
+"""Each for its `seconds` times those of `SECONDS`: of short records there are so many more."""
+
+OURS, THROTTLED_OURS, PLAIN, NONE = "ours", "ours, throttled", "plain", "none"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Whose consumer runs with which lanes; `turns` gives the policy in its waiting room, from a seed."""
+
+    pattern: Pattern = Pattern.LANES
+    raw: Mapping[str, Any] = dataclasses.field(default_factory=lambda: ROOM)
+    turns: Callable[[int], Strict] | None = None
+
+    def make(self, seed: int) -> Callable[..., SimulatedLanes]:
+        """Return what makes the lanes."""
+        if self.turns is None:
+            return SimulatedLanes
+        return functools.partial(PolicyLanes, policy=self.turns(seed))
+
+
+POLICIES: Mapping[str, Policy] = {
+    NONE: Policy(pattern=Pattern.NONE, raw=THROTTLED),
+    PLAIN: Policy(pattern=Pattern.PLAIN, raw=THROTTLED),
+    THROTTLED_OURS: Policy(raw=THROTTLED),
+    OURS: Policy(),
+    "order in line alone": Policy(turns=lambda _seed: InLineAlone()),
+    "lottery": Policy(turns=lambda seed: Lottery(TICKETS, chance=Random(f"lots {seed}"))),  # noqa: S311
+    "head start by age": Policy(turns=lambda _seed: HeadStart(AHEAD)),
+    "a slot kept for HIGH": Policy(turns=lambda _seed: KeptForTop()),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """
+    One policy under one load.
+
+    Attributes:
+        high_p50, high_p99, medium_p99: seconds of waiting; what was not begun counts with what it has waited so far.
+        main_longest: the longest wait of the last lane.
+        main_still: the longest time in which none of the last lane was begun.
+        work: seconds of handlers over those without priority.
+        yields: a message.
+        calls: of the function, a message.
+        billed: the function's time over that of the handlers.
+
+    """
+
+    high_p50: float
+    high_p99: float
+    medium_p99: float
+    main_longest: float
+    main_still: float
+    work: float
+    yields: float
+    calls: float
+    billed: float
+
+
+COLUMNS = (
+    "HIGH p50 s",
+    "HIGH p99 s",
+    "MEDIUM p99 s",
+    "MAIN longest s",
+    "MAIN still s",
+    "work over none",
+    "yields a message",
+    "calls a message",
+    "billed over work",
+)
+
+BETTER_IF_LESS = "high_p50", "high_p99", "medium_p99", "main_longest"
+
+
+def played(lanes: SimulatedLanes, *, worked: float) -> Played:
+    """Sum a run up, against the seconds of work that were done without priority."""
+    waits = waits_by_lane(lanes)
+    high, medium, main = (waits[lane.name] for lane in lanes.config.lanes)
+    handled = len(lanes.handled)
+    return Played(
+        high_p50=percentile(high, 0.5),
+        high_p99=percentile(high, 0.99),
+        medium_p99=percentile(medium, 0.99),
+        main_longest=main[-1],
+        main_still=lanes.meter.standstill(lanes.config.last_lane.name),
+        work=lanes.meter.worked / worked,
+        yields=lanes.tally.counts["YieldedMessages"] / handled,
+        calls=sum(lanes.calls.counts.values()) / handled,
+        billed=lanes.function.times.invoked / lanes.meter.worked,
+    )
+
+
+def over(one: Played, other: Played, figure: str) -> float:
+    """Return one figure over the other's."""
+    return float(getattr(one, figure) / getattr(other, figure))
+
+
+def better_in_both(by_policy: Mapping[str, Played]) -> list[str]:
+    """Return the policies with a shorter p99 at the top and more work done than ours."""
+    ours = by_policy[OURS]
+    return [
+        name
+        for name, one in by_policy.items()
+        if over(one, ours, "high_p99") < 1 - MARGIN and over(one, ours, "work") > 1 + MARGIN
+    ]
+
+
+class Case:
+    """One load at so many slots under every policy; the one without priority is the first."""
+
+    def __init__(self, name: str, *, slots: int, scale: float, seed: int) -> None:
+        self.name = f"{name}, {slots} slots" if slots > 1 else f"{name}, 1 slot"
+        load = LOADS[name]
+        self._load = dataclasses.replace(
+            load, seconds=load.seconds * SECONDS[slots] * scale, groups=20 * slots
+        )
+        self._slots = slots
+        self._seed = seed
+        self.by_policy = dict(self._play())
+
+    def _play(self) -> Iterator[tuple[str, Played]]:
+        """
+        Play it under one policy after the other.
+
+        Raises:
+            NotSaturatedError: the load left slots unused without priority.
+
+        """
+        load, worked = self._load, 0.0
+        for name, policy in POLICIES.items():
+            lanes = meet(
+                load,
+                slots=self._slots,
+                pattern=policy.pattern,
+                raw=policy.raw,
+                unknowns=Unknowns(),
+                seed=self._seed,
+                make=policy.make(self._seed),
+            )
+            if name == NONE:
+                require_saturated(lanes, seconds=load.seconds, work=load.work)
+                worked = lanes.meter.worked
+            yield name, played(lanes, worked=worked)
+
+    def over_ours(self, policy: str, figure: str) -> float:
+        """Return a policy's figure over ours."""
+        return over(self.by_policy[policy], self.by_policy[OURS], figure)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return a row for each policy."""
+        return [(f"{self.name}: {name}", *dataclasses.astuple(one)) for name, one in self.by_policy.items()]
+
+    def beaten(self) -> Iterator[tuple[Any, ...]]:
+        """Give a row for each figure in which others are better than ours: the best of them, and what that costs."""
+        for figure in BETTER_IF_LESS:
+            name = min(POLICIES, key=lambda policy: self.over_ours(policy, figure))
+            if self.over_ours(name, figure) < 1 - MARGIN:
+                yield (
+                    f"{self.name}: {figure} by {name}",
+                    getattr(self.by_policy[OURS], figure),
+                    getattr(self.by_policy[name], figure),
+                    *(self.over_ours(name, other) for other in ("high_p99", "medium_p99", "work")),
+                )
+
+
+def measure(*, quick: bool, seed: int) -> Findings:
+    """Play every load under every policy."""
+    scale = 0.1 if quick else 1.0
+    names = tuple(LOADS)[:1] if quick else tuple(LOADS)
+    cases = [
+        Case(name, slots=slots, scale=scale, seed=seed)
+        for name in names
+        for slots in (SLOTS[:2] if quick else SLOTS)
+    ]
+    figures = {
+        "better_in_both": sum(len(better_in_both(case.by_policy)) for case in cases),
+        "over_ours": {name: _ranges(cases, name) for name in POLICIES if name != OURS},
+    }
+    tables = [
+        Table(title=f"under {name}", columns=("case", *COLUMNS), rows=_rows(cases, name)) for name in names
+    ]
+    beaten = Table(
+        title="where another is better, and all that it has over ours",
+        columns=("case", "ours", "the other", "HIGH p99 over ours", "MEDIUM p99 over ours", "work over ours"),
+        rows=[row for case in cases for row in case.beaten()],
+    )
+    return Findings(
+        figures=figures,
+        tables=[*tables, beaten],
+        conditions={
+            "seconds": SECONDS,
+            "lanes": ROOM,
+            "tickets": TICKETS,
+            "head_start_s": AHEAD,
+            "loads": {name: dataclasses.asdict(LOADS[name]) for name in names},
+        },
+    )
+
+
+def _rows(cases: list[Case], load: str) -> list[tuple[Any, ...]]:
+    return [row for case in cases if case.name.startswith(load) for row in case.rows()]
+
+
+def _ranges(cases: list[Case], policy: str) -> dict[str, list[float]]:
+    """Return the least and the most of a policy's figures over ours."""
+    found = {
+        figure: [case.over_ours(policy, figure) for case in cases]
+        for figure in ("high_p50", "high_p99", "medium_p99", "work")
+    }
+    return {name: [round(min(values), 3), round(max(values), 3)] for name, values in found.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(run("policies", measure, about="Ours beside other policies under one load."))
