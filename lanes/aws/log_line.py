@@ -2,23 +2,30 @@
 The two lines that every invocation prints by the dozen: an event, and the figures.
 
 Both look as Powertools' logger and metrics would print them, key by key; but those take 80 microseconds for a line,
-more than all the rest that a message costs here, and these take a tenth of that.
+more than all the rest that a message costs here, and these take a fifteenth of that. So they are put together as text;
+the JSON library only writes what is neither text nor number.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
+import sys
 import time
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from aws_lambda_powertools import Logger
 
 TRACE = "_X_AMZN_TRACE_ID"
+
+_encode = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":")).encode
+_FORMS: dict[type, Callable[[Any], str]] = {str: encode_basestring, int: repr, float: repr}
 
 
 class LogLines:
@@ -32,36 +39,26 @@ class LogLines:
 
     def __init__(self, logger: Logger) -> None:
         self._level = logging.getLogger(logger.name)
-        self._service = logger.service
-        self._encode = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":")).encode
-        self._request: str | None = None
-        self._trace: str | None = None
+        self._service = _encode(logger.service)
+        self._before = self._after = ""
         self._second = 0
         self._stamp = ("", "")
+        self.begin(None)
 
     def begin(self, request: str | None) -> None:
         """Put a request's id, and its trace where X-Ray has one, on every line from now on."""
-        self._request = request
         trace = os.environ.get(TRACE)
-        self._trace = trace.split(";")[0].replace("Root=", "") if trace else None
+        root = trace.split(";")[0].replace("Root=", "") if trace else None
+        self._before = f'"service":{self._service},{_members({"correlation_id": request})}'
+        self._after = _members({"xray_trace_id": root})
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Write an event, unless the logger's level leaves it out."""
+        """Write an event, unless the logger's level leaves it out; what is None is left out too."""
         if not self._level.isEnabledFor(logging.INFO):
             return
-        line = {
-            "level": "INFO",
-            "message": name,
-            "timestamp": self._timestamp(time.time()),
-            "service": self._service,
-            "correlation_id": self._request,
-            "event": name,
-            **fields,
-            "xray_trace_id": self._trace,
-        }
-        if None in line.values():
-            line = {key: value for key, value in line.items() if value is not None}
-        self._write(line)
+        word, at = encode_basestring(name), self._timestamp(time.time())
+        told = f'{self._before}"event":{word},{_members(fields)}{self._after}'
+        _write(f'{{"level":"INFO","message":{word},"timestamp":"{at}",{told[:-1]}}}\n')
 
     def figures(
         self, namespace: str, lane: str, counts: Mapping[str, float], durations: Mapping[str, Sequence[float]]
@@ -71,26 +68,11 @@ class LogLines:
 
         AWS: what CloudWatch takes from it stands under `_aws` (CloudWatch, "Specification: Embedded metric format").
         """
-        metrics = [{"Name": name, "Unit": "Count"} for name in counts]
-        metrics += [{"Name": name, "Unit": "Milliseconds"} for name in durations]
-        directive = {"Namespace": namespace, "Dimensions": [["lane", "service"]], "Metrics": metrics}
-        self._write(
-            {
-                "_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]},
-                "lane": lane,
-                "service": self._service,
-                **{name: [float(value)] for name, value in counts.items()},
-                **{name: [float(value) for value in values] for name, values in durations.items()},
-            }
-        )
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        # One write for text and line end, so that lines of threads never mix.
-        try:
-            print(self._encode(line) + "\n", end="")  # noqa: T201 - Lambda takes the log from standard output
-        except UnicodeEncodeError:
-            # Half of a surrogate pair, which JSON can carry in an id and UTF-8 can't.
-            print(json.dumps(line, default=str) + "\n", end="")  # noqa: T201
+        directive = _directive(namespace, tuple(counts), tuple(durations))
+        values = [f'"{name}":[{float(value)!r}]' for name, value in counts.items()]
+        values += [f'"{name}":{list(map(float, values))!r}' for name, values in durations.items()]
+        meaning = f'{{"Timestamp":{int(time.time() * 1000)},"CloudWatchMetrics":{directive}}}'
+        _write(f'{{"_aws":{meaning},"lane":{_encode(lane)},"service":{self._service},{",".join(values)}}}\n')
 
     def _timestamp(self, now: float) -> str:
         second = int(now)
@@ -100,3 +82,31 @@ class LogLines:
             self._stamp = time.strftime("%Y-%m-%d %H:%M:%S", local), time.strftime("%z", local)
         date, zone = self._stamp
         return f"{date},{int((now - second) * 1000):03d}{zone}"
+
+
+def _members(fields: Mapping[str, Any]) -> str:
+    """Return members of a JSON object, a comma behind each; keys are names of Python, and need no escape."""
+    return "".join(
+        [
+            f'"{key}":{_FORMS.get(value.__class__, _encode)(value)},'
+            for key, value in fields.items()
+            if value is not None
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _directive(namespace: str, counts: Sequence[str], durations: Sequence[str]) -> str:
+    """Return what tells CloudWatch the names of the figures: invocation after invocation has the same."""
+    metrics = [{"Name": name, "Unit": "Count"} for name in counts]
+    metrics += [{"Name": name, "Unit": "Milliseconds"} for name in durations]
+    return _encode([{"Namespace": namespace, "Dimensions": [["lane", "service"]], "Metrics": metrics}])
+
+
+def _write(line: str) -> None:
+    # One write for text and line end, so that lines of threads never mix. Lambda takes the log from standard output.
+    try:
+        sys.stdout.write(line)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which JSON can carry in an id and UTF-8 can't.
+        sys.stdout.write(json.dumps(json.loads(line)) + "\n")

@@ -66,9 +66,26 @@ def test_the_level_of_the_logger_decides(new_logger, printed):
 
 def test_half_a_surrogate_pair_can_be_written(new_logger, printed):
     """JSON can carry it in an id, so a log line has to."""
-    LogLines(new_logger()).event("message_handled", {"id": "\ud800"})
+    LogLines(new_logger()).event("message_handled", {"id": "\ud800 ü"})
 
-    assert printed()[0]["id"] == "\ud800"
+    assert printed()[0]["id"] == "\ud800 ü"
+
+
+def test_every_text_and_number_is_read_as_it_was(new_logger, printed):
+    """Whatever a sender put into an id, in the form of JSON."""
+    fields = {
+        "id": 'a "b" \\ \n\t\x00\x7f ü 𝄞',
+        "kind": "",
+        "ok": True,
+        "n": -7,
+        "at": 1.5e-9,
+        "of": {"x": [None]},
+    }
+
+    LogLines(new_logger()).event("message_handled", fields)
+
+    (line,) = printed()
+    assert {key: line[key] for key in fields} == fields
 
 
 def test_figures_are_the_object_of_powertools_metrics(new_logger, printed):
