@@ -83,14 +83,13 @@ class Batch:
     def _enter(self) -> bool:
         """Have a slot and tell the others; return False, with all sent back, where there is none."""
         parts = self._parts
-        overdue = parts.reserve.admits(self._lane, self._records[0])
         try:
             if parts.gate.enter(
                 self._lane,
                 records=len(self._records),
                 deadline=self._invocation.deadline,
                 patience=self._way.patience,
-                overdue=overdue,
+                overdue=lambda: parts.reserve.admits(self._lane, self._records[0]),
                 tenant=self._tenant(self._records[0]) if parts.fairness.concerns(self._lane) else "",
             ):
                 return True

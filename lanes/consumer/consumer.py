@@ -23,7 +23,7 @@ from lanes.consumer.invocation import Invocation
 from lanes.consumer.memory import OwnNotes
 from lanes.consumer.overrides import NoOverrides, Overrides
 from lanes.consumer.parts import Parts
-from lanes.consumer.records import PartialBatchResponse, read_batch, response_for
+from lanes.consumer.records import PartialBatchResponse, oldest_first, read_batch, response_for
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.settlement import Settlement, Visibility
 from lanes.consumer.tracing import Tracing, Untraced
@@ -162,7 +162,8 @@ class Consumer:
         lane = self._lane(queue)
         invocation = Invocation(
             lane=lane,
-            records=records,
+            # What is overdue may go on where the rest has to make way, so it is not to stand behind what is not.
+            records=records if lane.max_wait is None else oldest_first(records),
             name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
             seconds_left=_seconds_left(context, parts),
             clock=parts.clock,

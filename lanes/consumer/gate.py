@@ -110,7 +110,7 @@ class Gate:
         records: int,
         deadline: float,
         patience: float,
-        overdue: bool = False,
+        overdue: Callable[[], bool],
         tenant: str = "",
     ) -> bool:
         """
@@ -121,7 +121,7 @@ class Gate:
             records: how many.
             deadline: when it ends at the latest, in epoch seconds.
             patience: seconds for which it waits for a slot, where there is a waiting room.
-            overdue: whether they go before all others in the waiting room.
+            overdue: tells whether they may go before all others in the waiting room.
             tenant: whose they are, in a lane with a `tenant_share`.
 
         Raises:
@@ -135,25 +135,20 @@ class Gate:
         if self._room is None:
             self._write(lane, records=records, busy=True, until=deadline)
             return True
-        self._serves_overdue = overdue and self._reserve_is_free()
+        if overdue():
+            # What others have spent of the reserve by now.
+            self._look_into_register()
         line = self._line(lane, records=records, busy=True, until=deadline + OVER)
-        line = dataclasses.replace(line, rank=-1 if self._serves_overdue else lane.position)
-        return self._take_slot(lane, line, self._snapshot, patience=patience)
-
-    def _reserve_is_free(self) -> bool:
-        """Whether no other serves from the reserve, so that one account for all is kept by one at a time."""
-        self._look_into_register()
-        now = self._clock()
-        return now > self._reserve.paid_until and not any(
-            line.rank < 0 and line.until > now for line in self._snapshot.others
-        )
+        return self._take_slot(lane, line, patience=patience, overdue=overdue)
 
     @property
     def serves_overdue(self) -> bool:
         """Whether this invocation may serve overdue records while a higher lane waits."""
         return self._room is None or self._serves_overdue
 
-    def waits_in_place(self, lane: Lane, *, records: int, deadline: float, patience: float) -> bool:
+    def waits_in_place(
+        self, lane: Lane, *, records: int, deadline: float, patience: float, overdue: Callable[[], bool]
+    ) -> bool:
         """
         Make way with the records in hand: give the slot back and wait for one; return whether it came back.
 
@@ -169,26 +164,42 @@ class Gate:
         line = dataclasses.replace(line, rank=lane.position)
         since = self._clock()
         self._snapshot = self._room.step_aside(line, since=since, parked_until=self._news())
-        return self._take_slot(lane, line, self._snapshot, patience=patience, since=since)
+        return self._take_slot(lane, line, patience=patience, overdue=overdue, since=since)
 
     def _take_slot(
         self,
         lane: Lane,
         line: Occupation,
-        seen: SlotsSnapshot,
         *,
         patience: float,
+        overdue: Callable[[], bool],
         since: float | None = None,
     ) -> bool:
         assert self._room is not None  # noqa: S101 - asked for with one only
-        taken = self._room.take(line, seen, patience=patience, parked_until=self._news(), since=since)
+        taken = self._room.take(
+            line,
+            self._snapshot,
+            patience=patience,
+            parked_until=self._news(),
+            rank=lambda seen: self._rank(lane, seen, overdue=overdue),
+            since=since,
+        )
+        self._serves_overdue = taken is not None and taken[0].rank < 0
         if taken is None:
             return False
-        self._reserve.learn(taken.parked_until.get(RESERVE, 0.0))
+        self._snapshot = taken[1]
+        self._reserve.learn(self._snapshot.parked_until.get(RESERVE, 0.0))
         # It was its turn: at this moment nothing waited above that had no slot.
-        self._snapshot, self._clear_at, self._waiting = taken, self._clock(), None
-        self._clear_for = lane if line.rank >= 0 else None
+        self._clear_at, self._waiting = self._clock(), None
+        self._clear_for = None if self._serves_overdue else lane
         return True
+
+    def _rank(self, lane: Lane, seen: SlotsSnapshot, *, overdue: Callable[[], bool]) -> int:
+        """Return the place in line: overdue records go before all, but one at a time, for there is one account."""
+        self._reserve.learn(seen.parked_until.get(RESERVE, 0.0))
+        now = self._clock()
+        is_free = not any(line.rank < 0 and line.until > now for line in seen.others)
+        return -1 if is_free and overdue() else lane.position
 
     def leave(self, lane: Lane, *, done: int, kept: int) -> None:
         """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""

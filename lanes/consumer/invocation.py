@@ -19,7 +19,7 @@ SETTLING = 1.0
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Invocation:
     """
-    The records of one lane in the order SQS gave them, and how far they are.
+    The records of one lane, those of each group in the order SQS gave them, and how far they are.
 
     Attributes:
         name: of the invocation; what it parks is parked under it.

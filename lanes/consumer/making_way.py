@@ -86,20 +86,26 @@ class MakingWay:
             parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
         self._overdue = parts.gate.serves_overdue and parts.reserve.admits(invocation.lane, record)
         self.to, self.known = above, parts.gate.knew
-        return not self._overdue and not self._waits_in_place()
+        return not self._overdue and not self._waits_in_place(record)
 
-    def _waits_in_place(self) -> bool:
+    def _waits_in_place(self, record: RawRecord) -> bool:
         """Make way without sending anything back, where there is a waiting room; return whether the slot came back."""
         parts, invocation = self._parts, self._invocation
         left = len(invocation.records) - len(invocation.done)
         try:
             back = parts.gate.waits_in_place(
-                invocation.lane, records=left, deadline=invocation.deadline, patience=self.patience
+                invocation.lane,
+                records=left,
+                deadline=invocation.deadline,
+                patience=self.patience,
+                overdue=lambda: parts.reserve.admits(invocation.lane, record),
             )
         except AwsError:
             parts.telemetry.problem("slot_not_entered", lane=invocation.lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
             return False
+        # Without a room it never came back, so this asks for what was told in line alone.
+        self._overdue = back and parts.gate.serves_overdue
         return back and not self.is_too_late()
 
     def check(self) -> None:

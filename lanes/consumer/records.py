@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import deque
+from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
@@ -124,6 +126,24 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
             source="event",
         )
     return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
+
+
+def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
+    """Order records by when they were sent, those of one group in the order in which they came."""
+    groups: dict[str, deque[RawRecord]] = {}
+    for record in records:
+        groups.setdefault(record.group, deque()).append(record)
+    heads = [(waiting[0].sent_at, position, waiting) for position, waiting in enumerate(groups.values())]
+    heapify(heads)
+    ordered = []
+    while heads:
+        _, position, waiting = heads[0]
+        ordered.append(waiting.popleft())
+        if waiting:
+            heapreplace(heads, (waiting[0].sent_at, position, waiting))
+        else:
+            heappop(heads)
+    return ordered
 
 
 def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:

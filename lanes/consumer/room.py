@@ -64,16 +64,18 @@ class WaitingRoom:
         *,
         patience: float,
         parked_until: Mapping[str, float],
+        rank: Callable[[SlotsSnapshot], int],
         since: float | None = None,
-    ) -> SlotsSnapshot | None:
+    ) -> tuple[Occupation, SlotsSnapshot] | None:
         """
-        Wait for a slot; return what the others say once it is taken, or None when the patience is over.
+        Wait for a slot; return the line as it took it and what the others say, or None when the patience is over.
 
         Args:
             line: this environment's, busy, as it stands once it has the slot.
             seen: what was last known of the others.
             patience: seconds.
             parked_until: what else to tell.
+            rank: its place in the order of lanes, asked at each look: while it waits its records may become overdue.
             since: when this environment told that it waits, if it did.
 
         Raises:
@@ -82,22 +84,24 @@ class WaitingRoom:
         """
         began = self._clock()
         waits = dataclasses.replace(line, busy=False, waiting_since=since or began)
-        renewed = since or float("-inf")
+        told = since or float("-inf")
         while True:
+            told_rank, waits = waits.rank, dataclasses.replace(waits, rank=rank(seen))
             slot = self._free_slot(waits, seen)
             if slot is not None:
                 # Noted before the call: if its answer is lost, the slot is given back all the same.
                 self._slot = slot
+                line = dataclasses.replace(line, rank=waits.rank)
                 taken = self._register.take(line, slot, now=self._clock(), parked_until=parked_until)
                 if taken is not None and not self._is_behind(waits, taken):
-                    return taken
+                    return line, taken
                 self._slot = None
                 seen = self._tell(waits, parked_until, frees=None if taken is None else slot)
                 # Told once: by now others may know better.
-                renewed, parked_until = self._clock(), {}
-            elif self._clock() - renewed >= LINE_RENEWED:
+                told, parked_until = self._clock(), {}
+            elif waits.rank != told_rank or self._clock() - told >= LINE_RENEWED:
                 seen = self._tell(waits, parked_until)
-                renewed, parked_until = self._clock(), {}
+                told, parked_until = self._clock(), {}
                 if self._free_slot(waits, seen) is not None:
                     continue
             if self._clock() - began >= patience:

@@ -4,6 +4,7 @@ from functools import cache
 
 import pytest
 
+from benchmarks.bounded import serve
 from benchmarks.scenarios import Load, meet, quantile
 from lanes.config import LanesConfig
 from simulator.parameters import Faults, Unknowns
@@ -147,3 +148,15 @@ def test_overdue_messages_go_before_all_at_the_share_of_the_reserve(slots):
     }
 
     assert 0.04 <= spent["MAIN"] / sum(spent.values()) <= 0.055
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_trickle_that_the_reserve_can_carry_never_waits_long_beyond_max_wait(slots, seed):
+    """A parking of 15 s at most lies between becoming overdue and standing in line."""
+    served = serve(
+        slots, seconds=400, backlog=False, max_wait=60.0, pattern=Pattern.LANES, room=True, seed=seed
+    )
+
+    assert served.handled > 30 * slots
+    assert 60 < served.longest <= 60 + 30

@@ -7,7 +7,7 @@ import sys
 import pytest
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, S3EventBridgeNotificationEvent
 
-from lanes.consumer.records import RawRecord, read_batch, response_for
+from lanes.consumer.records import RawRecord, oldest_first, read_batch, response_for
 from lanes.errors import ConfigurationError
 from tests.support.records import record_with
 
@@ -81,6 +81,25 @@ def test_records_of_two_queues_are_refused():
     """They would be handled as the first one's: yield to its lanes and end in its dead-letter queue."""
     with pytest.raises(ConfigurationError, match="of 2 queues"):
         read_batch({"Records": [event_record(), {**event_record(), "eventSourceARN": f"{ARN}-other"}]})
+
+
+def test_the_oldest_of_a_batch_comes_first_but_no_group_is_reordered():
+    """Also where the clocks of two hosts of SQS gave a later message of a group an earlier time."""
+    records = [
+        record_with(name, group=name[0], sent_at=sent_at)
+        for name, sent_at in (
+            ("a1", 50.0),
+            ("a2", 10.0),
+            ("b1", 20.0),
+            ("a3", 70.0),
+            ("c1", 50.0),
+            ("b2", 60.0),
+        )
+    ]
+
+    ordered = [record.message_id for record in oldest_first(records)]
+
+    assert ordered == ["b1", "a1", "a2", "c1", "b2", "a3"]
 
 
 def test_the_answer_lists_what_stays():

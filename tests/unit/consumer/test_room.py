@@ -27,6 +27,7 @@ class House:
         return WaitingRoom(register=self.register, slots=self.slots, clock=self.clock, pause=self._pause)
 
     def line(self, environment, *, rank=2):
+        rank = 2 if callable(rank) else rank
         return Occupation(
             environment=environment,
             lane=("HIGH", "MEDIUM", "MAIN")[rank],
@@ -50,7 +51,11 @@ class House:
     def take(self, environment, *, rank=2, patience=5.0, room=None):
         room = room or self.room()
         return room.take(
-            self.line(environment, rank=rank), SlotsSnapshot(), patience=patience, parked_until={}
+            self.line(environment, rank=rank),
+            SlotsSnapshot(),
+            patience=patience,
+            parked_until={},
+            rank=rank if callable(rank) else lambda _seen: rank,
         )
 
     def holders(self):
@@ -130,6 +135,41 @@ def test_those_who_come_later_or_lower_wait_behind(rank, since):
     )
 
     assert house.take("me", patience=1.0) is not None
+
+
+def test_who_becomes_overdue_in_line_goes_before_all_from_then_on():
+    """It is asked at each look, and the others are told at once."""
+    house = House()
+    house.wait("high", rank=0)
+    began = house.clock.now
+    ranks = []
+    house.meanwhile += [
+        (began + second, lambda: house.wait("high", rank=0, since=began)) for second in (1.0, 2.0)
+    ]
+    house.meanwhile.append(
+        (began + 1.3, lambda: ranks.extend(line.rank for line in house.register.lines.values()))
+    )
+
+    taken, _ = house.take("main", rank=lambda _seen: -1 if house.clock.now - began > 1.5 else 2)
+
+    assert taken.rank == -1
+    assert house.holders() == {"main"}
+    assert 1.5 <= house.clock.now - began <= 1.7
+    assert ranks == [0, 2]
+
+
+def test_who_becomes_overdue_in_line_tells_the_others_at_once():
+    """Or others that count as overdue would go on along with it, on one account."""
+    house = House()
+    house.take("holder")
+    began = house.clock.now
+    told = []
+    for moment in (0.4, 0.7):
+        house.meanwhile.append((began + moment, lambda: told.append(house.register.lines["main"].rank)))
+
+    house.take("main", rank=lambda _seen: -1 if house.clock.now - began > 0.5 else 2, patience=1.0)
+
+    assert told == [2, -1]
 
 
 def test_two_slots_suffice_for_one_above_and_one_below():
@@ -229,7 +269,9 @@ def test_stepping_aside_lets_the_higher_lane_in_and_brings_the_slot_back():
 
     house.meanwhile += [(since + 0.02, high_comes), (since + 1.0, high_leaves)]
     seen = main.step_aside(house.line("main"), since=since, parked_until={})
-    taken = main.take(house.line("main"), seen, patience=5.0, parked_until={}, since=since)
+    taken = main.take(
+        house.line("main"), seen, patience=5.0, parked_until={}, rank=lambda _seen: 2, since=since
+    )
 
     assert taken is not None
     assert house.holders() == {"main"}
