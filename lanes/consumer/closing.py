@@ -33,9 +33,13 @@ class Closing:
                 self._parts.telemetry.problem("batch_not_closed", lane=self._invocation.lane.name)
 
     def _leave(self) -> None:
-        lane = self._invocation.lane
+        lane, records = self._invocation.lane, self._invocation.records
+        # SQS fills a batch from one group as far as it can: what is full of one may have left others of it behind.
+        more_behind = len(records) == lane.batch_size and len({record.group for record in records}) == 1
         try:
-            self._parts.gate.leave(lane, done=len(self._invocation.done), kept=len(self._returns))
+            self._parts.gate.leave(
+                lane, done=len(self._invocation.done), kept=len(self._returns), more_behind=more_behind
+            )
         except AwsError:
             self._parts.telemetry.problem("slot_not_left", lane=lane.name)
 

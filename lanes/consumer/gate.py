@@ -26,6 +26,13 @@ UNDELETED = 0.25
 FRESH_BEFORE_LONG_RECORD = 0.05
 """Seconds that a reading may be old before a record that takes longer than the recheck interval."""
 
+FOLLOW_UP, WORTH_WAITING_FOR = 0.1, 1.0
+"""
+Seconds for which a lane's next batch is expected in the waiting room, and that the full batch before it has lasted.
+
+Between two batches of one group lie a deletion, a receive and an invocation. A lower lane that takes the slot in
+between makes way again after its next record. A tenth of the slot's time is the most that is spent in vain.
+"""
 
 LOWER_AT_WORK = 60.0
 """Seconds since a lower lane's last invocation within which the next one may come right behind a higher lane's."""
@@ -80,7 +87,7 @@ class Gate:
         self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
         self._snapshot = SlotsSnapshot()
         self._undeleted: Occupation | None = None
-        self._clear_at = float("-inf")
+        self._clear_at = self._seated_at = float("-inf")
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
         self._entered_at: dict[str, float] = {}
@@ -133,7 +140,7 @@ class Gate:
             self._waiting = None
         self._entered_at[lane.name] = self._clock()
         if self._room is None:
-            self._write(lane, records=records, busy=True, until=deadline)
+            self._write(self._line(lane, records=records, busy=True, until=deadline))
             return True
         if overdue():
             # What others have spent of the reserve by now.
@@ -190,8 +197,8 @@ class Gate:
         self._snapshot = taken[1]
         self._reserve.learn(self._snapshot.parked_until.get(RESERVE, 0.0))
         # It was its turn: at this moment nothing waited above that had no slot.
-        self._clear_at, self._waiting = self._clock(), None
-        self._clear_for = None if self._serves_overdue else lane
+        self._clear_at = self._seated_at = self._clock()
+        self._waiting, self._clear_for = None, None if self._serves_overdue else lane
         return True
 
     def _rank(self, lane: Lane, seen: SlotsSnapshot, *, overdue: Callable[[], bool]) -> int:
@@ -201,21 +208,40 @@ class Gate:
         is_free = not any(line.rank < 0 and line.until > now for line in seen.others)
         return -1 if is_free and overdue() else lane.position
 
-    def leave(self, lane: Lane, *, done: int, kept: int) -> None:
-        """Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled."""
+    def leave(self, lane: Lane, *, done: int, kept: int, more_behind: bool = False) -> None:
+        """
+        Tell the others that the slot is free as good as now: as soon as it is decided, not when all is settled.
+
+        Args:
+            lane: whose records it had.
+            done: how many of them are done.
+            kept: how many stay in the queue.
+            more_behind: whether others of their groups may have waited behind them.
+
+        """
         slot = self._room.give_back() if self._room else None
-        until = self._clock() + UNDELETED
+        line = self._line(lane, records=done, busy=False, until=self._clock() + UNDELETED, kept=kept)
+        told = self._expecting(lane, line) if self._room and more_behind else line
         try:
-            line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
+            self._write(told, frees=slot)
         except AwsError:
             if slot is None:
                 raise
             # Else nobody would have the slot until this invocation could run no more.
-            line = self._write(lane, records=done, busy=False, until=until, kept=kept, frees=slot)
+            self._write(told, frees=slot)
         self._undeleted = line if done else None
         if self.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.
             self._baselines[lane.name].observe_anew(self._clock())
+
+    def _expecting(self, lane: Lane, line: Occupation) -> Occupation:
+        """Keep a place in line for the next batch of the lane for a moment, where one is likely to follow at once."""
+        now = self._clock()
+        if line.kept or now - self._seated_at < WORTH_WAITING_FOR or lane == self._config.last_lane:
+            return line
+        return dataclasses.replace(
+            line, waiting_since=now + FOLLOW_UP, until=now + FOLLOW_UP, rank=lane.position
+        )
 
     def lane_above(self, lane: Lane, *, expected: float) -> Lane | None:
         """
@@ -441,19 +467,8 @@ class Gate:
             tenant=self._tenant,
         )
 
-    def _write(
-        self,
-        lane: Lane,
-        *,
-        records: int,
-        busy: bool,
-        until: float,
-        kept: int = 0,
-        frees: int | None = None,
-    ) -> Occupation:
-        line = self._line(lane, records=records, busy=busy, until=until, kept=kept)
+    def _write(self, line: Occupation, *, frees: int | None = None) -> None:
         self._snapshot = self._register.write(line, now=self._clock(), parked_until=self._news(), frees=frees)
-        return line
 
     def _news(self) -> dict[str, float]:
         """Return until when lanes have parked records, where the others don't know yet."""

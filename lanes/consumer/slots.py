@@ -25,7 +25,8 @@ class Occupation:
         busy: whether it holds a slot; after an invocation its done records stay in flight until deleted.
         until: epoch seconds after which the line means nothing (the invocation's deadline, or the deletion).
         kept: how many records went back with it; the ledger may not say yet until when.
-        waiting_since: since when it waits for a slot in the waiting room, in epoch seconds; 0 if it doesn't.
+        waiting_since: since when it waits for a slot in the waiting room, in epoch seconds; 0 if it doesn't. A moment
+            to come keeps a place for a batch of its lane that is expected by then: whoever is in line comes before.
         rank: place of its lane in the order of lanes; -1 for overdue records that go before all.
         tenant: whose records it has, in a lane with a `tenant_share`.
 
@@ -84,8 +85,10 @@ class SlotsSnapshot:
         return sum(line.records for line in self.others if line.lane == lane and line.until > now)
 
     def waiting(self, now: float, lane: str) -> int:
-        """Return how many invocations of a lane wait for a slot in the waiting room."""
-        return sum(1 for line in self.others if line.lane == lane and line.waits(now))
+        """Return how many invocations of a lane wait for a slot in the waiting room; one that is expected does not."""
+        return sum(
+            1 for line in self.others if line.lane == lane and line.waits(now) and line.waiting_since <= now
+        )
 
     def kept_some(self, lane: str, now: float) -> bool:
         """Whether records of a lane went back a moment ago."""
