@@ -134,3 +134,61 @@ def test_lambda_may_run_what_all_mappings_start():
 
     assert config.function_concurrency == sum(lane.maximum_concurrency for lane in config.lanes) == 12
     assert [note for note in config.notes() if "throttles" in note] == []
+
+
+def left_by_a_full_batch(*, lane="HIGH", groups=1, takes=0.2):
+    """One slot that ten records of a lane have just left, with others behind them and some of MAIN in their queue."""
+    story = Story(ROOM, environments=2)
+    for number in range(20):
+        story.send(lane, f"{lane}-{number}", group=f"g{number % groups}")
+    story.send("MAIN", "below", group="other")
+    story.takes = takes
+    story.step(lane, environment=0)
+    assert len(story.done) == 10
+    return story
+
+
+def waited(story, lane):
+    """Return for how many seconds the next record of a lane waits for the slot."""
+    began = story.world.clock.now
+    story.step(lane, 1, environment=1)
+    return story.starts[-1].at - began
+
+
+def test_the_slot_of_a_full_batch_of_one_group_stays_with_its_lane_for_a_moment():
+    """Until the next batch of the group has been received; a lower lane would make way again after one record."""
+    assert 0.09 <= waited(left_by_a_full_batch(), "MAIN") <= 0.25
+
+
+def test_the_next_batch_of_that_lane_takes_it_at_once():
+    """The place was kept for it."""
+    assert waited(left_by_a_full_batch(), "HIGH") < 0.05
+
+
+@pytest.mark.parametrize(
+    "left",
+    [{"takes": 0.05}, {"groups": 20}, {"lane": "MAIN"}],
+    ids=["short batch", "several groups", "last lane"],
+)
+def test_elsewhere_the_slot_is_anybodys_at_once(left):
+    """A short batch is not worth the time, of several groups the rest isn't blocked, and below MAIN there is nobody."""
+    story = left_by_a_full_batch(**left)
+
+    assert waited(story, "MAIN") < 0.05
+
+
+def test_a_batch_that_is_expected_makes_nobody_yield():
+    """It is not there yet: a lower lane's batch that is at work goes on."""
+    story = Story(ROOM | {"consumer": {"waiting_room": True, "reserved_concurrency": 2}}, environments=2)
+    for number in range(10):
+        story.send("HIGH", f"high-{number}")
+    for number in range(10):
+        story.send("MAIN", f"main-{number}", group=f"m{number}")
+    story.takes = 0.2
+    story.step("HIGH", environment=0)
+    story.takes = 0.01
+
+    story.step("MAIN", environment=1)
+
+    assert len(story.done) == 20
+    assert story.starts[-1].at - story.starts[10].at < 0.2

@@ -160,3 +160,19 @@ def test_a_trickle_that_the_reserve_can_carry_never_waits_long_beyond_max_wait(s
 
     assert served.handled > 30 * slots
     assert 60 < served.longest <= 60 + 30
+
+
+def test_urgent_groups_are_done_in_nine_tenths_of_the_speed_that_order_allows():
+    """Between two batches of a group the slot stays with it, though lower lanes have batches in line."""
+    raw = {"consumer": {"reserved_concurrency": 5, "waiting_room": True}}
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), seed=1)
+    for number in range(2_000):
+        lanes.send("MAIN", group=f"m{number % 45}", seconds=WORK)
+    for number in range(250):
+        lanes.send("HIGH", group=f"h{number % 5}", seconds=WORK)
+    began = lanes.kernel.now
+    lanes.run(seconds=30.0)
+    finished = [one.finished_at for one in lanes.handled if one.lane == "HIGH"]
+
+    assert len(finished) == 250
+    assert max(finished) - began < 50 * WORK / 0.9 + 1.0
