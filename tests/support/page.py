@@ -168,13 +168,13 @@ class Scene:
         ]
         logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
-    def figures(self, lane, minutes):
-        """Give CloudWatch figures of a lane: for each minute before this one, the latest first, values by metric."""
+    def figures(self, lane, minutes, *, ahead=0):
+        """Give CloudWatch figures of a lane by metric: of so many minutes to come, then of those before."""
         now = datetime.now(UTC).replace(second=0, microsecond=0)
         queue = {"Name": "QueueName", "Value": self.deployment.queues[lane].url.rpartition("/")[2]}
         own = [{"Name": "lane", "Value": lane}, {"Name": "service", "Value": STACK}]
         data = {"AWS/SQS": [], "PriorityLanes": []}
-        for ago, values in enumerate(minutes, start=1):
+        for ago, values in enumerate(minutes, start=1 - ahead):
             for metric, value in values.items():
                 is_sqs = metric.startswith(("Approximate", "NumberOf"))
                 data["AWS/SQS" if is_sqs else "PriorityLanes"].append(
