@@ -20,7 +20,9 @@ from benchmarks.report import Findings, Table, run
 from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import ROOM, THROTTLED, Load, meet
 from benchmarks.turns import HeadStart, InLineAlone, KeptForTop, Lottery, PolicyLanes, Strict
-from simulator.outcome import percentile, waits_by_lane
+from lanes.operate.cost import cost_of, times
+from lanes.operate.prices import read_prices
+from simulator.outcome import percentile, use_of, waits_by_lane
 from simulator.parameters import Unknowns
 from simulator.world import Pattern, SimulatedLanes
 
@@ -35,6 +37,8 @@ TICKETS = 12, 5, 3
 
 AHEAD = 120.0, 90.0, 0.0
 """Seconds by which each lane's messages count as older than they are, highest first."""
+
+MILLION = 1_000_000
 
 MARGIN = 0.02
 """Share by which a figure has to be better, so that chance alone makes nobody better."""
@@ -90,6 +94,7 @@ class Played:
         yields: a message.
         calls: of the function, a message.
         billed: the function's time over that of the handlers.
+        dollars: of a million messages, reckoned as `benchmarks.calls` does.
 
     """
 
@@ -102,6 +107,7 @@ class Played:
     yields: float
     calls: float
     billed: float
+    dollars: float
 
 
 COLUMNS = (
@@ -114,6 +120,7 @@ COLUMNS = (
     "yields a message",
     "calls a message",
     "billed over work",
+    "$ a million",
 )
 
 BETTER_IF_LESS = "high_p50", "high_p99", "medium_p99", "main_longest"
@@ -134,6 +141,7 @@ def played(lanes: SimulatedLanes, *, worked: float) -> Played:
         yields=lanes.tally.counts["YieldedMessages"] / handled,
         calls=sum(lanes.calls.counts.values()) / handled,
         billed=lanes.function.times.invoked / lanes.meter.worked,
+        dollars=cost_of(times(use_of(lanes), MILLION / handled), read_prices()).dollars,
     )
 
 

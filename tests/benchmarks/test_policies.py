@@ -23,6 +23,7 @@ PLAYED = Played(
     yields=0.0,
     calls=7.0,
     billed=2.5,
+    dollars=4.0,
 )
 
 

@@ -1,0 +1,56 @@
+"""The comparison of defaults tries what differs from them, and tells what beats them."""
+
+import dataclasses
+
+import pytest
+
+from benchmarks.choices import CHOICES, USUAL
+from benchmarks.defaults import Tried, better_everywhere
+from lanes.config import LanesConfig
+
+TRIED = Tried(
+    choice=CHOICES[0],
+    room=False,
+    slots=1,
+    high_p50=1.0,
+    high_p99=0.9,
+    medium_p99=1.0,
+    work=1.1,
+    calls=1.0,
+    worst_p99=1.0,
+    worst_work=1.0,
+)
+
+
+def test_the_defaults_are_those_of_an_empty_file():
+    """Nothing but names and thresholds is written."""
+    written = LanesConfig.from_dict(USUAL.raw(1, room=False))
+
+    assert written.lanes == LanesConfig().lanes
+    assert written.consumer == LanesConfig().consumer
+
+
+@pytest.mark.parametrize(("slots", "differs"), [(1, False), (10, True)])
+def test_a_choice_that_is_the_default_is_not_tried(slots, differs):
+    """So 250 ms between two looks is a choice from ten slots on only, without a waiting room."""
+    recheck = next(choice for choice in CHOICES if choice.value == "250 ms")
+
+    assert recheck.differs(slots, room=False) is differs
+    assert not recheck.differs(slots, room=True)
+
+
+def test_every_choice_is_one_that_can_be_deployed():
+    """At any number of slots, with its words for readers."""
+    for choice in CHOICES:
+        for slots in (1, 3, 10):
+            assert LanesConfig.from_dict(choice.raw(slots, room=False)).lanes, choice.value
+    assert len({(choice.setting, choice.value) for choice in CHOICES}) == len(CHOICES)
+
+
+def test_a_choice_beats_its_default_only_at_any_number_of_slots():
+    """One that does so at some is told apart."""
+    three = dataclasses.replace(TRIED, slots=3)
+
+    assert better_everywhere([TRIED, three]) == ["yield_delay 1 to 3 s"]
+    assert better_everywhere([TRIED, dataclasses.replace(three, work=1.0)]) == []
+    assert better_everywhere([TRIED, dataclasses.replace(three, high_p99=1.0)]) == []
