@@ -54,7 +54,7 @@ class MessageFilter:
         highest: highest priority.
 
     Raises:
-        ConfigurationError: a regular expression can't be read.
+        ConfigurationError: a regular expression can't be read, or no priority lies in the range.
 
     Example:
         >>> MessageFilter(kind="order[.].*", highest=-50).words()
@@ -80,6 +80,8 @@ class MessageFilter:
                 patterns[name] = re.compile(re.escape(text) if self.exact else text)
             except re.error as error:
                 problems.append(f"{name} is no regular expression: {error}; --exact takes it as it stands")
+        if self.lowest is not None and self.highest is not None and self.lowest > self.highest:
+            problems.append(f"no priority is {self.lowest} or higher and {self.highest} or lower")
         if problems:
             raise ConfigurationError(problems, source="filter")
         object.__setattr__(self, "_patterns", patterns)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,6 @@ from lanes.operate.redrive import DeadLetterRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from lanes.aws.operations import Operations
     from lanes.operate.dead_letters import DeadLetteredMessage, Listing
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PREVIEWED = 1_000
 ALL = 1_000_000
 MOST_LISTED = 20
+# AWS: a visibility timeout is 0 seconds to 12 hours (SQS API reference, ReceiveMessage); 0 would hide nothing.
+LEAST_HOLD, MOST_HOLD = timedelta(seconds=1), timedelta(hours=12)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -123,7 +125,7 @@ def redrive(
     meanwhile, but for held groups: there what came meanwhile follows them, and the hold ends with the last one.
     """
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
-    how = _How(limit=limit, rate=rate, hold=duration(hold), dry_run=dry_run, yes=yes)
+    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
     _work(context, "redrive", lane, wanted, how)
 
 
@@ -149,7 +151,7 @@ def delete(
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
     if wanted.chooses_all and not everything:
         raise typer.BadParameter("say which: --id, --kind, --group, --reason, --since, --until, or --all")
-    how = _How(limit=limit, rate=rate, hold=duration(hold), dry_run=dry_run, yes=yes)
+    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
     _work(context, "delete", lane, wanted, how)
 
 
@@ -160,6 +162,13 @@ class _How:
     hold: timedelta
     dry_run: bool
     yes: bool
+
+
+def _hold(text: str) -> timedelta:
+    hold = duration(text)
+    if not LEAST_HOLD <= hold <= MOST_HOLD:
+        raise typer.BadParameter(f"{text!r} is not between 1s and 12h", param_hint="--hold")
+    return hold
 
 
 def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> None:
@@ -176,7 +185,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             return
         console(stderr=True).print(table_of(rows))
         behind = f", and what is meant of about {listing.beyond} more," if listing.beyond else ""
-        confirm(f"{verb} these {len(listing.letters)}{behind} in {name}?", yes=how.yes)
+        confirm(f"{verb} these {len(listing.letters)}{behind} in {name} of {place.stack_name}?", yes=how.yes)
     progress = _run(operations, verb, name, wanted, how)
     for letter, why in list(progress.failed.items())[:MOST_LISTED]:
         say(f"{letter} stays: {why}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanes.cli.printing import moment
+from lanes.cli.usage import WrongUsage, priority_given, usage
 from lanes.config_table import nearest
-from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter
 from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.filter import EntryFilter
@@ -24,8 +24,24 @@ Kind = Annotated[str | None, typer.Option(help="Only of this kind: a regular exp
 Group = Annotated[str | None, typer.Option(help="Only of this group, likewise.")]
 Source = Annotated[str | None, typer.Option(help="Only from this source, likewise.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Take kind, group and source as they stand.")]
-Lowest = Annotated[int | None, typer.Option("--from-priority", help="Only of this priority or a higher one.")]
-Highest = Annotated[int | None, typer.Option("--to-priority", help="Only of this priority or a lower one.")]
+Lowest = Annotated[
+    int | None,
+    typer.Option(
+        "--from-priority",
+        parser=priority_given,
+        metavar="PRIORITY",
+        help="Only of this priority or a higher one.",
+    ),
+]
+Highest = Annotated[
+    int | None,
+    typer.Option(
+        "--to-priority",
+        parser=priority_given,
+        metavar="PRIORITY",
+        help="Only of this priority or a lower one.",
+    ),
+]
 States = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; may be repeated.")]
 
 
@@ -41,7 +57,7 @@ class Chosen:
         Return the states that were named, or all of those known where none was.
 
         Raises:
-            ConfigurationError: one of them is not known.
+            WrongUsage: one of them is not known.
         """
         names = sorted(known)
         problems = [
@@ -50,7 +66,7 @@ class Chosen:
             if state not in names
         ]
         if problems:
-            raise ConfigurationError(problems, source="--state")
+            raise WrongUsage(problems, source="--state")
         return self.states or frozenset(names)
 
     def entries(self, default: frozenset[EntryState]) -> EntryFilter:
@@ -58,7 +74,7 @@ class Chosen:
         Return the filter of outbox entries, in these states unless others were named.
 
         Raises:
-            ConfigurationError: there is no such state.
+            WrongUsage: there is no such state.
         """
         named = self.among(state.value for state in EntryState)
         states = frozenset(map(EntryState, named)) if self.states else default
@@ -76,15 +92,16 @@ def _chosen(
     to_priority: Highest = None,
     state: States = None,
 ) -> Chosen:
-    wanted = MessageFilter(
-        ids=tuple(ids or ()),
-        kind=kind,
-        group=group,
-        source=source,
-        exact=exact,
-        lowest=from_priority,
-        highest=to_priority,
-    )
+    with usage("filter"):
+        wanted = MessageFilter(
+            ids=tuple(ids or ()),
+            kind=kind,
+            group=group,
+            source=source,
+            exact=exact,
+            lowest=from_priority,
+            highest=to_priority,
+        )
     return Chosen(wanted=wanted, states=frozenset(one.upper() for one in state or ()))
 
 

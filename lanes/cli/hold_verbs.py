@@ -59,7 +59,10 @@ def release(
     )
     released = False
     if not dry_run:
-        confirm(f"handle what comes in group {group} from now on, before its dead letters?", yes=yes)
+        confirm(
+            f"{place.stack_name}: handle what comes in group {group} of {name} from now on, before its dead letters?",
+            yes=yes,
+        )
         with audited(operations.audit, "dead-letters release", name, details={"group": group}) as noted:
             noted["released"] = released = operations.holds.end(name, group)
     show_one(place, {"lane": name, "group": group, "behind": hold.id, "released": released})

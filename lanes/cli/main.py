@@ -27,7 +27,10 @@ from lanes.cli import (
     ui_verbs,
 )
 from lanes.cli.place import Output, Place
+from lanes.cli.usage import WrongUsage
 from lanes.errors import AwsError, LanesError
+
+WRONG_USAGE = 2
 
 app = typer.Typer(
     name="lanes",
@@ -71,7 +74,10 @@ def options(
     ] = None,
     output: Annotated[Output, typer.Option(help="How data is printed.")] = Output.TABLE,
 ) -> None:
-    """Remember where to work."""
+    """Remember where to work; a stage that was typed goes before a stack that a variable names."""
+    sources = [context.get_parameter_source(name) for name in ("stage", "stack")]
+    if [source.name for source in sources if source] == ["COMMANDLINE", "ENVIRONMENT"]:
+        stack = None
     context.obj = Place(
         stage=stage, stack=stack, profile=profile, region=region, endpoint=endpoint, output=output
     )
@@ -81,6 +87,9 @@ def main() -> None:
     """Run the command; an error that explains itself is printed without a traceback."""
     try:
         app(prog_name="lanes")
+    except WrongUsage as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(WRONG_USAGE)
     except AwsError as error:
         found = explained(error)
         typer.echo(f"error: {found.title}", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lanes.cli.filter_options import Chosen, takes_filter
-from lanes.cli.operating import DryRun, Yes, duration, operations_of
+from lanes.cli.operating import DryRun, NewPriority, Yes, duration, operations_of
 from lanes.cli.outbox_change_verbs import show_preview
 from lanes.cli.outbox_place import Database, OutboxPlace, Table
 from lanes.cli.place import place_of
@@ -30,7 +30,7 @@ Lasts = Annotated[str, typer.Option("--for", help="For how long messages in queu
 @takes_filter
 def prioritize(
     context: typer.Context,
-    priority: Annotated[int, typer.Argument(help="The new priority; put -- before a negative one.")],
+    priority: NewPriority,
     *,
     chosen: Chosen,
     everything: Everything = False,
@@ -108,7 +108,7 @@ def _carry_out(
     if dry_run or found.is_nothing:
         show_one(where.place, _answer(found, None))
         return
-    confirm(_question(operations, change), yes=yes)
+    confirm(f"{where.place.stack_name}: {_question(operations, change)}", yes=yes)
     expected = found.preview.count if found.preview else 0
     moved = move.make(found, progress=lambda done: say(f"{done} of about {expected} changed"))
     show_one(where.place, _answer(found, moved))

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 import typer
 
 from lanes.aws.operations import Operations
 from lanes.cli.place import place_of
+from lanes.cli.usage import WrongUsage, priority_given
 from lanes.config_table import nearest, parse_duration
-from lanes.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-
+LEAST_INTERVAL = timedelta(milliseconds=100)
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+NewPriority = Annotated[
+    int,
+    typer.Argument(
+        parser=priority_given,
+        metavar="PRIORITY",
+        help="The new priority: a number, or BULK, LOW, NORMAL, HIGH, CRITICAL; put -- before a negative one.",
+    ),
+]
 LaneName = Annotated[str, typer.Argument(metavar="LANE", help="The lane, in small or capital letters.")]
 
 
@@ -32,14 +38,14 @@ def lane_called(operations: Operations, name: str) -> str:
     Return the name of a lane as the configuration writes it.
 
     Raises:
-        ConfigurationError: there is no such lane.
+        WrongUsage: there is no such lane.
     """
     names = [lane.name for lane in operations.deployment.config.lanes]
     for known in names:
         if known.casefold() == name.casefold():
             return known
     problem = f"there is no lane {name!r}{nearest(name.upper(), names)}"
-    raise ConfigurationError([problem], source=f"stack {operations.stack_name}")
+    raise WrongUsage([problem], source=f"stack {operations.stack_name}")
 
 
 def duration(text: str) -> timedelta:
@@ -53,6 +59,19 @@ def duration(text: str) -> timedelta:
     if value is None:
         raise typer.BadParameter(f"{text!r} is no duration; seconds or texts like 30s, 15m, 2h, 1d are")
     return value
+
+
+def interval_given(text: str) -> float:
+    """
+    Read how often to look, in seconds.
+
+    Raises:
+        typer.BadParameter: it is no duration, or so short that it would be one look after the other.
+    """
+    interval = duration(text)
+    if interval < LEAST_INTERVAL:
+        raise typer.BadParameter(f"{text!r} is too short; at least 100ms are needed", param_hint="--interval")
+    return interval.total_seconds()
 
 
 def moment_given(text: str | None) -> float | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import typer  # noqa: TC002 - Typer reads the annotations
 
 from lanes.cli.filter_options import Chosen, entry_row, takes_filter
-from lanes.cli.operating import DryRun, Yes  # noqa: TC001 - Typer reads the annotations
+from lanes.cli.operating import DryRun, NewPriority, Yes  # noqa: TC001 - Typer reads the annotations
 from lanes.cli.outbox_place import outbox_of
 from lanes.cli.printing import confirm, console, say, show_one, table_of
 from lanes.outbox.entry import WAITING, EntryState
@@ -25,7 +25,7 @@ REMOVED_AT_ONCE = 1_000
 @takes_filter
 def prioritize(
     context: typer.Context,
-    priority: Annotated[int, typer.Argument(help="The new priority; put -- before a negative one.")],
+    priority: NewPriority,
     *,
     chosen: Chosen,
     yes: Yes = False,

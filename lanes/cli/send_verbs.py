@@ -12,6 +12,7 @@ from rich.progress import Progress
 from lanes.cli.operating import DryRun, operations_of
 from lanes.cli.place import place_of
 from lanes.cli.printing import console, say, show_rows
+from lanes.cli.usage import usage
 from lanes.errors import InvalidMessageError, PartialSendError, SendError
 from lanes.operate.audit import audited
 from lanes.operate.sending import SOURCE, Line, message_of, read_data, read_lines
@@ -61,14 +62,15 @@ def send(
     else:
         given = {
             "kind": kind,
-            "data": read_data(data),
+            "data": _data(data),
             "group": group,
             "priority": priority,
             "id": id,
             "deduplication_id": deduplication_id,
         }
-        message = message_of(given)
-        message.to_body()
+        with usage("message"):
+            message = message_of(given)
+            message.to_body()
         lines = [Line(number=1, message=message)]
     operations = operations_of(context)
     if dry_run:
@@ -77,6 +79,11 @@ def send(
     else:
         rows = [_sent(one) for one in _send(operations, lines)] if lines else []
     show_rows(place, rows, nothing="there is nothing to send")
+
+
+def _data(text: str) -> Any:
+    with usage("data"):
+        return read_data(text)
 
 
 def _lines_of(file: typer.FileText) -> list[Line]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.live import Live
 
-from lanes.cli.operating import duration, operations_of
+from lanes.cli.operating import interval_given, operations_of
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import console, say, show_json, table_of
 from lanes.operate.figures import Drain
@@ -46,7 +46,7 @@ def status(
         figures=operations.figures,
     )
     if watch:
-        looks = _looks(reader.read, every=duration(interval).total_seconds(), times=times)
+        looks = _looks(reader.read, every=interval_given(interval), times=times)
         _watch(looks, output=place.output)
         return
     found = reader.read()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from lanes.cli.operating import duration, lane_called, moment_given, operations_of
+from lanes.cli.operating import interval_given, lane_called, moment_given, operations_of
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import console, moment, say, show_json
 from lanes.cli.trace_verbs import STYLES, LogGroup
@@ -54,7 +54,7 @@ def tail(
         operations.logs(log_group), since=moment_given(since) or 0.0, containing=wanted.containing
     )
     out = console()
-    for found in _looks(follower, every=duration(interval).total_seconds(), times=times):
+    for found in _looks(follower, every=interval_given(interval), times=times):
         for one in found:
             tales = wanted.meant(one)
             if tales is None:

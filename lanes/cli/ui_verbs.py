@@ -13,6 +13,7 @@ from lanes.cli.operating import duration
 from lanes.cli.outbox_place import Database, OutboxPlace, Table
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import say, show_json
+from lanes.cli.usage import usage
 from lanes.errors import ConfigurationError
 from lanes.ui.address import Address
 from lanes.ui.answers import Answers
@@ -52,7 +53,8 @@ def ui(
     """
     make_application, serve = _web()
     place = place_of(context)
-    address = Address.take(host, port)
+    with usage("--host"):
+        address = Address.take(host, port)
     every = max(duration(interval), LEAST_INTERVAL)
     desk = Desk(
         connect=lambda: _operations(place),

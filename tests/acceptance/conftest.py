@@ -25,7 +25,7 @@ class Typed:
     """The command, led to an endpoint, run by its own `main` within this process; empty queues say so at once."""
 
     def __init__(self, endpoint_url):
-        self._variables = {**os.environ, **isolated_variables(endpoint_url, "operator")}
+        self.variables = {**os.environ, **isolated_variables(endpoint_url, "operator")}
 
     def __call__(self, *arguments, text=None):
         """Run it to its end."""
@@ -35,7 +35,7 @@ class Typed:
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(talk),
         ):
-            for name, value in self._variables.items():
+            for name, value in self.variables.items():
                 patch.setenv(name, value)
             patch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
             patch.setattr(sys, "argv", ["lanes", *arguments])
@@ -61,7 +61,7 @@ class Command(Typed):
         return subprocess.Popen(
             [sys.executable, "-m", "lanes", *arguments],
             cwd=ROOT,
-            env=self._variables,
+            env=self.variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -75,7 +75,7 @@ class Command(Typed):
         return subprocess.run(
             [sys.executable, "-m", "lanes", *arguments],
             cwd=ROOT,
-            env=self._variables,
+            env=self.variables,
             input=text or "",
             capture_output=True,
             text=True,

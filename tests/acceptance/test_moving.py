@@ -170,3 +170,12 @@ def test_a_held_group_is_listed_and_released(lanes, typed, client, deployment):
     assert typed.json("dead-letters", "release", "main", "--group", "g9", "--yes")["released"]
     assert typed.json("dead-letters", "held") == []
     assert "is not held" in typed("dead-letters", "release", "main", "--group", "g9", "--yes").stderr
+
+
+def test_a_priority_may_be_given_by_its_name(typed):
+    """As for a message that is sent."""
+    asked = typed("prioritize", "high", "--from-priority", "bulk", "--to-priority", "NORMAL", "--dry-run")
+
+    assert asked.returncode == 0, asked.stderr
+    assert "priority >= -100, priority <= 0" in asked.stderr
+    assert "HIGH" not in asked.stderr.partition("waiting in ")[2]

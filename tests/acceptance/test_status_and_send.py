@@ -68,16 +68,42 @@ def test_a_file_with_a_wrong_line_is_not_sent_at_all(typed):
     assert [row["waiting"] for row in typed.json("status")] == before
 
 
+def test_a_stage_that_was_typed_goes_before_a_stack_that_a_variable_names(typed, monkeypatch):
+    """Else a variable left over from yesterday would have another stack changed than the one that was typed."""
+    monkeypatch.setitem(typed.variables, "LANES_STACK", "PriorityLanes")
+
+    asked = typed("--stage", "prod", "status")
+
+    assert (asked.returncode, "/lanes/PriorityLanes-prod" in asked.stderr) == (1, True)
+    assert typed("--stage", "prod", "--stack", "PriorityLanes", "status").returncode == 0
+    assert typed("status").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (("pause", "HIHG"), 1, "did you mean 'HIGH'"),
+        (("pause", "HIHG"), 2, "did you mean 'HIGH'"),
         (("pause", "HIGH"), 1, "exactly one is needed"),
         (("send",), 2, "--file"),
-        (("send", "a", "not json"), 1, "the data is no JSON"),
-        (("send", "a", "1", "--priority", "urgent"), 1, "CRITICAL"),
+        (("send", "a", "not json"), 2, "the data is no JSON"),
+        (("send", "a", "1", "--priority", "urgent"), 2, "CRITICAL"),
+        (("send", "a b", "1"), 2, "without spaces"),
+        (("dead-letters", "list", "HIHG"), 2, "did you mean 'HIGH'"),
         (("dead-letters", "list", "--since", "yesterday"), 2, "2h"),
+        (("dead-letters", "redrive", "HIGH", "--hold", "0"), 2, "between 1s and 12h"),
+        (("dead-letters", "redrive", "HIGH", "--hold", "13h"), 2, "between 1s and 12h"),
+        (("cancel", "--kind", "("), 2, "--exact takes it as it stands"),
+        (
+            ("cancel", "--from-priority", "5", "--to-priority", "LOW"),
+            2,
+            "no priority is 5 or higher and -50 or",
+        ),
+        (("cancel", "--all", "--state", "GONE"), 2, "QUEUED"),
+        (("prioritize", "urgent", "--all"), 2, "CRITICAL"),
+        (("tail", "--lane", "HIHG"), 2, "did you mean 'HIGH'"),
+        (("ui", "--host", "192.0.2.1"), 2, "ssh -L"),
         (("status", "--watch", "--interval", "soon"), 2, "30s"),
+        (("status", "--watch", "--interval", "0"), 2, "at least 100ms"),
         (("--stack", "Another", "status"), 1, "/lanes/Another"),
         (("--profile", "nobody", "status"), 1, "nobody"),
         (("check",), 3, "wrong"),

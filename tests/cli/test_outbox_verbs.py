@@ -117,7 +117,7 @@ def test_what_does_not_exist_is_said_without_a_traceback(url):
     """With the nearest known word."""
     done = run(url, "list", "--state", "PUBLISHD")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "did you mean 'PUBLISHED'" in done.stderr
     assert "Traceback" not in done.stderr
     assert run(url, "show", "nothing").returncode == 1

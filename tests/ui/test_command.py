@@ -121,7 +121,7 @@ def test_an_address_that_others_can_reach_is_refused(refused):
     """The page acts with the caller's credentials."""
     done = refused("--host", "0.0.0.0")  # noqa: S104 - what must be refused
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "ssh -L" in done.stderr
 
 
