@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PACKAGES = "packages"
+ARROW_BATCH_BYTES = "8388608"
 
 
 def spark_submit_parameters(*, packages: str, executors: int) -> str:
@@ -21,6 +22,8 @@ def spark_submit_parameters(*, packages: str, executors: int) -> str:
         "spark.executor.memory": "4g",
         "spark.driver.cores": "2",
         "spark.driver.memory": "4g",
+        # Spark's own 64 MB are held several times over by a worker whose rows are large.
+        "spark.sql.execution.arrow.maxBytesPerBatch": ARROW_BATCH_BYTES,
         # Said aloud, since the share of each task in a rate follows from it.
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.maxExecutors": str(executors),

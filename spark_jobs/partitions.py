@@ -10,7 +10,6 @@ of `format("lanes")`.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from .sending import RowCounts
 
 CHUNK_ROWS = 1_000
+CHUNK_CHARACTERS = 8_000_000
 
 
 class PartitionWriter:
@@ -67,7 +67,7 @@ class PartitionWriter:
         """Send the rows and give the counts; for `mapPartitions`."""
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls this inside a task only
-        return iter([self.written.write(_chunks(rows, PlainRows(self._schema)), context)])
+        return iter([self.written.write(chunks_of_rows(rows, PlainRows(self._schema)), context)])
 
 
 def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, object]:
@@ -86,7 +86,30 @@ def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, 
     return writer.written.finish(counts)
 
 
-def _chunks(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:
-    source = iter(rows)
-    while chunk := [plain(row) for row in islice(source, CHUNK_ROWS)]:
+def chunks_of_rows(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:
+    """
+    Give rows some at a time, fewer of large ones.
+
+    Args:
+        rows: of a partition.
+        plain: reads a row.
+    """
+    chunk: list[dict[str, Any]] = []
+    characters = 0
+    for row in rows:
+        chunk.append(plain(row))
+        characters += _characters(chunk[-1])
+        if len(chunk) >= CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
         yield chunk
+
+
+def _characters(value: object) -> int:
+    """Count those of all texts in a value: what large rows are made of."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_characters, value.values()))
+    return sum(map(_characters, value)) if isinstance(value, list) else 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lanes
+from lanes.bulk_settings import ARROW_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -76,6 +77,7 @@ def local_settings() -> Mapping[str, str]:
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxBytesPerBatch": ARROW_BATCH_BYTES,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(module_folders()),
     }
 

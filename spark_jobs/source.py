@@ -31,8 +31,9 @@ StreamWriter: Any = (
 )
 # Spark hands a stream's own options to its sink.
 OF_THE_QUERY = ("checkpointlocation", "queryname")
-# Rows become Python objects so many at a time, whatever the size of Spark's batches.
+# Rows become Python objects so many at a time, or so many bytes, whatever the size of Spark's batches.
 SLICE_ROWS = 500
+SLICE_BYTES = 8 * 1024 * 1024
 
 
 class LanesDataSource(DataSource):
@@ -179,5 +180,6 @@ def rows_of_batches(batches: Iterator[Any], plain: PlainRows | None = None) -> I
         if plain is not None and not hasattr(batch, "to_pylist"):
             yield [plain(batch)]
             continue
-        for start in range(0, batch.num_rows, SLICE_ROWS):
-            yield batch.slice(start, SLICE_ROWS).to_pylist(maps_as_pydicts="strict")
+        size = max(1, min(SLICE_ROWS, SLICE_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, size).to_pylist(maps_as_pydicts="strict")
