@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lanes.cli.operating import DryRun, operations_of
-from lanes.cli.place import place_of
-from lanes.cli.printing import console, say, show_rows
+from lanes.cli.place import Output, place_of
+from lanes.cli.printing import console, say, show_json, show_rows
 from lanes.cli.usage import usage
-from lanes.errors import InvalidMessageError, PartialSendError, SendError
+from lanes.errors import InvalidMessageError
 from lanes.operate.audit import audited
-from lanes.operate.sending import SOURCE, Line, message_of, read_data, read_lines
+from lanes.operate.sending import SOURCE, Line, Sending, message_of, read_data, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lanes.aws.operations import Operations
-    from lanes.outgoing import SentMessage
+    from lanes.cli.place import Place
 
-AT_ONCE = 1_000
+SHOWN = ("id", "lane", "message_id", "sequence_number")
+
 MOST_LISTED = 20
 
 
@@ -52,7 +50,8 @@ def send(
     Send one message, or each line of a JSON Lines file, to the lane of its priority.
 
     A line is an object with the keys kind, data, group, priority, id, deduplication_id, source and traceparent; only
-    kind is needed. All lines are checked before the first is sent.
+    kind is needed. All lines are checked before the first is sent. Of a file the lanes are counted; --output json tells
+    each line.
     """
     place = place_of(context)
     if (kind is None) == (file is None):
@@ -73,12 +72,29 @@ def send(
             message.to_body()
         lines = [Line(number=1, message=message)]
     operations = operations_of(context)
+    sending = Sending(lines, config=operations.deployment.config)
     if dry_run:
-        rows = [_planned(operations, line) for line in lines]
-        say(f"would send {len(rows)}")
-    else:
-        rows = [_sent(one) for one in _send(operations, lines)] if lines else []
-    show_rows(place, rows, nothing="there is nothing to send")
+        say(f"would send {len(lines)}")
+        by_lane = file is not None and place.output is Output.TABLE
+        rows = sending.planned_by_lane() if by_lane else sending.planned()
+        show_rows(place, rows, nothing="there is nothing to send")
+        return
+    try:
+        if lines:
+            _send(operations, sending)
+    finally:
+        _show(place, sending, is_file=file is not None)
+
+
+def _show(place: Place, sending: Sending, *, is_file: bool) -> None:
+    """Tell what became of the lines: each for programs, counts of a file for people."""
+    if place.output is Output.JSON:
+        show_json(sending.rows())
+    elif is_file:
+        show_rows(place, sending.by_lane(), nothing="there is nothing to send")
+    elif sending.count:
+        (row,) = sending.rows()
+        show_rows(place, [{name: row[name] for name in SHOWN}], nothing="")
 
 
 def _data(text: str) -> Any:
@@ -93,58 +109,25 @@ def _lines_of(file: typer.FileText) -> list[Line]:
         raise InvalidMessageError([f"{file.name} is no UTF-8: {error}"]) from error
 
 
-def _planned(operations: Operations, line: Line) -> dict[str, Any]:
-    message = line.message
-    lane = operations.deployment.config.lane_for(message.priority or 0).name
-    return {"id": message.id, "lane": lane, "kind": message.kind, "group": message.message_group_id}
-
-
-def _sent(one: SentMessage) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "lane": one.lane,
-        "message_id": one.message_id,
-        "sequence_number": one.sequence_number,
-    }
-
-
-def _send(operations: Operations, lines: Sequence[Line]) -> list[SentMessage]:
+def _send(operations: Operations, sending: Sending) -> None:
     """Send in parts, so that progress shows and what was sent is known if a part fails."""
     producer = operations.producer(source=SOURCE)
-    kinds = sorted({line.message.kind for line in lines})
-    sent: list[SentMessage] = []
-    details = {"messages": len(lines), "kinds": kinds[:MOST_LISTED]}
+    kinds = sorted({line.message.kind for line in sending.lines})
+    details = {"messages": len(sending.lines), "kinds": kinds[:MOST_LISTED]}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
         audited(operations.audit, "send", "lanes", details=details) as noted,
-        Progress(console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress,
+        Progress(
+            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+        ) as progress,
     ):
-        task = progress.add_task("sending", total=len(lines))
+        task = progress.add_task("sending", total=len(sending.lines))
         try:
-            for start in range(0, len(lines), AT_ONCE):
-                part = lines[start : start + AT_ONCE]
-                with _naming_lines(lines, part, sent):
-                    sent += producer.send_many([line.message for line in part])
-                progress.update(task, advance=len(part))
+            sending.run(producer, report=lambda sent: progress.update(task, completed=sent))
+        except KeyboardInterrupt:
+            say(
+                f"interrupted after {sending.count} of {len(sending.lines)}; of the next lines some may be sent"
+            )
+            raise
         finally:
-            noted["sent"] = len(sent)
-    return sent
-
-
-@contextmanager
-def _naming_lines(lines: Sequence[Line], part: Sequence[Line], sent: list[SentMessage]) -> Iterator[None]:
-    """Turn what was not sent into the numbers of its lines."""
-    try:
-        yield
-    except PartialSendError as error:
-        sent += error.sent
-        failed = {unsent.message.id: unsent.reason for unsent in error.failed}
-        listed = [
-            f"\n  - line {line.number}: {failed[line.message.id]}"
-            for line in part
-            if line.message.id in failed
-        ]
-        later = [line.number for line in lines if line.number > part[-1].number]
-        rest = f"\n  - lines {later[0]} to {later[-1]} were not tried" if later else ""
-        more = f"\n  - and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-        text = "".join(listed[:MOST_LISTED]) + more + rest
-        raise SendError(f"{len(sent)} of {len(lines)} were sent{text}") from error
+            noted["sent"] = sending.count

@@ -48,6 +48,21 @@ def test_a_file_is_sent_line_by_line(typed):
     assert [row["lane"] for row in sent] == ["HIGH", "MEDIUM", "MAIN"]
 
 
+def test_of_a_big_file_the_lanes_are_counted_for_people_and_each_line_told_to_programs(typed):
+    """A row a message would flood the terminal."""
+    text = "\n".join(json.dumps({"kind": "big", "priority": 50 * (n % 2)}) for n in range(2_200))
+
+    planned = typed("send", "--file", "-", "--dry-run", text=text)
+    shown = typed("send", "--file", "-", text=text)
+    told = typed.json("send", "--file", "-", text=text)
+
+    assert planned.stdout.count("1100") == 2
+    assert len(shown.stdout.splitlines()) < 10
+    assert shown.stdout.count("1100") == 4
+    assert [row["line"] for row in told] == list(range(1, 2_201))
+    assert all(row["message_id"] and row["error"] is None for row in told)
+
+
 def test_the_process_ends_with_the_status_and_splits_its_streams(lanes):
     """Data on standard output, talk on standard error, 3 for a check that says no."""
     done = lanes("--output", "json", "check")

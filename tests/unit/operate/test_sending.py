@@ -2,8 +2,44 @@
 
 import pytest
 
-from lanes.errors import InvalidMessageError
-from lanes.operate.sending import message_of, read_data, read_lines, read_priority
+from lanes.config import LanesConfig
+from lanes.errors import InvalidMessageError, PartialSendError, SendError
+from lanes.operate.sending import AT_ONCE, Sending, message_of, read_data, read_lines, read_priority
+from lanes.outgoing import SentMessage, UnsentMessage
+
+
+class Lane:
+    """Sends to one lane; refuses messages by their ids, and is interrupted at some call."""
+
+    def __init__(self, *, refused=(), interrupted_at=None):
+        self.calls = []
+        self._refused = refused
+        self._interrupted_at = interrupted_at
+
+    def send_many(self, messages):
+        """Send what is not refused."""
+        self.calls.append(len(messages))
+        if len(self.calls) == self._interrupted_at:
+            raise KeyboardInterrupt
+        sent = [
+            SentMessage(id=one.id, lane="MEDIUM", message_id=f"sqs-{one.id}", sequence_number="1")
+            for one in messages
+            if one.id not in self._refused
+        ]
+        failed = [
+            UnsentMessage(message=one, lane="MEDIUM", code="No", reason="no")
+            for one in messages
+            if one.id in self._refused
+        ]
+        if failed:
+            raise PartialSendError(sent=sent, failed=failed)
+        return sent
+
+
+def sending(count):
+    """So many lines, an empty one before each."""
+    lines = (f'\n{{"kind": "a", "id": "m{number}"}}' for number in range(count))
+    return Sending(read_lines("\n".join(lines).split("\n")), config=LanesConfig())
 
 
 def test_lines_are_read_with_their_numbers():
@@ -65,3 +101,41 @@ def test_a_message_takes_its_own_defaults():
 
     assert first.id != second.id
     assert first.priority is None
+
+
+def test_thousands_of_lines_are_sent_in_parts_and_counted_by_lane():
+    """Each part is reported."""
+    lines, lane, reported = sending(2 * AT_ONCE + 1), Lane(), []
+
+    lines.run(lane, report=reported.append)
+
+    assert lane.calls == [AT_ONCE, AT_ONCE, 1]
+    assert reported == [AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 1]
+    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": 2 * AT_ONCE + 1, "sent": 2 * AT_ONCE + 1}]
+
+
+def test_what_was_not_sent_is_told_by_its_line_and_the_rest_is_not_tried():
+    """What was sent beside it is known too."""
+    lines, lane = sending(AT_ONCE + 2), Lane(refused={"m1"})
+
+    with pytest.raises(SendError) as caught:
+        lines.run(lane, report=lambda _: None)
+
+    said = str(caught.value)
+    assert f"{AT_ONCE - 1} of {AT_ONCE + 2} were sent" in said
+    assert "line 4: no" in said
+    assert f"lines {2 * AT_ONCE + 2} to {2 * AT_ONCE + 4} were not tried" in said
+    rows = lines.rows()
+    assert [rows[0]["message_id"], rows[0]["error"]] == ["sqs-m0", None]
+    assert [rows[1]["message_id"], rows[1]["error"], rows[1]["line"]] == [None, "no", 4]
+    assert rows[-1]["error"] == "not tried, or not known"
+
+
+def test_what_an_interrupted_file_has_sent_is_known():
+    """Whole parts of it."""
+    lines, lane = sending(AT_ONCE + 2), Lane(interrupted_at=2)
+
+    with pytest.raises(KeyboardInterrupt):
+        lines.run(lane, report=lambda _: None)
+
+    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": AT_ONCE + 2, "sent": AT_ONCE}]
