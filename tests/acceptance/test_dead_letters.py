@@ -126,7 +126,7 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed,
         while process.poll() is None and count(sqs, queues.url) == 0:
             pass
         process.send_signal(signal.SIGINT)
-        _, talk = process.communicate(timeout=20)
+        _, talk = process.communicate(timeout=60)
 
     assert process.returncode == 130, talk
     assert "interrupted after" in talk

@@ -12,8 +12,9 @@ from lanes.config import LanesConfig
 from local.deploy import CdkApp
 from local.platform import Platform
 from tests.acceptance.conftest import ROOT, Command, Typed
+from tests.support.waiting import until
 
-PATIENCE = 30
+PATIENCE = 120
 
 
 class Handled:
@@ -58,15 +59,6 @@ def platform(tmp_path_factory, handled):
 def lanes(platform):
     """The command within this process."""
     return Typed(platform.endpoint_url)
-
-
-def until(condition):
-    """Wait for something that other threads bring about."""
-    for _ in range(PATIENCE * 20):
-        if condition():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("it did not happen")
 
 
 def lines(prefix, count, **more):

@@ -132,7 +132,7 @@ def test_a_tail_for_programs_goes_on_and_repeats_nothing(lanes, log):
 
     later = json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
-    rest, talk = process.communicate(timeout=20)
+    rest, talk = process.communicate(timeout=60)
 
     assert [line["event"] for line in first] == [
         "batch_yielded", "batch_woken", "message_failed", "message_handled", "message_handled",

@@ -63,7 +63,7 @@ class _ListQueue:
 
     def wait_for_deleted(self, number):
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.deleted) >= number, timeout=10), self.deleted
+            assert self._changed.wait_for(lambda: len(self.deleted) >= number, timeout=60), self.deleted
 
 
 class _ScriptedFunction:
@@ -164,7 +164,7 @@ def test_maximum_concurrency_bounds_the_batches_that_run_at_once(run):
     """The third batch waits for a slot; the poller does not take it before."""
     queue = _ListQueue()
     queue.put(*(f"m{number}" for number in range(40)))
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
 
     function = _ScriptedFunction(lambda _ids: (together.wait(), _returns({}))[1])
     run(queue, function)

@@ -63,7 +63,7 @@ class _Lines:
 
     def wait_for(self, text):
         with self._changed:
-            assert self._changed.wait_for(lambda: any(text in one for one in self._seen), 20), self._seen
+            assert self._changed.wait_for(lambda: any(text in one for one in self._seen), 60), self._seen
             return next(one for one in self._seen if text in one)
 
 

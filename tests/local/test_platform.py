@@ -36,7 +36,7 @@ class _Lines:
 
     def wait_for(self, line):
         with self._changed:
-            assert self._changed.wait_for(lambda: line in self._seen, 20), self._seen
+            assert self._changed.wait_for(lambda: line in self._seen, 60), self._seen
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def _handled(platform, body):
 
 def _wait_until_idle(mapping):
     with mapping._changed:
-        assert mapping._changed.wait_for(lambda: mapping._counters.deleted == mapping._counters.received, 10)
+        assert mapping._changed.wait_for(lambda: mapping._counters.deleted == mapping._counters.received, 60)
 
 
 def test_a_message_is_handled_by_the_deployed_function(platform, lines):
@@ -144,7 +144,7 @@ def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
             )
         finally:
             up.send_signal(signal.SIGINT)
-            status = up.wait(20)
+            status = up.wait(60)
 
     assert attributes["Attributes"]["VisibilityTimeout"] == "60"
     assert addresses["stacks"]["SecondApp"]["JobsUrl"].endswith(queue.rpartition("/")[2])

@@ -75,7 +75,7 @@ def test_a_schedule_fires_at_its_rate_until_it_is_stopped():
     ]
     for schedule in schedules:
         schedule.start()
-    fired = function.thrice.wait(10)
+    fired = function.thrice.wait(60)
     for schedule in schedules:
         schedule.stop()
         schedule.join()

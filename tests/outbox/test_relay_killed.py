@@ -64,7 +64,7 @@ def wait_until(reached, *relays):
 def end(process, number=signal.SIGKILL):
     """Kill a relay, however deep in its work it is."""
     process.send_signal(number)
-    status = process.wait(20)
+    status = process.wait(60)
     process.stderr.close()
     return status
 

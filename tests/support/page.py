@@ -231,7 +231,7 @@ class PageProcess:
         """Interrupt it; give its status and what it said."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        _, talk = self.process.communicate(timeout=20)
+        _, talk = self.process.communicate(timeout=60)
         return self.process.returncode, talk
 
     def ask(self, name, fields=None, **headers):
@@ -243,7 +243,7 @@ class PageProcess:
 
     def request(self, method, path, body=None, **headers):
         """Send one request as it stands; give the answer and its body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.announced["port"], timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.announced["port"], timeout=60)
         try:
             given = {"Content-Type": "application/json", **headers}
             connection.request(method, path, body, {name: value for name, value in given.items() if value})

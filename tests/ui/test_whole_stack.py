@@ -1,7 +1,6 @@
 """The page in a browser beside the whole stack, deployed and running on this machine."""
 
 import json
-import threading
 
 import pytest
 from playwright.sync_api import expect
@@ -10,6 +9,7 @@ from local.deploy import CdkApp
 from local.platform import Platform
 from tests.acceptance.conftest import Typed
 from tests.support.page import ROOT, PageProcess
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,10 @@ def press(tab, lane, verb):
 def wait_until_it_takes_nothing(platform, lane):
     """The mapping takes notice of a change within a moment, as on AWS."""
     mapping = next(mapping for name, mapping in platform.mappings.items() if lane in name)
-    for _ in range(600):
-        if not mapping.settings.enabled and mapping.running == 0:
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError(f"{lane} takes messages all the same")
+    until(
+        lambda: not mapping.settings.enabled and mapping.running == 0,
+        why=f"{lane} takes messages all the same",
+    )
 
 
 def test_what_waits_in_a_paused_lane_is_seen_and_handled_once_it_is_resumed(platform, page, tab):

@@ -92,9 +92,9 @@ def test_threads_do_not_see_each_others_blocks():
 
     def work(level):
         with processing_priority(level):
-            both_inside.wait(timeout=10)
+            both_inside.wait(timeout=60)
             seen[level] = current_priority()
-            both_inside.wait(timeout=10)
+            both_inside.wait(timeout=60)
 
     threads = [threading.Thread(target=work, args=(level,)) for level in (-100, 100)]
     for thread in threads:

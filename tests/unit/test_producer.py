@@ -325,7 +325,7 @@ def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
     class Slow(FakeSqs):
         def send_batch(self, queue_url, entries):
             if entries[0].message_deduplication_id == "0000":
-                release.wait(timeout=30)
+                release.wait(timeout=60)
                 return super().send_batch(queue_url, entries)
             raise AwsError(operation="SendMessageBatch", code="Throttled", retryable=True)
 
@@ -369,7 +369,7 @@ def test_several_calls_are_on_their_way_at_once():
 
     class Meeting(FakeSqs):
         def send_batch(self, queue_url, entries):
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=60)
             return super().send_batch(queue_url, entries)
 
     sent = make_producer(Meeting()).send_many(messages(map(str, range(60))), concurrency=3)
