@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from lanes.cli.place import place_of
+from lanes.cli.printing import say, show_rows
 from lanes.config import LanesConfig
 
 app = typer.Typer(no_args_is_help=True, help="Read and check a lanes.toml.")
@@ -20,19 +21,19 @@ def show(context: typer.Context, file: FileOption = Path("lanes.toml")) -> None:
     """Print the lanes as the stage resolves them, highest first; problems of the file end it, all at once."""
     place = place_of(context)
     config = LanesConfig.load(file, stage=place.stage or None)
-    place.show(
-        [
-            {
-                "lane": lane.name,
-                "threshold": lane.threshold if lane is not config.last_lane else "the rest",
-                "batch size": lane.batch_size,
-                "visibility": lane.visibility_timeout,
-                "yield delay": f"{lane.yield_delay_min} to {lane.yield_delay_max}",
-                "max wait": lane.max_wait or "none",
-                "maximum concurrency": lane.maximum_concurrency,
-            }
-            for lane in config.lanes
-        ]
-    )
+    rows = [
+        {
+            "lane": lane.name,
+            "threshold": lane.threshold if lane is not config.last_lane else "the rest",
+            "batch_size": lane.batch_size,
+            "visibility": lane.visibility_timeout,
+            "least_yield_delay": lane.yield_delay_min,
+            "most_yield_delay": lane.yield_delay_max,
+            "max_wait": lane.max_wait or "none",
+            "maximum_concurrency": lane.maximum_concurrency,
+        }
+        for lane in config.lanes
+    ]
+    show_rows(place, rows, nothing="there are no lanes")
     for note in config.notes():
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path  # noqa: TC003 - Typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from lanes.cli.operating import duration, operations_of
 from lanes.cli.place import Output, place_of
-from lanes.cli.printing import console, say, show_json, table_of
+from lanes.cli.printing import console, laid_out, say, show_json
 from lanes.operate.cost_report import bill_of
 from lanes.operate.prices import read_prices
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from lanes.operate.prices import Prices
 
 NOTHING_KNOWN = 3
+# AWS: SQS and Lambda report their figures every minute (SQS developer guide, available CloudWatch metrics).
+LEAST_WINDOW = timedelta(minutes=1)
 SHARED = "all"
 
 
@@ -42,6 +45,8 @@ def cost(
     operations = operations_of(context)
     charged = read_prices(prices)
     time = duration(window)
+    if time < LEAST_WINDOW:
+        raise typer.BadParameter(f"{window!r} is shorter than a minute", param_hint="--window")
     use = operations.use().read(time)
     bill = bill_of(use.lanes, use.shared, charged, window=time, messages_a_send=messages_a_send)
     if place.output is Output.JSON:
@@ -59,8 +64,8 @@ def cost(
 def _show(bill: Bill) -> None:
     out = console()
     # A line of nothing tells nothing; an unknown one does.
-    out.print(table_of([_line_row(line) for line in bill.lines if line.amount != 0]))
-    out.print(table_of([*(_lane_row(lane) for lane in bill.lanes), _sum_row(bill)]))
+    out.print(laid_out([_line_row(line) for line in bill.lines if line.amount != 0], out))
+    out.print(laid_out([*(_lane_row(lane) for lane in bill.lanes), _sum_row(bill)], out))
 
 
 def _line_row(line: BillLine) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lanes.cli import hold_verbs
 from lanes.cli.operating import DryRun, LaneName, Yes, duration, lane_called, moment_given, operations_of
 from lanes.cli.place import place_of
-from lanes.cli.printing import confirm, console, moment, say, show_one, show_rows, table_of
+from lanes.cli.printing import confirm, console, laid_out, moment, say, show_one, show_rows
 from lanes.errors import ConfigurationError
 from lanes.operate.audit import audited
 from lanes.operate.dead_letters import DeadLetterFilter, look
@@ -183,7 +183,8 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             say(f"would {verb} {len(listing.letters)} that can be seen at once")
             show_rows(place, rows, nothing="there are no such dead letters")
             return
-        console(stderr=True).print(table_of(rows))
+        out = console(stderr=True)
+        out.print(laid_out(rows, out))
         behind = f", and what is meant of about {listing.beyond} more," if listing.beyond else ""
         confirm(f"{verb} these {len(listing.letters)}{behind} in {name} of {place.stack_name}?", yes=how.yes)
     progress = _run(operations, verb, name, wanted, how)

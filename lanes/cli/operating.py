@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,9 @@ from lanes.cli.place import place_of
 from lanes.cli.usage import WrongUsage, priority_given
 from lanes.config_table import nearest, parse_duration
 
-LEAST_INTERVAL = timedelta(milliseconds=100)
+if TYPE_CHECKING:
+    from datetime import timedelta
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 NewPriority = Annotated[
@@ -59,19 +61,6 @@ def duration(text: str) -> timedelta:
     if value is None:
         raise typer.BadParameter(f"{text!r} is no duration; seconds or texts like 30s, 15m, 2h, 1d are")
     return value
-
-
-def interval_given(text: str) -> float:
-    """
-    Read how often to look, in seconds.
-
-    Raises:
-        typer.BadParameter: it is no duration, or so short that it would be one look after the other.
-    """
-    interval = duration(text)
-    if interval < LEAST_INTERVAL:
-        raise typer.BadParameter(f"{text!r} is too short; at least 100ms are needed", param_hint="--interval")
-    return interval.total_seconds()
 
 
 def moment_given(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ import typer  # noqa: TC002 - Typer reads the annotations
 from lanes.cli.filter_options import Chosen, entry_row, takes_filter
 from lanes.cli.operating import DryRun, NewPriority, Yes  # noqa: TC001 - Typer reads the annotations
 from lanes.cli.outbox_place import outbox_of
-from lanes.cli.printing import confirm, console, say, show_one, table_of
+from lanes.cli.printing import confirm, console, laid_out, say, show_one
 from lanes.outbox.entry import WAITING, EntryState
 
 if TYPE_CHECKING:
@@ -118,4 +118,5 @@ def show_preview(preview: Preview, wanted: EntryFilter) -> None:
     kinds = ", ".join(f"{kind} {count}" for kind, count in preview.kinds.items())
     lanes = ", ".join(f"{lane} {count}" for lane, count in preview.lanes.items())
     say(f"kinds: {kinds}; lanes: {lanes}; priorities {preview.lowest} to {preview.highest}; among them:")
-    console(stderr=True).print(table_of([entry_row(entry) for entry in preview.sample]))
+    out = console(stderr=True)
+    out.print(laid_out([entry_row(entry) for entry in preview.sample], out))

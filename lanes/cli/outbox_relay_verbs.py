@@ -16,7 +16,7 @@ from lanes.aws.outbox_table import create_table, description
 from lanes.cli.outbox_place import OutboxPlace, outbox_of
 from lanes.cli.outbox_telemetry import SpokenTelemetry
 from lanes.cli.printing import say, show_json, show_one
-from lanes.errors import ConfigurationError
+from lanes.cli.usage import WrongUsage
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def setup(context: typer.Context, *, print_: Print = False) -> None:
         show_one(where.place, {"made": where.name, "statements": len(statements)})
         return
     if where.table is None:
-        raise ConfigurationError(["name a SQL database with --database, or a DynamoDB table with --table"])
+        problem = "name a SQL database with --database, or a DynamoDB table with --table"
+        raise WrongUsage([problem], source="lanes outbox")
     if print_:
         show_json(description(where.table))
         return

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
-import sys
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import typer
 
     from lanes.deployment import Deployment
@@ -74,18 +67,6 @@ class Place:
         with aws_errors("Client"):
             ssm = self.clients().ssm()
         return read_deployment(ssm, self.stack_name)
-
-    def show(self, rows: Sequence[Mapping[str, Any]], *, title: str = "") -> None:
-        """Print rows with the same keys, as a table or as a JSON list."""
-        if self.output is Output.JSON:
-            sys.stdout.write(json.dumps(list(rows), default=str) + "\n")
-            return
-        table = Table(title=title or None, title_justify="left", header_style="bold")
-        for column in rows[0] if rows else ["nothing"]:
-            table.add_column(column)
-        for row in rows:
-            table.add_row(*("" if value is None else str(value) for value in row.values()))
-        Console().print(table)
 
 
 def place_of(context: typer.Context) -> Place:

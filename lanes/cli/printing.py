@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -17,9 +18,12 @@ from lanes.cli.place import Output
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.console import RenderableType
+
     from lanes.cli.place import Place
 
 UNKNOWN = "unknown"
+INTERRUPTED = 130
 WIDE = 200
 """Columns for tables that go into a file or a pipe."""
 
@@ -32,12 +36,57 @@ def console(*, stderr: bool = False) -> Console:
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Build a table of rows with the same keys; underscores in keys become spaces."""
-    table = Table(header_style="bold")
-    for column in rows[0] if rows else ():
-        table.add_column(column.replace("_", " "), overflow="fold")
+    return _filled(Table(header_style="bold"), rows, ())
+
+
+def laid_out(rows: Sequence[Mapping[str, Any]], out: Console) -> RenderableType:
+    """Lay rows out so that no word is cut: a table, one without lines, or on a narrow terminal a paragraph for each."""
+    count = len(rows[0]) if rows else 0
+    for table, beside in (
+        (Table(header_style="bold"), 3 * count + 1),
+        (Table(header_style="bold", box=None, padding=(0, 1, 0, 0)), count),
+    ):
+        widths = _widths(rows, out.width - beside)
+        if widths is not None:
+            return _filled(table, rows, widths)
+    return Group(*(_paragraph(row) for row in rows))
+
+
+def _filled(table: Table, rows: Sequence[Mapping[str, Any]], widths: Sequence[int]) -> Table:
+    for place, column in enumerate(rows[0] if rows else ()):
+        table.add_column(column.replace("_", " "), overflow="fold", width=widths[place] if widths else None)
     for row in rows:
         table.add_row(*(Text(spoken(value)) for value in row.values()))
     return table
+
+
+def _widths(rows: Sequence[Mapping[str, Any]], room: int) -> list[int] | None:
+    """Return a width for each column that holds its longest word, None where there is no room for that."""
+    columns = [
+        [column.replace("_", " "), *(spoken(row[column]) for row in rows)]
+        for column in (rows[0] if rows else ())
+    ]
+    widths = [max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns]
+    wanted = [max(cell_len(line) for text in texts for line in [*text.splitlines(), ""]) for texts in columns]
+    spare = room - sum(widths)
+    if spare < 0:
+        return None
+    # Those that want least get it first, and share what is left of the room.
+    order = sorted(range(len(columns)), key=lambda place: wanted[place] - widths[place])
+    for rank, place in enumerate(order):
+        more = min(wanted[place] - widths[place], spare // (len(order) - rank))
+        widths[place] += more
+        spare -= more
+    return widths
+
+
+def _paragraph(row: Mapping[str, Any]) -> Text:
+    fields = [
+        Text.assemble((key.replace("_", " "), "bold"), " ", spoken(value))
+        for key, value in row.items()
+        if value != ""
+    ]
+    return Text("  ").join(fields).append("\n")
 
 
 def show_rows(place: Place, rows: Sequence[Mapping[str, Any]], *, nothing: str) -> None:
@@ -45,7 +94,8 @@ def show_rows(place: Place, rows: Sequence[Mapping[str, Any]], *, nothing: str) 
     if place.output is Output.JSON:
         show_json(rows)
     elif rows:
-        console().print(table_of(rows))
+        out = console()
+        out.print(laid_out(rows, out))
     else:
         say(nothing)
 
@@ -98,13 +148,18 @@ def confirm(question: str, *, yes: bool) -> None:
 
     Raises:
         typer.BadParameter: there is nobody to ask.
-        typer.Exit: the answer was no.
+        typer.Exit: the answer was no, or none.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to confirm; look with --dry-run, then add --yes")
-    if not typer.confirm(question, err=True):
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        say("\nnothing was changed")
+        raise typer.Exit(INTERRUPTED) from None
+    if not agreed:
         say("nothing was changed")
         raise typer.Exit(1)
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.live import Live
+from rich.text import Text
 
-from lanes.cli.operating import interval_given, operations_of
+from lanes.cli.looking import interval_given, looks
+from lanes.cli.operating import operations_of
 from lanes.cli.place import Output, place_of
-from lanes.cli.printing import console, say, show_json, table_of
+from lanes.cli.printing import console, laid_out, say, show_json
 from lanes.operate.figures import Drain
 from lanes.operate.status import StatusReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from rich.table import Table
+    from rich.console import Console, RenderableType
 
     from lanes.operate.status import LaneStatus, Status
 
@@ -46,44 +48,37 @@ def status(
         figures=operations.figures,
     )
     if watch:
-        looks = _looks(reader.read, every=interval_given(interval), times=times)
-        _watch(looks, output=place.output)
+        seen = looks(reader.read, every=interval_given(interval), times=times)
+        _watch(seen, output=place.output)
         return
     found = reader.read()
     if place.output is Output.JSON:
         show_json([_record(lane) for lane in found.lanes])
     else:
-        console().print(_table(found))
+        out = console()
+        out.print(_table(found, out))
     for note in found.notes:
         say(f"note: {note}")
 
 
-def _looks(read: Callable[[], Status], *, every: float, times: int) -> Iterator[Status]:
-    count = 0
-    waiting = threading.Event()
-    while True:
-        yield read()
-        count += 1
-        if times and count >= times:
-            return
-        waiting.wait(every)
-
-
-def _watch(looks: Iterator[Status], *, output: Output) -> None:
-    """Renew one table, or print one JSON document a line for each look."""
+def _watch(seen: Iterator[Status], *, output: Output) -> None:
+    """Renew one table on a terminal; else print one for each look, or one JSON document a line."""
+    out = console()
     if output is Output.JSON:
-        for found in looks:
+        for found in seen:
             show_json([_record(lane) for lane in found.lanes])
-        return
-    with Live(console=console(), auto_refresh=False) as live:
-        for found in looks:
-            live.update(_table(found), refresh=True)
+    elif not out.is_terminal:
+        for found in seen:
+            out.print(_table(found, out))
+    else:
+        with Live(console=out, auto_refresh=False) as live:
+            for found in seen:
+                live.update(_table(found, out), refresh=True)
 
 
-def _table(found: Status) -> Table:
-    table = table_of([_row(lane) for lane in found.lanes])
-    table.caption = "handled, sent and yields are per minute; dead is dead letters"
-    return table
+def _table(found: Status, out: Console) -> RenderableType:
+    explained = Text("handled, sent and yields are per minute; dead is dead letters", style="dim italic")
+    return Group(laid_out([_row(lane) for lane in found.lanes], out), explained)
 
 
 def _record(lane: LaneStatus) -> dict[str, Any]:

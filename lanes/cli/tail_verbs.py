@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from lanes.cli.operating import interval_given, lane_called, moment_given, operations_of
+from lanes.cli.looking import interval_given, looks
+from lanes.cli.operating import lane_called, moment_given, operations_of
 from lanes.cli.place import Output, place_of
 from lanes.cli.printing import console, moment, say, show_json
 from lanes.cli.trace_verbs import STYLES, LogGroup
-from lanes.errors import AwsError
-from lanes.operate.event_words import words_of
+from lanes.config_table import nearest
+from lanes.operate.event_words import known_words, words_of
 from lanes.operate.tail import EventFilter, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from lanes.operate.events import LogEvent, Tale
 
@@ -50,11 +50,15 @@ def tail(
     wanted = EventFilter(
         lane=lane_called(operations, lane) if lane else "", kind=kind, group=group, events=event or ()
     )
+    for name in wanted.events:
+        # Troubles have names of several words, which the consumer of another release may have more of.
+        if name.isalpha() and name not in known_words():
+            say(f"note: no event is known by the word {name!r}{nearest(name, known_words())}")
     follower = Tail(
         operations.logs(log_group), since=moment_given(since) or 0.0, containing=wanted.containing
     )
     out = console()
-    for found in _looks(follower, every=interval_given(interval), times=times):
+    for found in looks(follower.look, every=interval_given(interval), times=times):
         for one in found:
             tales = wanted.meant(one)
             if tales is None:
@@ -63,23 +67,6 @@ def tail(
                 show_json({"at": moment(one.line.at), **one.fields})
             else:
                 out.print(_line(one, tales), soft_wrap=True)
-
-
-def _looks(follower: Tail, *, every: float, times: int) -> Iterator[Sequence[LogEvent]]:
-    """Look again and again; what a throttled look misses, the next one finds."""
-    waiting = threading.Event()
-    count = 0
-    while True:
-        try:
-            yield follower.look()
-        except AwsError as error:
-            if not error.retryable or count == 0:
-                raise
-            say(f"note: {error}; looking again")
-        count += 1
-        if times and count >= times:
-            return
-        waiting.wait(every)
 
 
 def _line(event: LogEvent, tales: Sequence[Tale]) -> Text:

@@ -110,6 +110,11 @@ _WORDS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
 }
 
 
+def known_words() -> list[str]:
+    """Return the words and names of the events that tell what becomes of messages."""
+    return sorted({*_WORDS, *(what for what, _ in _WORDS.values())})
+
+
 def _problem(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, the error itself, or what else there is."""
     lines = str(fields.get("exception") or "").strip().splitlines()

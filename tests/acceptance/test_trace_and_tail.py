@@ -147,7 +147,7 @@ def test_a_tail_for_programs_goes_on_and_repeats_nothing(lanes, log):
         (("trace", "x"), 1, "no event source mapping"),
         (("tail", "--times", "1"), 1, "no event source mapping"),
         (("trace", "x", "--log-group", "/none"), 1, "ResourceNotFoundException"),
-        (("tail", "--lane", "MIAN", *HERE), 1, "did you mean 'MAIN'"),
+        (("tail", "--lane", "MIAN", *HERE), 2, "did you mean 'MAIN'"),
         (("tail", "--since", "early", *HERE), 2, "2h"),
         (("tail", "--interval", "often", *HERE), 2, "30s"),
     ],

@@ -20,6 +20,7 @@ def test_config_show_prints_one_json_document():
 
     rows = json.loads(done.stdout)
     assert [row["lane"] for row in rows] == ["HIGH", "MEDIUM", "MAIN"]
+    assert rows[0]["visibility"] == 60.0, "durations are seconds"
     assert "reserved_concurrency is 1" in done.stderr
     assert done.returncode == 0
 

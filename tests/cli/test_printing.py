@@ -1,0 +1,93 @@
+"""How rows look on terminals of several widths, and what an unanswered question ends with."""
+
+import io
+import sys
+
+import pytest
+import typer
+from rich.console import Console
+
+from lanes.cli import printing
+from lanes.cli.looking import looks
+from lanes.cli.printing import confirm, laid_out
+from lanes.errors import AwsError
+
+ROWS = [
+    {
+        "lane": "MEDIUM",
+        "waiting": 10010,
+        "message_id": "afbdfcd6-4c44-7dc9-9983-f7057c06dc27",
+        "error": "no [b]",
+    },
+    {"lane": "HIGH", "waiting": None, "message_id": "0" * 36, "error": ""},
+]
+
+
+def drawn(width):
+    """Draw the rows on a terminal of this width."""
+    out = Console(file=io.StringIO(), width=width)
+    out.print(laid_out(ROWS, out))
+    return out.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [200, 80, 64, 50])
+def test_no_word_is_cut_and_no_line_too_long(width):
+    """Ids can be copied from any terminal."""
+    text = drawn(width)
+
+    assert "afbdfcd6-4c44-7dc9-9983-f7057c06dc27" in text
+    assert "no [b]" in text
+    assert "MEDIUM" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_lines_between_cells_go_first_and_then_the_table():
+    """Each width has the best that fits."""
+    assert "│" in drawn(80)
+    assert "│" not in drawn(64)
+    assert drawn(64).splitlines()[0].split() == ["lane", "waiting", "message", "id", "error"]
+    assert drawn(50).splitlines()[0].startswith("lane MEDIUM  waiting 10010")
+
+
+@pytest.mark.parametrize(("answer", "status"), [(typer.Abort, 130), (False, 1)])
+def test_a_question_that_is_not_agreed_to_changes_nothing(monkeypatch, capsys, answer, status):
+    """Ctrl-C ends it as it ends everything, with 130."""
+
+    def asked(*_arguments, **_options):
+        if answer is typer.Abort:
+            raise typer.Abort
+        return answer
+
+    monkeypatch.setattr(printing.typer, "confirm", asked)
+    monkeypatch.setattr(sys, "stdin", type("Terminal", (), {"isatty": staticmethod(lambda: True)})())
+
+    with pytest.raises(typer.Exit) as ended:
+        confirm("sure?", yes=False)
+
+    assert ended.value.exit_code == status
+    assert "nothing was changed" in capsys.readouterr().err
+
+
+def failing(*, retryable):
+    """A look of which the second fails."""
+    seen = iter(["one", AwsError(operation="Query", code="Throttled", retryable=retryable), "three"])
+
+    def look():
+        found = next(seen)
+        if isinstance(found, AwsError):
+            raise found
+        return found
+
+    return look
+
+
+def test_who_follows_what_happens_survives_a_throttled_look(capsys):
+    """It says so and looks again."""
+    assert list(looks(failing(retryable=True), every=0.0, times=3)) == ["one", "three"]
+    assert "looking again" in capsys.readouterr().err
+
+
+def test_what_does_not_pass_by_itself_ends_the_looking():
+    """Such as credentials that have expired."""
+    with pytest.raises(AwsError):
+        list(looks(failing(retryable=False), every=0.0, times=3))
