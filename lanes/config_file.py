@@ -35,7 +35,7 @@ STAGE_KEYS = ("enabled", "consumer", "lanes", "outbox")
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
 # What the defaults of others follow from is always written.
 DECIDING_CONSUMER_KEYS = ("reserved_concurrency", "waiting_room", "function_timeout")
-DECIDING_LANE_KEYS = ("name", "threshold")
+DECIDING_LANE_KEYS = ("name", "threshold", "max_wait")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)

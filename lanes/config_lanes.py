@@ -19,6 +19,9 @@ LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
 # AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
 LONGEST_VISIBILITY = timedelta(hours=12)
 
+SLOTS_WITH_LONG_PARKING = 2
+LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
+
 
 def merged_lanes(
     root: ConfigTable, override: Mapping[str, Any], problems: list[str]
@@ -111,6 +114,7 @@ def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None
 def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
     usual = Lane(name="")
     needed = VISIBILITY_FACTOR * consumer.function_timeout
+    delays = _yield_delays(table, consumer)
     lane = Lane(
         name="",
         threshold=table.integer("threshold", 0) if table.has("threshold") else None,
@@ -119,12 +123,8 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         visibility_timeout=table.duration(
             "visibility_timeout", needed, maximum=LONGEST_VISIBILITY, whole_seconds=True
         ),
-        yield_delay_min=table.duration(
-            "yield_delay_min", usual.yield_delay_min, minimum=SECOND, maximum=LONGEST_VISIBILITY
-        ),
-        yield_delay_max=table.duration(
-            "yield_delay_max", usual.yield_delay_max, minimum=SECOND, maximum=LONGEST_VISIBILITY
-        ),
+        yield_delay_min=delays[0],
+        yield_delay_max=delays[1],
         max_wait=table.optional_duration("max_wait", minimum=SECOND),
         # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
         maximum_concurrency=table.integer(
@@ -147,6 +147,22 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
             f"yield_delay_max {format_duration(lane.yield_delay_max)}"
         )
     return lane
+
+
+def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timedelta, timedelta]:
+    """
+    Read the shortest and the longest; the default of the one is never longer than what is given as the other.
+
+    Several slots that are throttled park for longer: more is woken than returns by itself, and what returns by itself
+    takes slots to no purpose. A lane with a `max_wait` does not, since what is parked learns late that it is overdue.
+    """
+    usual = Lane(name="")
+    throttled = consumer.reserved_concurrency >= SLOTS_WITH_LONG_PARKING and not consumer.waiting_room
+    long = throttled and not table.has("max_wait")
+    least, most = LONG_PARKING if long else (usual.yield_delay_min, usual.yield_delay_max)
+    longest = table.duration("yield_delay_max", most, minimum=SECOND, maximum=LONGEST_VISIBILITY)
+    least = min(least, longest)
+    return table.duration("yield_delay_min", least, minimum=SECOND, maximum=LONGEST_VISIBILITY), longest
 
 
 def _usual_concurrency(consumer: ConsumerSettings) -> int:

@@ -40,17 +40,13 @@ class Settings:
 
     def apply(self, config: LanesConfig) -> LanesConfig:
         """Return the lanes with these settings; those that follow the slots by default go on to do so."""
-        document = config.to_dict()
-        usual = _usual(config)
+        document = config.to_dict(brief=True)
         consumer = {**document["consumer"], "reserved_concurrency": self.slots}
-        if config.consumer.recheck_interval == usual.consumer.recheck_interval:
-            del consumer["recheck_interval"]
         if self.recheck is not None:
             consumer["recheck_interval"] = self.recheck.total_seconds()
         if self.room is not None:
             consumer["waiting_room"] = self.room
-        concurrency = usual.lanes[0].maximum_concurrency
-        lanes = [self._lane(lane, usual_concurrency=concurrency) for lane in document["lanes"]]
+        lanes = [{**lane, **self._lane()} for lane in document["lanes"]]
         return LanesConfig.from_dict({**document, "consumer": consumer, "lanes": lanes})
 
     @property
@@ -80,12 +76,8 @@ class Settings:
                 lines += settings
         return "\n".join(lines)
 
-    def _lane(self, document: dict[str, Any], *, usual_concurrency: int) -> dict[str, Any]:
-        changed = {
-            key: value
-            for key, value in document.items()
-            if key != "maximum_concurrency" or value != usual_concurrency
-        }
+    def _lane(self) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
         if self.batch_size is not None:
             changed["batch_size"] = self.batch_size
         if self.delays is not None:
@@ -127,10 +119,3 @@ def combined(one: Settings, other: Settings) -> Settings:
     keys = ("room", "batch_size", "recheck", "delays")
     changes = {key: value for key in keys if (value := getattr(other, key)) is not None}
     return dataclasses.replace(one, **changes)
-
-
-def _usual(config: LanesConfig) -> LanesConfig:
-    """Return lanes whose settings follow from the slots and the waiting room of these."""
-    consumer = config.consumer
-    slots = {"reserved_concurrency": consumer.reserved_concurrency, "waiting_room": consumer.waiting_room}
-    return LanesConfig.from_dict({"consumer": slots})

@@ -161,6 +161,34 @@ def test_with_a_waiting_room_a_batch_more_than_there_are_slots_stands_ready(slot
     assert LanesConfig.from_dict(config.to_dict()) == config
 
 
+@pytest.mark.parametrize(
+    ("consumer", "lane", "delays"),
+    [
+        ({}, {}, (5, 15)),
+        ({"reserved_concurrency": 2}, {}, (15, 30)),
+        ({"reserved_concurrency": 2, "waiting_room": True}, {}, (5, 15)),
+        ({"reserved_concurrency": 2}, {"max_wait": "1m"}, (5, 15)),
+        ({"reserved_concurrency": 2}, {"yield_delay_max": 10}, (10, 10)),
+        ({"reserved_concurrency": 2}, {"yield_delay_min": 20}, (20, 30)),
+        (
+            {"reserved_concurrency": 2},
+            {"max_wait": "1m", "yield_delay_min": 15, "yield_delay_max": 30},
+            (15, 30),
+        ),
+    ],
+    ids=str,
+)
+def test_several_slots_that_are_throttled_park_for_longer(consumer, lane, delays):
+    """Unless the lane has to see early what is overdue; a deployment keeps what was resolved."""
+    config = LanesConfig.from_dict({"consumer": consumer, "lanes": [{"name": "MAIN", **lane}]})
+
+    assert tuple(timedelta(seconds=one) for one in delays) == (
+        config.last_lane.yield_delay_min,
+        config.last_lane.yield_delay_max,
+    )
+    assert LanesConfig.from_dict(config.to_dict(brief=True)) == config
+
+
 def test_without_priority_nobody_waits_in_the_function():
     """There is one lane in use."""
     config = LanesConfig.from_dict({"enabled": False, "consumer": {"waiting_room": True}})
