@@ -230,6 +230,24 @@ def test_attempts_that_kill_their_process_count(idempotency, runs):
     assert "crashed" in story.world.queues.notes[message_id].error
 
 
+def test_what_killed_its_process_before_is_held_no_longer_than_its_invocation():
+    """The first crash costs the visibility timeout; later ones cost what the invocation may take."""
+    story = Story({"consumer": {"max_attempts": 9, "function_timeout": 10}})
+    story.send("MAIN", "main", "crash")
+
+    story.step("MAIN")
+    story.world.clock.advance(59)
+    story.step("MAIN")
+    assert len(story.starts) == 1
+    story.world.clock.advance(2)
+    story.step("MAIN")
+    assert len(story.starts) == 2
+    story.world.clock.advance(12)
+    story.step("MAIN")
+
+    assert len(story.starts) == 3
+
+
 @pytest.mark.parametrize("idempotency", [True, False])
 @pytest.mark.parametrize("position", [0, 4, 9])
 @pytest.mark.parametrize("max_attempts", [1, 3])
