@@ -254,7 +254,7 @@ class LanesConfig:
 
     def lanes_above(self, lane: Lane) -> tuple[Lane, ...]:
         """Give the lanes that a lane yields to, highest first; none when priority lanes are switched off."""
-        return tuple(other for other in self.lanes if other.outranks(lane)) if self.enabled else ()
+        return self.lanes[: lane.position] if self.enabled else ()
 
     @property
     def function_concurrency(self) -> int:

@@ -11,11 +11,12 @@ import hashlib
 import json
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
+from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ LARGEST_BODY_BYTES = 1024 * 1024
 LONGEST_ID = 128
 SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
+WHITE = " \t\n\r"  # what JSON allows around a value
 INTEGER = re.compile(r"[+-]?\d{1,18}")
 # No text to anybody but Python: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents have none.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -42,7 +44,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Message:
     """
     What a producer sends and a handler gets.
@@ -201,8 +203,11 @@ def _cut(value: object) -> str:
 
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
-        event = _DECODER.decode(body)
-    except (ValueError, TypeError, RecursionError) as error:
+        text = body.strip(WHITE)
+        event, end = _DECODER.raw_decode(text)
+        if end < len(text):
+            _DECODER.decode(text)  # says what is too much, and where
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise MessageDecodeError(f"the body is not JSON: {error}") from error
     if not isinstance(event, dict):
         raise MessageDecodeError("the body is JSON and no object")
@@ -219,17 +224,17 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 def _text(event: Mapping[str, Any], key: str) -> str:
     value = event.get(key)
-    if not isinstance(value, str) or not value or HALF_PAIR.search(value):
+    if not isinstance(value, str) or not value or (not value.isascii() and HALF_PAIR.search(value)):
         raise MessageDecodeError(f"{key} is {_cut(value)}, a text is needed")
     return value
 
 
 def _priority(value: object) -> int | None:
     """Read the extension attribute; some CloudEvents libraries write every extension as a text."""
-    if isinstance(value, str) and INTEGER.fullmatch(value):
-        return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
+    if isinstance(value, str) and INTEGER.fullmatch(value):
+        return int(value)
     raise MessageDecodeError(f"priority is {_cut(value)}, an integer is needed")
 
 

@@ -18,6 +18,7 @@ from lanes.consumer.work import resolve
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
 from lanes.priority import processing_priority
 from lanes.trace_context import continuing_trace
+from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ ELSEWHERE_RETRY = 2
 """Seconds until a record is looked at again whose id is being handled by another delivery."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Handled:
     """The handler succeeded, or had succeeded before (`duplicate`)."""
 
@@ -48,7 +49,7 @@ class Handled:
     duplicate: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Failed:
     """An attempt failed and another one follows after `delay` seconds."""
 
@@ -58,7 +59,7 @@ class Failed:
     error: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class GivenUp:
     """The record is to be dead-lettered; without `work` where its body could not be resolved."""
 
@@ -68,14 +69,14 @@ class GivenUp:
     error: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class MadeWay:
     """The handler yielded in mid-work; the attempt doesn't count."""
 
     entry: Entry
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Postponed:
     """Nothing was tried: it can't be said now whether the record may run."""
 

@@ -67,9 +67,7 @@ class Batch:
             invocation.entries = parts.intake.look_up(self._lane, self._records)
             step = "records_not_held"
             seconds = invocation.seconds_left() + SETTLING
-            invocation.lost = parts.intake.hold(
-                self._lane, self._records, invocation.entries, seconds=seconds
-            )
+            invocation.lose(parts.intake.hold(self._lane, self._records, invocation.entries, seconds=seconds))
             step = "overrides_not_read"
             self._view = parts.diversions.look(self._lane, self._records)
         except AwsError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from lanes.values import value_type
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
@@ -18,7 +20,7 @@ class Yielded(BaseException):
     """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class HandlerContext:
     """
     The second argument of a handler that asks for one.

@@ -13,6 +13,7 @@ from lanes.consumer.reports import unopened
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError, MessageDecodeError
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
+from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lanes.consumer.overrides import Override, Overrides
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
+
+NOTHING = Board()
 
 AGAIN = 1
 """Seconds until a record is looked at again whose group was let go, or held, while it was on its way."""
@@ -34,11 +37,11 @@ class Forwarding(Protocol):
         """Send a record's body, as given, with its group and attributes to a lane; raises `AwsError`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class View:
     """What concerns the records of one invocation; `follows` and `holds` are by group."""
 
-    board: Board = dataclasses.field(default_factory=Board)
+    board: Board = NOTHING
     follows: dict[str, Follow] = dataclasses.field(default_factory=dict)
     holds: dict[str, Hold] = dataclasses.field(default_factory=dict)
 
@@ -102,6 +105,8 @@ class Diversions:
 
         """
         board = self._fresh_board()
+        if not board.overrides and lane.name not in board.held:
+            return View(board=board)
         groups = sorted({record.group for record in records})
         return View(
             board=board,

@@ -89,11 +89,11 @@ class Intake:
 
         """
         suspect = any(entry.suspect for entry in entries.values())
-        if not suspect and all(
-            self._visible_for(lane, record, entries[record.message_id]) > seconds for record in records
-        ):
+        visible = lane.visibility_timeout.total_seconds()
+        oldest = min(_received_at(record, entries[record.message_id]) for record in records)
+        if not suspect and oldest + visible - self._clock() > seconds:
             return set()
-        timeout = math.ceil(seconds if suspect else lane.visibility_timeout.total_seconds())
+        timeout = math.ceil(seconds if suspect else visible)
         changes = [
             VisibilityChange(
                 message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=timeout
@@ -102,7 +102,7 @@ class Intake:
         ]
         return set(self._visibility.change_visibility(lane.name, changes))
 
-    def _visible_for(self, lane: Lane, record: RawRecord, entry: Entry) -> float:
-        """Return for how many seconds at least the record is still ours: it was received after its last note."""
-        received_at = record.first_received_at if record.receive_count == 1 else entry.noted_at
-        return received_at + lane.visibility_timeout.total_seconds() - self._clock()
+
+def _received_at(record: RawRecord, entry: Entry) -> float:
+    """Return when a record was received at the earliest: after its last note."""
+    return record.first_received_at if record.receive_count == 1 else entry.noted_at

@@ -29,6 +29,7 @@ class Invocation:
         entries: of the ledger, by message id; none before they were looked up.
         done: ids of the records that are finished with: all others are kept, whatever goes wrong.
         lost: ids of the records that may be with another invocation by now.
+        lost_groups: the groups of those.
 
     """
 
@@ -41,6 +42,7 @@ class Invocation:
     entries: dict[str, Entry] = dataclasses.field(default_factory=dict)
     done: set[str] = dataclasses.field(default_factory=set)
     lost: set[str] = dataclasses.field(default_factory=set)
+    lost_groups: set[str] = dataclasses.field(default_factory=set)
 
     @property
     def is_over(self) -> bool:
@@ -51,6 +53,12 @@ class Invocation:
     def deadline(self) -> float:
         """When it ends at the latest, in epoch seconds."""
         return self.clock() + self.seconds_left()
+
+    def lose(self, message_ids: set[str]) -> None:
+        """Note records that may be with another invocation by now."""
+        if message_ids:
+            self.lost = message_ids
+            self.lost_groups = {record.group for record in self.records if record.message_id in message_ids}
 
     def rest(self, position: int = 0) -> list[RawRecord]:
         """Return the records from a position on that are not done."""

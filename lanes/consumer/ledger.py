@@ -12,6 +12,8 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.values import value_type
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -50,7 +52,7 @@ class Park(enum.StrEnum):
     REST = "rest"  # a backoff, or a yield delay that limits receives: returns by itself only
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Entry:
     """
     What the ledger keeps of one message in one lane.

@@ -42,6 +42,8 @@ class MakingWay:
         self.known = False
         self._overdue = False
         self._last_chance = False
+        self._expected = parts.longest.get(invocation.lane.name, 0.0)
+        self._needed = self._needed_for(self._expected)
 
     @property
     def patience(self) -> float:
@@ -53,17 +55,11 @@ class MakingWay:
         """Whether the time that is left is too short for the next record."""
         return self._invocation.seconds_left() < self._needed
 
-    @property
-    def _needed(self) -> float:
+    def _needed_for(self, likely: float) -> float:
         settings = self._parts.settings
-        likely = self._expected
         if settings.record_time is not None:
             likely = max(likely, settings.record_time.total_seconds())
         return min(likely + SETTLING, settings.function_timeout.total_seconds() * WHOLE_INVOCATION)
-
-    @property
-    def _expected(self) -> float:
-        return self._parts.longest.get(self._invocation.lane.name, 0.0)
 
     def must_yield(self, record: RawRecord) -> bool:
         """Whether the record has to make way; not knowing is a reason to, so a failed reading yields."""
@@ -133,7 +129,9 @@ class MakingWay:
     def took(self, seconds: float) -> None:
         """Learn how long a record took, and charge it to the reserve if that served it."""
         parts = self._parts
-        parts.longest[self._invocation.lane.name] = max(self._expected, seconds)
+        if seconds > self._expected:
+            parts.longest[self._invocation.lane.name] = self._expected = seconds
+            self._needed = self._needed_for(seconds)
         if self._overdue:
             parts.reserve.spend(seconds)
             parts.telemetry.count(Metric.RESERVE)

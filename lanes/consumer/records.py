@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
+from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +31,7 @@ class PartialBatchResponse(TypedDict):
     batchItemFailures: list[BatchItemFailure]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class RawRecord:
     """
     One record of an SQS event, as the handler registered for raw bodies receives it.

@@ -26,6 +26,7 @@ class Returns:
         self._parts = parts
         self._invocation = invocation
         self._returned: dict[str, Returned] = {}
+        self._groups: set[str] = set()
         self._brief = False
 
     def __len__(self) -> int:
@@ -38,10 +39,7 @@ class Returns:
 
     def blocks(self, record: RawRecord) -> bool:
         """Whether one of its group goes back before it, or it or one of its group may be with another invocation."""
-        invocation = self._invocation
-        return any(item.record.group == record.group for item in self._returned.values()) or any(
-            other.group == record.group for other in invocation.records if other.message_id in invocation.lost
-        )
+        return record.group in self._groups or record.group in self._invocation.lost_groups
 
     def add(
         self,
@@ -53,6 +51,7 @@ class Returns:
         reason: Reason | None = None,
     ) -> None:
         """Let one record go back, for `delay` seconds."""
+        self._groups.add(record.group)
         self._returned.setdefault(
             record.message_id,
             Returned(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol
+import functools
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from lanes.consumer.ledger import Cause
 
 
 class Metric(enum.StrEnum):
@@ -27,8 +31,9 @@ class Metric(enum.StrEnum):
     AWS_ERRORS = "ConsumerCallErrors"
 
 
-def receives(cause: str) -> str:
-    """Name the metric of the receives that a `Cause` explains."""
+@functools.cache
+def receives(cause: Cause) -> str:
+    """Name the metric of the receives that a cause explains."""
     return f"{Metric.RECEIVES}{cause.title().replace('_', '')}"
 
 

@@ -9,6 +9,7 @@ from lanes.consumer.records import RawRecord
 from lanes.errors import MessageDecodeError
 from lanes.message import Message
 from lanes.trace_context import TraceContext
+from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ TRACE_HEADER = "AWSTraceHeader"
 """AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@value_type
 class Work:
     """What a record asks for: the handler, its argument, the id of its effect, and where in a trace it was sent."""
 
@@ -59,7 +60,8 @@ def resolve(record: RawRecord, handlers: Handlers) -> Work:
             raise
         return Work(
             handler=handlers.raw,
-            argument=record,
+            # Its own copy: by the other one the consumer still knows the record when the handler is through with it.
+            argument=dataclasses.replace(record),
             effect_id=record.message_id,
             kind="",
             priority=None,

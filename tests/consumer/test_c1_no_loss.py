@@ -29,6 +29,20 @@ def test_a_body_that_is_no_event_goes_to_the_raw_handler():
     assert seen == [("<xml/>", "bucket", 1)]
 
 
+def test_what_a_raw_handler_does_to_its_record_changes_no_other():
+    """The answer is about the records that Lambda brought."""
+    world = World()
+    ids = [world.send_body("MAIN", f"<{number}/>", group="bucket") for number in range(3)]
+
+    @world.consumer.raw_handler
+    def raw(record):
+        if record.body == "<1/>":
+            raise ValueError
+        record.message_id, record.group = ids[2], "other"
+
+    assert world.step("MAIN") == {ids[1], ids[2]}
+
+
 @pytest.mark.parametrize(
     "body",
     ["", "<xml/>", "null", "[]", "{}", '{"specversion":"0.3"}', "[" * 100_000, "9" * 5000],
