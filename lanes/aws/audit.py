@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.ledger import INDEX, sortable
+from lanes.aws.ledger import sortable
+from lanes.aws.shelf import latest_on
 from lanes.errors import AwsError
 from lanes.operate.audit import AuditEntry
 
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 SHELF = "audit"
-"""
-Partition of the index in which entries are found by time.
-
-The index is the one of parked records, whose partitions are lanes: no lane's name begins with a small letter.
-"""
 KEPT_SECONDS = 400 * 24 * 3600
 
 
@@ -49,24 +45,8 @@ class DynamoDBAuditTrail:
 
     def entries(self, *, since: float, limit: int) -> list[AuditEntry]:
         """Return entries, the latest first."""
-        found: list[AuditEntry] = []
-        start: dict[str, Any] = {}
-        while len(found) < limit:
-            with aws_errors("Query"):
-                page = self._client.query(
-                    TableName=self._table,
-                    IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :shelf AND parked_until >= :since",
-                    ExpressionAttributeValues={":shelf": {"S": SHELF}, ":since": {"S": sortable(since)}},
-                    ScanIndexForward=False,
-                    Limit=limit - len(found),
-                    **start,
-                )
-            found += [_entry(item) for item in page["Items"]]
-            if "LastEvaluatedKey" not in page:
-                break
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-        return found
+        items = latest_on(SHELF, client=self._client, table=self._table, since=since, limit=limit)
+        return [_entry(item) for item in items]
 
 
 def item_of(entry: AuditEntry) -> Any:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.figures import LATE, MOST_QUERIES, NAMESPACE
+from lanes.aws.figures import LATE, NAMESPACE
 from lanes.aws.ledger import INDEX
+from lanes.aws.metric_data import metric_data
 from lanes.consumer.ledger import Cause
 from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
@@ -123,21 +124,11 @@ class CloudWatchUse:
         """Return the sum over the window of each figure that has data."""
         end = self._now().replace(second=0, microsecond=0) - LATE
         found: dict[Figure, float] = {}
-        for start in range(0, len(figures), MOST_QUERIES):
-            chunk = figures[start : start + MOST_QUERIES]
-            with aws_errors("GetMetricData"):
-                pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
-                    MetricDataQueries=[
-                        _query(place, one, _period(window)) for place, one in enumerate(chunk)
-                    ],
-                    StartTime=end - window,
-                    EndTime=end,
-                )
-                for page in pages:
-                    for result in page["MetricDataResults"]:
-                        figure = chunk[int(result["Id"][1:])]
-                        if result["Values"]:
-                            found[figure] = found.get(figure, 0.0) + sum(result["Values"])
+        queries = [_query(place, one, _period(window)) for place, one in enumerate(figures)]
+        for result in metric_data(self._cloudwatch, queries, start=end - window, end=end):
+            figure = figures[int(result["Id"][1:])]
+            if result["Values"]:
+                found[figure] = found.get(figure, 0.0) + sum(result["Values"])
         return found
 
     def _lane(self, lane: str, found: Mapping[Figure, float]) -> LaneUse:

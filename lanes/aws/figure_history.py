@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.errors import aws_errors
-from lanes.aws.figures import MOST_QUERIES, NAMESPACE, figure_query
+from lanes.aws.figures import NAMESPACE, figure_query
+from lanes.aws.metric_data import metric_data
 from lanes.consumer.telemetry import Metric
 from lanes.operate.history import LaneMinute
 
@@ -61,18 +61,10 @@ class CloudWatchHistory:
         end = self._now().replace(second=0, microsecond=0)
         queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
         found: dict[str, dict[float, float]] = {}
-        for start in range(0, len(queries), MOST_QUERIES):
-            with aws_errors("GetMetricData"):
-                pages = self._client.get_paginator("get_metric_data").paginate(
-                    MetricDataQueries=queries[start : start + MOST_QUERIES],
-                    StartTime=end - timedelta(minutes=minutes),
-                    EndTime=end,
-                    ScanBy="TimestampAscending",
-                )
-                for page in pages:
-                    for result in page["MetricDataResults"]:
-                        times = (moment.timestamp() for moment in result["Timestamps"])
-                        found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
+        start = end - timedelta(minutes=minutes)
+        for result in metric_data(self._client, queries, start=start, end=end):
+            times = (moment.timestamp() for moment in result["Timestamps"])
+            found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
         return {lane: _minutes(found, place) for place, lane in enumerate(self._lanes)}
 
     def _queries(self, place: int) -> Iterator[dict[str, Any]]:

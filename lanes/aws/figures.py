@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.errors import aws_errors
+from lanes.aws.metric_data import metric_data
 from lanes.consumer.telemetry import Metric
 from lanes.operate.figures import LaneFigures
 
@@ -19,8 +19,6 @@ AVERAGED = timedelta(minutes=5)
 LATE = timedelta(minutes=1)
 """Metrics of the minute that runs are not complete."""
 AGE, SENT = "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"
-# AWS: one GetMetricData call takes up to 500 queries (CloudWatch API reference).
-MOST_QUERIES = 500
 NAMESPACE = "PriorityLanes"
 
 
@@ -56,17 +54,8 @@ class CloudWatchFigures:
         end = self._now().replace(second=0, microsecond=0) - LATE
         queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
         found: dict[str, list[float]] = {}
-        for start in range(0, len(queries), MOST_QUERIES):
-            with aws_errors("GetMetricData"):
-                pages = self._client.get_paginator("get_metric_data").paginate(
-                    MetricDataQueries=queries[start : start + MOST_QUERIES],
-                    StartTime=end - AVERAGED,
-                    EndTime=end,
-                    ScanBy="TimestampDescending",
-                )
-                for page in pages:
-                    for result in page["MetricDataResults"]:
-                        found.setdefault(result["Id"], []).extend(result["Values"])
+        for result in metric_data(self._client, queries, start=end - AVERAGED, end=end):
+            found.setdefault(result["Id"], []).extend(result["Values"])
         return {lane: _figures(found, place) for place, lane in enumerate(self._lanes)}
 
     @property

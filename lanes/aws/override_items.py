@@ -18,7 +18,6 @@ BOARD = {"pk": {"S": "board"}}
 OVERRIDE, HELD = "override#", "held#"
 
 CANCELLED_SHELF = "cancelled"
-"""Partition of the index in which cancelled messages are found by time, as the audit trail's entries are in theirs."""
 
 KEPT_SECONDS = 400 * 24 * 3600
 

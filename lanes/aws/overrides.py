@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.ledger import INDEX, read_items, sortable
+from lanes.aws.ledger import read_items
 from lanes.aws.override_items import (
     BOARD,
     CANCELLED_SHELF,
@@ -20,6 +20,7 @@ from lanes.aws.override_items import (
     item_of_follow,
     override_text,
 )
+from lanes.aws.shelf import latest_on
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -118,27 +119,8 @@ class DynamoDBOverrides:
 
     def cancellations(self, *, since: float, limit: int) -> list[Cancelled]:
         """Return cancelled messages, the latest first."""
-        found: list[Cancelled] = []
-        start: dict[str, Any] = {}
-        while len(found) < limit:
-            with aws_errors("Query"):
-                page = self._client.query(
-                    TableName=self._table,
-                    IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :shelf AND parked_until >= :since",
-                    ExpressionAttributeValues={
-                        ":shelf": {"S": CANCELLED_SHELF},
-                        ":since": {"S": sortable(since)},
-                    },
-                    ScanIndexForward=False,
-                    Limit=limit - len(found),
-                    **start,
-                )
-            found += [cancelled_of(item) for item in page["Items"]]
-            if "LastEvaluatedKey" not in page:
-                break
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-        return found
+        items = latest_on(CANCELLED_SHELF, client=self._client, table=self._table, since=since, limit=limit)
+        return [cancelled_of(item) for item in items]
 
     def _put(self, item: Any) -> None:
         with aws_errors("PutItem"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -31,7 +30,7 @@ def audit(
             "action": entry.action,
             "target": entry.target,
             "outcome": entry.outcome,
-            "details": json.dumps(entry.details),
+            "details": entry.details,
         }
         for entry in entries
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -15,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from lanes.cli import hold_verbs
 from lanes.cli.operating import DryRun, LaneName, Yes, duration, lane_called, moment_given, operations_of
 from lanes.cli.place import place_of
-from lanes.cli.printing import confirm, console, laid_out, moment, say, show_one, show_rows
+from lanes.cli.printing import confirm, console, laid_out, say, show_one, show_rows
 from lanes.errors import ConfigurationError
 from lanes.operate.audit import audited
+from lanes.operate.dead_letter_records import details_of, row_of
 from lanes.operate.dead_letters import DeadLetterFilter, look
 from lanes.operate.redrive import DeadLetterRun
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.aws.operations import Operations
-    from lanes.operate.dead_letters import DeadLetteredMessage, Listing
+    from lanes.operate.dead_letters import Listing
     from lanes.operate.redrive_progress import RunProgress
 
 PREVIEWED = 1_000
@@ -77,7 +77,7 @@ def list_(
     rows: list[dict[str, Any]] = []
     for name in _lanes(operations, lane):
         listing = look(operations.dead_letters, name, wanted, limit=limit or ALL)
-        rows += [_row(letter) for letter in listing.letters]
+        rows += [row_of(letter) for letter in listing.letters]
         _say_beyond(name, listing)
     show_rows(place_of(context), rows, nothing="there are no such dead letters")
 
@@ -94,7 +94,7 @@ def show(
     for name in _lanes(operations, lane):
         listing = look(operations.dead_letters, name, DeadLetterFilter(ids=(id,)), limit=1)
         if listing.letters:
-            show_one(place_of(context), _details(listing.letters[0]))
+            show_one(place_of(context), details_of(listing.letters[0]))
             return
         _say_beyond(name, listing)
     raise ConfigurationError([f"no dead letter that can be seen is called {id!r}"], source="dead letters")
@@ -286,33 +286,3 @@ def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
         {"lane": lane, "kind": kind, "reason": reason, "dead_letters": count}
         for (kind, reason), count in counts.most_common()
     ]
-
-
-def _row(letter: DeadLetteredMessage) -> dict[str, Any]:
-    return {
-        "lane": letter.lane,
-        "message_id": letter.message_id,
-        "kind": letter.kind,
-        "id": letter.event_id,
-        "group": letter.group,
-        "given_up_at": moment(letter.dead_at),
-        "attempts": letter.note.get("attempts"),
-        "reason": letter.reason,
-        "error": letter.error,
-    }
-
-
-def _details(letter: DeadLetteredMessage) -> dict[str, Any]:
-    noted = letter.note
-    return {
-        **_row(letter),
-        "yields": noted.get("yields"),
-        "receives": noted.get("receives"),
-        "original_message_id": noted.get("message_id"),
-        "original_deduplication_id": noted.get("deduplication_id"),
-        "sent_at": moment(noted.get("sent_at", letter.sent_at)),
-        "first_received_at": moment(noted.get("first_received_at")),
-        "looked_at": letter.receive_count,
-        "attributes": json.dumps(letter.attributes, default=str),
-        "body": letter.body,
-    }

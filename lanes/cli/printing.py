@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from rich.text import Text
 from lanes.cli.place import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rich.console import RenderableType
 
@@ -134,6 +135,8 @@ def spoken(value: object) -> str:
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if isinstance(value, float):
         return f"{value:.1f}"
+    if isinstance(value, Mapping):
+        return json.dumps(value, default=_plain)
     return str(value)
 
 

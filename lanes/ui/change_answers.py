@@ -10,7 +10,7 @@ from lanes.message_filter import MessageFilter
 from lanes.operate.moving import QUEUED, STATES
 from lanes.operate.overrides import Change as Wish
 from lanes.outbox.entry import WAITING
-from lanes.ui import dead_letter_documents, outbox_documents
+from lanes.ui import dead_letter_fields, outbox_documents
 from lanes.ui.changes import Plans
 from lanes.ui.dead_letter_changes import DeadLetterWork
 from lanes.ui.jobs import Jobs
@@ -100,7 +100,7 @@ class ChangeAnswers:
         return Switch(desk=self._desk, lane=self._lane(fields), enabled=enabled)
 
     def _dead_letters(self, fields: Fields, *, redrives: bool) -> Change:
-        wanted = dead_letter_documents.filter_of(fields)
+        wanted = dead_letter_fields.filter_of(fields)
         if not redrives and wanted.chooses_all and not fields.flag("all"):
             raise ConfigurationError(["say which: choose some, or filter them"], source="delete")
         return DeadLetterWork(desk=self._desk, lane=self._lane(fields), wanted=wanted, redrives=redrives)

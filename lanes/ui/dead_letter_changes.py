@@ -7,10 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lanes.operate.audit import audited
+from lanes.operate.dead_letter_records import row_of
 from lanes.operate.dead_letters import look
 from lanes.operate.redrive import DeadLetterRun
 from lanes.ui.changes import Preview
-from lanes.ui.dead_letter_documents import row_of
 
 if TYPE_CHECKING:
     from lanes.operate.dead_letters import DeadLetterFilter

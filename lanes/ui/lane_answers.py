@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.check import Check
-from lanes.ui.dead_letter_documents import ago
+from lanes.ui.dead_letter_fields import ago
 from lanes.ui.feed import CHOICES, Feed
 from lanes.ui.log import DeskLog
 from lanes.ui.readings import Kept

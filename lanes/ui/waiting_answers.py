@@ -6,9 +6,10 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import ConfigurationError
+from lanes.operate.dead_letter_records import details_of, row_of
 from lanes.operate.dead_letters import DeadLetterFilter, look
 from lanes.outbox.entry import WAITING
-from lanes.ui import dead_letter_documents, outbox_documents
+from lanes.ui import dead_letter_fields, outbox_documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,11 +47,11 @@ class WaitingAnswers:
 
     def dead_letters(self, fields: Fields) -> dict[str, Any]:
         """Look through the dead-letter queue of `lane`."""
-        wanted = dead_letter_documents.filter_of(fields)
+        wanted = dead_letter_fields.filter_of(fields)
         lane = self._desk.lane(fields.required("lane"))
         limit = fields.integer("limit", least=1) or LISTED
         found = look(self._desk.operations.dead_letters, lane, wanted, limit=limit)
-        rows = [dead_letter_documents.row_of(letter) for letter in found.letters]
+        rows = [row_of(letter) for letter in found.letters]
         return {"letters": rows, "beyond": found.beyond}
 
     def dead_letter(self, fields: Fields) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class WaitingAnswers:
         if not found.letters:
             problem = "it is gone, behind the first ten of its group, or held by someone else; look again"
             raise ConfigurationError([problem], source="dead letter")
-        return dead_letter_documents.details_of(found.letters[0])
+        return details_of(found.letters[0])
 
     def outbox(self, _fields: Fields) -> dict[str, Any]:
         """Count the outbox's entries by state."""
@@ -97,7 +98,7 @@ class WaitingAnswers:
         """Tell which overrides stand, what was cancelled in queues since the age `since`, and which groups are held."""
         operations = self._desk.operations
         board = operations.overrides.board()
-        since = dead_letter_documents.ago(fields, "since") or 0.0
+        since = dead_letter_fields.ago(fields, "since") or 0.0
         return {
             "overrides": [
                 {
