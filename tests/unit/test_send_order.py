@@ -3,6 +3,7 @@
 from collections import defaultdict
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -128,6 +129,20 @@ def test_tries_end_before_sqs_forgets_the_first_one():
 
     assert order.unsent[0].maybe_sent
     assert order.unsent[0].code == "ReadTimeout"
+
+
+@pytest.mark.parametrize("call", [1, 20, 45])
+def test_without_other_settings_no_call_ends_after_sqs_forgot_the_first_one(call):
+    """SQS recognises a repeat for five minutes, however long each call takes in which no answer comes."""
+    order, now = order_of(outgoing("a"), max_attempts=10_000), 0.0
+
+    while batch := order.next_batch(now):
+        now += call
+        order.settle_failure(batch, LOST, now)
+        ended, now = now, order.next_due() or now
+
+    assert order.unsent[0].maybe_sent
+    assert ended < 300
 
 
 def test_an_entry_that_the_answer_leaves_out_is_tried_again():
