@@ -75,7 +75,8 @@ def id_of(item: Any) -> str:
 def candidate_of(item: Any) -> Candidate:
     """Read a candidate from what the index holds of it."""
     kind, _, group = item["pk"]["S"].partition("#")
-    return Candidate(id=id_of(item), chain=chain_of(item["lane"]["S"], group) if kind == "group" else None)
+    lane = item.get("lane", {}).get("S", "")
+    return Candidate(id=id_of(item), chain=chain_of(lane, group) if kind == "group" else None)
 
 
 def runs_of(candidates: Iterable[Candidate]) -> list[list[Candidate]]:

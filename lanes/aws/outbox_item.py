@@ -78,7 +78,49 @@ def item_of(entry: Entry) -> dict[str, Any]:
 
 
 def entry_of(item: Mapping[str, Any]) -> Entry:
-    """Read an entry from its item."""
+    """
+    Read an entry from its item.
+
+    One that somebody else wrote wrongly comes without a body, so that the relay abandons it as it does all that it
+    can't send, and operators see it.
+    """
+    try:
+        return _entry_of(item)
+    except (KeyError, ValueError, TypeError, ArithmeticError):
+        return _unreadable(item)
+
+
+def _unreadable(item: Mapping[str, Any]) -> Entry:
+    kind, _, group = item["pk"]["S"].partition("#")
+    return Entry(
+        id=item["sk"]["S"].partition("#")[2],
+        kind="",
+        source="",
+        group=group if kind == "group" else None,
+        body="",
+        priority=0,
+        lane=item.get("lane", {}).get("S", ""),
+        position=position_of(item) or 0,
+        state=state_of(item) or EntryState.PENDING,
+        last_error=item.get("last_error", {}).get("S", ""),
+        locked_by=item.get("locked_by", {}).get("S"),
+        is_parked="is_parked" in item,
+    )
+
+
+def state_of(item: Mapping[str, Any]) -> EntryState | None:
+    """Give the state of an item, None where it has none of them."""
+    stated = item.get("state", {}).get("S")
+    return next((state for state in EntryState if state == stated), None)
+
+
+def position_of(item: Mapping[str, Any]) -> int | None:
+    """Give the age of an item by its key, None where that is not of an entry."""
+    position = item["sk"]["S"].partition("#")[0]
+    return int(position) if position.isdecimal() else None
+
+
+def _entry_of(item: Mapping[str, Any]) -> Entry:
     plain = {name: _deserializer.deserialize(value) for name, value in item.items()}
     return Entry(
         id=plain["id"],

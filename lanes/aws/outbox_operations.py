@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # AWS: BatchGetItem reads 100 items (API reference).
 MOST_READ = 100
+MOST_TRIES = 3
 AUDIT_TEXTS = ("action", "who", "filter", "before", "after")
 
 
@@ -193,14 +194,24 @@ class DynamoDBOutboxOperations:
         changed = 0
         chains = set()
         for entry in entries:
-            same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
-            # A parked entry is no candidate; one that was woken meanwhile is, and must not be counted as parked.
-            same["is_parked"] = True if entry.is_parked else None
-            if entry.state in states and self._store.update(key_of(entry), Change(setting(entry), same=same)):
+            if entry.state in states and self._change_one(entry, setting):
                 changed += 1
                 chains.add(entry.chain)
         self._store.wake(chains)
         return changed
+
+    def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:
+        """Change an entry that is as it was read, but for parking: a relay may have parked or woken it since."""
+        for _ in range(MOST_TRIES):
+            same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
+            same["is_parked"] = True if entry.is_parked else None
+            if self._store.update(key_of(entry), Change(setting(entry), same=same)):
+                return True
+            now = next(iter(self._read([key_of(entry)])), None)
+            if now is None or (now.state, now.priority) != (entry.state, entry.priority):
+                return False
+            entry = now
+        return False
 
     def add_audit(self, audit: AuditEntry) -> None:
         """Keep an audit entry."""

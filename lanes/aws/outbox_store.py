@@ -23,7 +23,9 @@ from lanes.aws.outbox_item import (
     claim_bounds,
     entry_of,
     key_of,
+    position_of,
     sortable,
+    state_of,
     text,
 )
 from lanes.errors import AwsError
@@ -68,10 +70,12 @@ class DynamoDBOutboxStore:
     ) -> Claim:
         """Lock the next entries, each by a conditional update."""
         ripened, taken_over = self._ripen(now, limit)
-        found = self._candidates(shares, limit)
-        candidates = [candidate_of(item) for item in found]
+        by_id: dict[str, Any] = {}
+        for item in self._candidates(shares, limit):
+            # Nothing keeps an application from writing an id twice: the second one goes with a later claim.
+            by_id.setdefault(id_of(item), item)
+        candidates = [candidate_of(item) for item in by_id.values()]
         choice = choose(candidates, self._chains(candidates))
-        by_id = {candidate.id: item for candidate, item in zip(candidates, found, strict=True)}
         runs = runs_of(choice.claimed)
         locked = self._at_once(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
         entries = {entry.id: entry for run in locked for entry in run}
@@ -84,7 +88,7 @@ class DynamoDBOutboxStore:
             ripened=ripened,
             parked=parked,
             taken_over=taken_over,
-            missed=len(found) - len(ordered) - parked,
+            missed=len(by_id) - len(ordered) - parked,
         )
 
     def _ripen(self, now: float, limit: int) -> tuple[int, int]:
@@ -96,16 +100,16 @@ class DynamoDBOutboxStore:
         )
 
         def ripen(item: Any) -> bool:
-            is_locked = item["state"]["S"] == EntryState.PROCESSING
+            is_locked = state_of(item) is EntryState.PROCESSING
             setting: dict[str, Any] = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
-            same = {"due_at": item["due_at"]["S"], "state": item["state"]["S"]}
+            same = {"due_at": item["due_at"]["S"], "state": item.get("state", {}).get("S")}
             return self.update(item, Change(setting, same=same)) is not None
 
         done = self._at_once(ripen, due)
-        locked = [item["state"]["S"] == EntryState.PROCESSING for item in due]
+        locked = [state_of(item) is EntryState.PROCESSING for item in due]
         return sum(done), sum(one and was for one, was in zip(done, locked, strict=True))
 
     def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
@@ -246,9 +250,9 @@ class DynamoDBOutboxStore:
                 ExpressionAttributeValues={":value": text(value)},
             )
             is_complete = is_complete and (limit is None or len(items) < limit)
-            counts.update(EntryState(item["state"]["S"]) for item in items)
+            counts.update(state for item in items if (state := state_of(item)) is not None)
             if value != ABANDONED:
-                positions += [int(item["sk"]["S"].partition("#")[0]) for item in items]
+                positions += [place for item in items if (place := position_of(item)) is not None]
         oldest_at = min(positions) / 1_000_000 if positions else None
         return Standing(counts=dict(counts), oldest_at=oldest_at, is_complete=is_complete)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MICROSECONDS = 1_000_000
 LONGEST_ERROR = 1000
+LARGEST_PRIORITY = 2**31 - 1
 
 
 class EntryState(StrEnum):
@@ -102,8 +103,13 @@ class Entry:
         return chain_of(self.lane, self.group)
 
     def message(self) -> Message:
-        """Give the message to send."""
-        return replace(Message.from_body(self.body, group=self.group), priority=self.priority)
+        """
+        Give the message to send, under the id and the priority of the entry, whatever its body says.
+
+        Raises:
+            MessageDecodeError: the body is no message.
+        """
+        return replace(Message.from_body(self.body, group=self.group), id=self.id, priority=self.priority)
 
 
 def chain_of(lane: str, group: str | None) -> str | None:

@@ -13,7 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lanes.outbox.entry import WAITING, Entry, EntryState
+from lanes.errors import ConfigurationError
+from lanes.outbox.entry import LARGEST_PRIORITY, WAITING, Entry, EntryState
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
@@ -131,7 +132,13 @@ class Operator:
 
         Returns:
             How many were changed.
+
+        Raises:
+            ConfigurationError: an outbox takes no such priority; nothing was changed.
         """
+        if abs(priority) > LARGEST_PRIORITY:
+            problem = f"priority is {priority}; an outbox takes up to {LARGEST_PRIORITY:,}"
+            raise ConfigurationError([problem], source="outbox")
         lane = self._config.lane_for(priority).name
         others = (entry for entry in self.find(wanted.only(WAITING)) if entry.priority != priority)
 

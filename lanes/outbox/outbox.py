@@ -14,7 +14,7 @@ from lanes.config import LanesConfig
 from lanes.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
-from lanes.outbox.entry import Entry, Positions
+from lanes.outbox.entry import LARGEST_PRIORITY, Entry, Positions
 from lanes.priority import PriorityRules, resolve_priority
 from lanes.trace_context import current_traceparent
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from lanes.aws.outbox_transaction import OutboxTransaction
     from lanes.outbox.sql_schema import OutboxTables
-
-LARGEST_PRIORITY = 2**31 - 1
 
 
 class Outbox:

@@ -55,17 +55,19 @@ class SqlOutboxOperations:
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
         """Give waiting entries another priority; parked ones become candidates, to find their new place."""
+        column = self._table.c
 
         def values(entry: Entry) -> dict[str, Any]:
-            moved = {
+            # A relay may have parked it since it was read, or woken it.
+            return {
                 "priority": priority,
                 "lane": lane,
                 "chain": chain_of(lane, entry.group),
                 "changed_at": now,
+                "is_ready": sa.or_(column.is_ready, column.is_parked),
+                "is_parked": False,
+                "due_at": sa.case((column.is_parked, None), else_=column.due_at),
             }
-            if entry.is_parked:
-                moved |= {"is_ready": True, "is_parked": False, "due_at": None}
-            return moved
 
         return self._change(entries, values, states=[state.value for state in WAITING])
 

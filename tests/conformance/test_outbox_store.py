@@ -338,6 +338,27 @@ def test_a_failed_entry_takes_its_new_priority_along(bench):
     assert bench.ids() == ["a", "b"]
 
 
+def test_an_entry_that_was_parked_since_it_was_read_takes_its_new_priority(bench):
+    """And one that was woken since; a relay at work keeps no operator from what waits."""
+    bench.write("a", "b", group="g")
+    read = list(bench.operations.entries({EntryState.PENDING}))
+    bench.claim(1)
+    assert bench.ids() == []
+
+    (parked,) = [one for one in bench.operations.entries({EntryState.PENDING}) if one.is_parked]
+    assert bench.operations.prioritize(read, priority=100, lane="HIGH", now=bench.clock()) == 1
+    assert bench.operations.prioritize([parked], priority=50, lane="HIGH", now=bench.clock()) == 0
+    assert bench.ids() == ["b"]
+    bench.write("c", "d", group="h")
+    bench.claim(1)
+    bench.ids()
+    (parked,) = [one for one in bench.operations.entries({EntryState.PENDING}) if one.is_parked]
+    bench.clock.advance(LOCK + 1)
+    assert bench.claim(shares=[])[0].ripened
+    assert bench.operations.prioritize([parked], priority=100, lane="HIGH", now=bench.clock()) == 1
+    assert bench.operations.entry("d").priority == 100
+
+
 def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
     """A parked entry doesn't wait for one that has left its lane."""
     bench.write("a", group="g")

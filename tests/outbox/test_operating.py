@@ -41,6 +41,18 @@ class Desk:
         return {entry.id: entry.priority for entry in found}
 
 
+def test_a_priority_that_an_outbox_does_not_take_is_refused(sqlite_subject, clock):
+    """Before anything is changed, as where an entry is written."""
+    desk = Desk(sqlite_subject, clock)
+    desk.write(("a", "mail.sent", None, 7))
+
+    for priority in (2**31, -(2**31)):
+        with pytest.raises(ConfigurationError, match="an outbox takes up to 2,147,483,647"):
+            desk.operator.prioritize(EntryFilter(), priority)
+    assert desk.priorities() == {"a": 7}
+    assert desk.operator.prioritize(EntryFilter(), 2**31 - 1) == 1
+
+
 @pytest.fixture
 def desk(subject, clock):
     """Three kinds of entries."""

@@ -1,9 +1,11 @@
 """The relay between a store and the lanes."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from lanes.aws.outbox_item import item_of
 from lanes.config import LanesConfig
 from lanes.errors import OutboxStoreError
 from lanes.outbox.entry import EntryState
@@ -111,8 +113,6 @@ def test_a_lost_answer_is_repeated_under_the_same_id(sqlite_subject, clock):
 
 def test_an_unreadable_entry_is_abandoned_at_once(sqlite_subject, clock):
     """No attempt could send it, and it holds nothing up."""
-    from dataclasses import replace
-
     run = Run(sqlite_subject, clock)
     broken = replace(run.outbox.prepare("k", None, id="broken"), body="no event")
     sqlite_subject.write(broken)
@@ -121,6 +121,54 @@ def test_an_unreadable_entry_is_abandoned_at_once(sqlite_subject, clock):
     run.relay.run_once()
     assert run.state("broken") is EntryState.ABANDONED
     assert run.state("a") is EntryState.PUBLISHED
+
+
+def test_the_message_has_the_id_of_its_entry(subject, clock):
+    """Also where whoever wrote the entry gave another one to the body: no entry stops a relay."""
+    run = Run(subject, clock)
+    entry = run.outbox.prepare("k", None, id="mine")
+    subject.write(replace(entry, body=entry.body.replace("mine", "other")))
+    run.write("a")
+
+    assert run.relay.run_once().published == 2
+    assert run.sent() == ["mine", "a"]
+    assert run.state("mine") is EntryState.PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("lost", "wrong"),
+    [
+        ("body", {}),
+        ("kind", {}),
+        ("id", {}),
+        ("lane", {}),
+        ("kind", {"priority": {"S": "high"}}),
+    ],
+)
+def test_an_item_that_is_no_entry_is_abandoned(dynamodb_subject, clock, lost, wrong):
+    """Whoever wrote it, it keeps no other from its lane, and operators see it."""
+    run = Run(dynamodb_subject, clock)
+    item = item_of(run.outbox.prepare("k", None, id="wrong", priority=50)) | wrong
+    del item[lost]
+    dynamodb_subject.client.put_item(TableName=dynamodb_subject.name, Item=item)
+    run.write("a")
+
+    run.relay.run_until(clock())
+    assert (run.sent("HIGH"), run.sent()) == ([], ["a"])
+    (found,) = dynamodb_subject.operations.entries({EntryState.ABANDONED})
+    assert found.id == "wrong"
+    assert "not a CloudEvents" in found.last_error
+
+
+def test_an_id_that_was_written_twice_is_sent_under_that_id(dynamodb_subject, clock):
+    """One claim takes one of the two, so that each is marked; SQS drops the second message."""
+    run = Run(dynamodb_subject, clock)
+    run.write("a")
+    run.write("a")
+
+    outcomes = [run.relay.run_once() for _ in range(2)]
+    assert [(one.published, one.lock_lost) for one in outcomes] == [(1, 0), (1, 0)]
+    assert run.relay.run_once().is_idle
 
 
 def test_a_relay_that_comes_back_late_marks_nothing(subject, clock):
