@@ -85,15 +85,16 @@ def report_failed(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: 
 def report_dead_lettered(
     telemetry: Telemetry, lane: Lane, record: RawRecord, note: DeadLetterNote, work: Work | None
 ) -> None:
-    """Report a record that was given up; `work` is what its body asked for, if that could be told."""
+    """Report a record that was given up; `work` is what its body asked for, if it was opened and that could be told."""
+    told = unopened(record) if work is None else {"id": work.id, "kind": work.kind}
     telemetry.count(Metric.DEAD_LETTERED)
     telemetry.event(
         "message_dead_lettered",
         lane=lane.name,
         message_id=record.message_id,
         group=record.group,
-        id=work.id if work else "",
-        kind=work.kind if work else "",
+        id=told["id"],
+        kind=told["kind"],
         priority=work.priority if work else None,
         trace_id=work.trace_id if work else None,
         reason=note.reason,

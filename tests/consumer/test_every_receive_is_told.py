@@ -81,6 +81,29 @@ def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(operation
     assert [(one["message_id"], one["id"]) for one in returned["messages"]] == [(message_id, "m")]
 
 
+def test_a_dead_letter_whose_attempts_all_crashed_is_named_by_its_event():
+    """No attempt came to an end, so this event is the only one by which its id is found."""
+    story = Story({"consumer": {"max_attempts": 1}})
+    message_id = story.send("MAIN", "order-7", "crash")
+
+    story.drain()
+
+    (event,) = story.world.recorder.named("message_dead_lettered")
+    assert (event["message_id"], event["id"], event["kind"]) == (message_id, "order-7", "work")
+
+
+def test_a_dead_letter_that_is_no_event_is_named_by_its_deduplication_id():
+    """There is no other name, and its kind is empty."""
+    story = Story()
+    story.world.send_body("MAIN", "no event")
+
+    story.drain()
+
+    (event,) = story.world.recorder.named("message_dead_lettered")
+    assert event["id"]
+    assert event["kind"] == ""
+
+
 def record(body):
     return RawRecord.from_event(
         {
