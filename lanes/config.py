@@ -265,7 +265,8 @@ class LanesConfig:
     @property
     def has_waiting_room(self) -> bool:
         """Whether more invocations may run than there are slots."""
-        return self.function_concurrency > self.consumer.reserved_concurrency
+        settings = self.consumer
+        return settings.waiting_room and self.enabled and self._most_started > settings.reserved_concurrency
 
     @property
     def _most_started(self) -> int:

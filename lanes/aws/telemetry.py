@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
@@ -31,8 +32,8 @@ class PowertoolsTelemetry:
         self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
         self._lines = LogLines(self._logger)
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
-        self._counts: dict[str, float] = {}
-        self._durations: dict[str, list[float]] = {}
+        self._counts: dict[str, float] = defaultdict(float)
+        self._durations: dict[str, list[float]] = defaultdict(list)
         self._lane = ""
         self._request: str | None = None
 
@@ -55,11 +56,11 @@ class PowertoolsTelemetry:
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""
-        self._counts[str(metric)] = self._counts.get(str(metric), 0) + value
+        self._counts[metric] += value
 
     def milliseconds(self, metric: Metric, value: float) -> None:
         """Add a duration."""
-        values = self._durations.setdefault(str(metric), [])
+        values = self._durations[metric]
         if len(values) < MOST_VALUES:
             values.append(value)
 

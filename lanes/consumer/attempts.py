@@ -187,7 +187,8 @@ class Attempts:
             raise
         except BaseException as error:  # noqa: BLE001 - the border to user code: whatever it raises is an outcome
             return self._failed(lane, record, entry, work, error, announced=announced)
-        self._succeeded(entry, work, record, announced=announced)
+        if announced:
+            self._succeeded(entry, work, record)
         return Handled(
             entry=entry, work=work, attempt=attempt, started_at=started_at, finished_at=self._clock()
         )
@@ -266,23 +267,23 @@ class Attempts:
         except AwsError:
             self._telemetry.problem("given_up_not_noted", lane=entry.lane, message_id=record.message_id)
 
-    def _succeeded(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
+    def _succeeded(self, entry: Entry, work: Work, record: RawRecord) -> None:
         """Tell the ledger. The handler is done either way: a failed call may repeat work later, never undo it."""
         for _ in range(2):
             try:
-                self._note_success(entry, work, record, announced=announced)
+                self._note_success(entry, work, record)
                 break
             except AwsError:
                 self._telemetry.problem("success_not_noted", lane=entry.lane, message_id=record.message_id)
 
-    def _note_success(self, entry: Entry, work: Work, record: RawRecord, *, announced: bool) -> None:
+    def _note_success(self, entry: Entry, work: Work, record: RawRecord) -> None:
         if self._settings.idempotency:
             now = self._clock()
             keep_until = now + self._settings.idempotency_window.total_seconds()
             self._ledger.finish_effect(
                 work.effect_id, owner=record.message_id, now=now, keep_until=keep_until
             )
-        elif announced:
+        else:
             self._ledger.note([dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)])
 
     def _release(self, work: Work, record: RawRecord) -> None:

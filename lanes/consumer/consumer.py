@@ -102,6 +102,7 @@ class Consumer:
         self._handlers = Handlers()
         self._surroundings = surroundings
         self._parts: Parts | None = None
+        self._lanes: dict[str, Lane] = {}
 
     def handler(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """
@@ -180,9 +181,11 @@ class Consumer:
     def _lane(self, queue: str) -> Lane:
         assert self._surroundings is not None  # noqa: S101 - set by _prepared
         try:
-            return self._surroundings.deployment.lane_of_queue(queue)
+            if queue not in self._lanes:
+                self._lanes[queue] = self._surroundings.deployment.lane_of_queue(queue)
         except KeyError as error:
             raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+        return self._lanes[queue]
 
     def _prepared(self) -> Parts:
         if self._parts is None:

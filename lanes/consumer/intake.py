@@ -51,12 +51,16 @@ class Intake:
 
         """
         again = [record for record in records if record.receive_count > 1]
+        known = self._known(lane, again) if again else {}
+        return {record.message_id: self._as_received(lane, record, known) for record in records}
+
+    def _known(self, lane: Lane, again: Sequence[RawRecord]) -> dict[str, Entry]:
         self._gate.parks.forget(lane.name, [record.message_id for record in again])
         recalled = {record.message_id: self._notes.recall(lane.name, record) for record in again}
         known = {message_id: entry for message_id, entry in recalled.items() if entry is not None}
         if unknown := [message_id for message_id, entry in recalled.items() if entry is None]:
             known |= self._read(lane, unknown)
-        return {record.message_id: self._as_received(lane, record, known) for record in records}
+        return known
 
     def _read(self, lane: Lane, message_ids: Sequence[str]) -> Mapping[str, Entry]:
         try:

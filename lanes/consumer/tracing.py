@@ -43,4 +43,7 @@ class Untraced:
         cause: Cause,  # noqa: ARG002
     ) -> AbstractContextManager[TraceContext | None]:
         """Give a new place in the message's trace."""
-        return contextlib.nullcontext(work.trace.child() if work.trace else None)
+        return contextlib.nullcontext(work.trace.child()) if work.trace else _NOWHERE
+
+
+_NOWHERE: contextlib.nullcontext[None] = contextlib.nullcontext()
