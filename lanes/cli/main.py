@@ -27,6 +27,7 @@ from lanes.cli import (
     ui_verbs,
 )
 from lanes.cli.place import Output, Place
+from lanes.cli.printing import say
 from lanes.cli.usage import WrongUsage
 from lanes.errors import AwsError, LanesError
 
@@ -88,14 +89,14 @@ def main() -> None:
     try:
         app(prog_name="lanes")
     except WrongUsage as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         sys.exit(WRONG_USAGE)
     except AwsError as error:
         found = explained(error)
-        typer.echo(f"error: {found.title}", err=True)
+        say(f"error: {found.title}")
         for line in filter(None, (found.advice, str(error))):
-            typer.echo(f"  - {line}", err=True)
+            say(f"  - {line}")
         sys.exit(1)
     except LanesError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}")
         sys.exit(1)

@@ -8,7 +8,7 @@ import typer
 
 from lanes.cli.operating import DryRun, moment_given, operations_of
 from lanes.cli.place import place_of
-from lanes.cli.printing import moment, show_one, show_rows
+from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.config_table import nearest
 from lanes.consumer.overrides import Action, Override
 from lanes.errors import ConfigurationError
@@ -24,6 +24,10 @@ app = typer.Typer(
 def list_(context: typer.Context) -> None:
     """List the overrides that stand, the latest first."""
     board = operations_of(context).overrides.board()
+    for unread in board.unread:
+        say(
+            f"note: this release can't read {unread}; `lanes overrides withdraw {unread}` takes it off the board"
+        )
     rows = [_row(override) for override in board.overrides]
     show_rows(place_of(context), rows, nothing="no override stands")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from lanes.cli.place import Place
 
 UNKNOWN = "unknown"
+LONGEST_CELL = 400
+# All of C0 and C1 but tabs and line ends, and what turns the direction of writing.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 INTERRUPTED = 130
 WIDE = 200
 """Columns for tables that go into a file or a pipe."""
@@ -57,14 +61,20 @@ def _filled(table: Table, rows: Sequence[Mapping[str, Any]], widths: Sequence[in
     for place, column in enumerate(rows[0] if rows else ()):
         table.add_column(column.replace("_", " "), overflow="fold", width=widths[place] if widths else None)
     for row in rows:
-        table.add_row(*(Text(spoken(value)) for value in row.values()))
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
+
+
+def _cell(value: object) -> str:
+    """Write a value that stands beside others: the end of a very long one is cut off."""
+    text = spoken(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]} ... ({len(text)} characters)"
 
 
 def _widths(rows: Sequence[Mapping[str, Any]], room: int) -> list[int] | None:
     """Return a width for each column that holds its longest word, None where there is no room for that."""
     columns = [
-        [column.replace("_", " "), *(spoken(row[column]) for row in rows)]
+        [column.replace("_", " "), *(_cell(row[column]) for row in rows)]
         for column in (rows[0] if rows else ())
     ]
     widths = [max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns]
@@ -83,7 +93,7 @@ def _widths(rows: Sequence[Mapping[str, Any]], room: int) -> list[int] | None:
 
 def _paragraph(row: Mapping[str, Any]) -> Text:
     fields = [
-        Text.assemble((key.replace("_", " "), "bold"), " ", spoken(value))
+        Text.assemble((key.replace("_", " "), "bold"), " ", _cell(value))
         for key, value in row.items()
         if value != ""
     ]
@@ -122,7 +132,12 @@ def show_json(value: object) -> None:
 
 def say(text: str) -> None:
     """Talk to the person: standard error."""
-    typer.echo(text, err=True)
+    typer.echo(harmless(text), err=True)
+
+
+def harmless(text: str) -> str:
+    """Write control characters as Python does: in a terminal they could hide, move or colour what others say."""
+    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def spoken(value: object) -> str:
@@ -137,7 +152,7 @@ def spoken(value: object) -> str:
         return f"{value:.1f}"
     if isinstance(value, Mapping):
         return json.dumps(value, default=_plain)
-    return str(value)
+    return harmless(str(value))
 
 
 def moment(epoch_seconds: float | None) -> datetime | None:

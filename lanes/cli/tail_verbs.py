@@ -11,7 +11,7 @@ from rich.text import Text
 from lanes.cli.looking import interval_given, looks
 from lanes.cli.operating import lane_called, moment_given, operations_of
 from lanes.cli.place import Output, place_of
-from lanes.cli.printing import console, moment, say, show_json
+from lanes.cli.printing import console, harmless, moment, say, show_json
 from lanes.cli.trace_verbs import STYLES, LogGroup
 from lanes.config_table import nearest
 from lanes.operate.event_words import known_words, words_of
@@ -74,7 +74,10 @@ def _line(event: LogEvent, tales: Sequence[Tale]) -> Text:
     what, why = words_of(event.name, event.fields)
     of_whom = f"{len(tales)} messages" if len(tales) > 1 else "".join(_name(tale) for tale in tales)
     return Text.assemble(
-        (at, "dim"), f"  {event.lane:<8}  ", (f"{what:<13}", STYLES.get(what, "")), f"  {of_whom}  ", why
+        (at, "dim"),
+        f"  {event.lane:<8}  ",
+        (f"{what:<13}", STYLES.get(what, "")),
+        harmless(f"  {of_whom}  {why}"),
     )
 
 

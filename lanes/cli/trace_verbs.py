@@ -14,7 +14,7 @@ from rich.text import Text
 
 from lanes.cli.operating import moment_given, operations_of
 from lanes.cli.place import Output, place_of
-from lanes.cli.printing import console, moment, say, show_json
+from lanes.cli.printing import console, harmless, moment, say, show_json
 from lanes.config import LanesConfig
 from lanes.errors import LanesError
 from lanes.operate.log_file import LogFiles
@@ -103,11 +103,11 @@ def _show(found: Trace) -> None:
     head = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in names:
         if value:
-            head.add_row(Text(name, style="bold"), Text(value))
+            head.add_row(Text(name, style="bold"), Text(harmless(value)))
     out.print(head)
     if found.steps:
         out.print(_timeline(found.steps))
-    out.print(Text.assemble(("now", "bold"), "  ", found.standing))
+    out.print(Text.assemble(("now", "bold"), "  ", harmless(found.standing)))
 
 
 def _show_messages(messages: Sequence[TracedMessage], output: Output) -> None:
@@ -118,7 +118,8 @@ def _show_messages(messages: Sequence[TracedMessage], output: Output) -> None:
     table = Table(*columns, header_style="bold", box=None, padding=(0, 2, 0, 0))
     for one in messages:
         what = Text(one.what, style=STYLES.get(one.what, ""))
-        table.add_row(_time(one.at), Text(one.lane), Text(one.id), Text(one.kind), what, Text(one.why))
+        cells = (Text(harmless(text)) for text in (one.lane, one.id, one.kind))
+        table.add_row(_time(one.at), *cells, what, Text(harmless(one.why)))
     console().print(table)
     say("`lanes trace` with one of these ids tells every receive of that message")
 
@@ -135,7 +136,7 @@ def _timeline(steps: Sequence[Step]) -> Table:
             table.add_row(Text(date, style="bold"))
             day = date
         what = Text(step.what, style=STYLES.get(step.what, ""))
-        table.add_row(when, Text(step.lane), step.receive, what, Text(step.why))
+        table.add_row(when, Text(step.lane), step.receive, what, Text(harmless(step.why)))
     return table
 
 

@@ -4,6 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from lanes.aws.holds import DynamoDBHolds
+from lanes.aws.override_items import BOARD, OVERRIDE
 from lanes.aws.overrides import DynamoDBOverrides
 from lanes.consumer.holds import Hold
 from lanes.consumer.overrides import Cancelled
@@ -179,3 +180,18 @@ def test_a_priority_may_be_given_by_its_name(typed):
     assert asked.returncode == 0, asked.stderr
     assert "priority >= -100, priority <= 0" in asked.stderr
     assert "HIGH" not in asked.stderr.partition("waiting in ")[2]
+
+
+def test_an_override_of_another_release_is_named_and_can_be_withdrawn(typed, client, deployment):
+    """It can't be read, and nobody else would know what to take off the board."""
+    client("dynamodb").update_item(
+        TableName=deployment.table,
+        Key=BOARD,
+        UpdateExpression="SET #new = :new",
+        ExpressionAttributeNames={"#new": f"{OVERRIDE}newer"},
+        ExpressionAttributeValues={":new": {"S": "{}"}},
+    )
+
+    assert "`lanes overrides withdraw newer`" in typed("overrides", "list").stderr
+    assert typed.json("overrides", "withdraw", "newer")["withdrawn"]
+    assert "newer" not in typed("overrides", "list").stderr

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from lanes.cli import printing
 from lanes.cli.looking import looks
-from lanes.cli.printing import confirm, laid_out
+from lanes.cli.printing import confirm, laid_out, say, spoken
 from lanes.errors import AwsError
 
 ROWS = [
@@ -91,3 +91,29 @@ def test_what_does_not_pass_by_itself_ends_the_looking():
     """Such as credentials that have expired."""
     with pytest.raises(AwsError):
         list(looks(failing(retryable=False), every=0.0, times=3))
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2Jgone", "a\x07b", "\x9b31m", "abc\u202etxt.exe", "back\x08\x08\x08\x08"]
+)
+def test_what_a_message_says_can_do_nothing_to_the_terminal(text, capsys):
+    """Ids, kinds and errors are words of others."""
+    say(text)
+
+    for told in (spoken(text), capsys.readouterr().err):
+        assert told.rstrip("\n").isprintable()
+        assert "\\" in told
+
+
+def test_lines_and_tabs_of_a_body_stay():
+    """They are how people write."""
+    assert spoken("one\n\ttwo é 漢") == "one\n\ttwo é 漢"
+
+
+def test_a_very_long_text_in_a_list_is_cut_and_says_so():
+    """What it says in whole is shown of one alone, and to programs."""
+    out = Console(file=io.StringIO(), width=80)
+    out.print(laid_out([{"id": "a", "error": "e" * 5_000}], out))
+
+    assert out.file.getvalue().count("e") < 500
+    assert "(5000 characters)" in out.file.getvalue()
