@@ -135,3 +135,14 @@ def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, pu
     assert scene.count(scene.deployment.queues["MAIN"].dead_letter_url) > 0
     audit = writing.ask("audit", {"limit": 1})[1]["changes"][0]
     assert audit["outcome"] == "interrupted"
+
+
+def test_a_very_long_group_leaves_room_for_the_kind(writing, tab, put):
+    """The kind is what opens a dead letter: it can't be a column of single letters."""
+    kind = put(2, reason="r" * 900, error="e" * 900)
+    tab.set_viewport_size({"width": 400, "height": 800})
+
+    look(tab, writing, kind=kind)
+
+    expect(rows(tab)).to_have_count(2)
+    assert tab.locator("#found tbody th").first.bounding_box()["width"] > 80

@@ -61,3 +61,21 @@ def test_read_only_shows_what_was_asked_for(reading, tab):
     expect(tab.locator("#board-title")).to_be_visible()
     expect(tab.get_by_text("No group is held.")).to_be_visible()
     assert tab.locator("main form, main button").count() == 0
+
+
+def test_on_a_phone_the_view_that_is_shown_and_its_buttons_are_seen_whole(writing, tab):
+    """Tabs that have no room are scrolled to, and no word is cut off a button."""
+    tab.set_viewport_size({"width": 390, "height": 844})
+    open_move(tab, writing)
+
+    submit = tab.get_by_role("button", name="Prioritise to")
+    expect(submit).to_be_visible()
+    assert submit.evaluate("button => button.scrollHeight <= button.clientHeight")
+    box, words = (tab.locator(f".flag {part}").bounding_box() for part in ("input", "span"))
+    assert box["width"] < 40
+    assert words["height"] < 30
+
+    tab.goto(f"{writing.base}#check")
+    shown = tab.locator("nav a[aria-current]")
+    expect(shown).to_have_text("Check")
+    expect(shown).to_be_in_viewport(ratio=1)

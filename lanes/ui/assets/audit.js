@@ -24,13 +24,13 @@ const COLUMNS = [
   { title: "at", kind: "when", cell: (row) => moment(row.at) },
   { title: "what", heads: true, cell: (row) => row.action },
   { title: "of", cell: (row) => row.target },
-  { title: "outcome", cell: (row) => el("span", { class: `chip ${KINDS[row.outcome] ?? "bad"}` }, row.outcome) },
+  { title: "outcome", cell: (row) => el("span", { class: `chip ${KINDS[row.outcome] ?? "bad"}`, title: row.outcome }, row.outcome) },
   { title: "details", kind: "long", cell: (row) => row.details },
   { title: "who", cell: (row) => el("span", { title: row.who }, row.who.split(":").at(-1)) },
 ];
 
 function ofLanes(one) {
-  const details = Object.entries(one.details).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`);
+  const details = Object.entries(one.details).filter(([, value]) => value !== "").map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`);
   return { ...one, details: details.join(", ") };
 }
 
