@@ -30,6 +30,8 @@ from .ledger import Ledger
 RELEASE_LABEL = "emr-spark-8.1.0"
 KEPT = Duration.days(90)
 SERVICE = "emr-serverless.amazonaws.com"
+# AWS: the Scheduler puts the id of the execution in its place (Scheduler user guide, "Adding context attributes").
+EXECUTION = "<aws.scheduler.execution-id>"
 
 
 class BulkEnqueue(Construct):
@@ -167,30 +169,6 @@ class BulkEnqueue(Construct):
             maximum_executors: The most executors of the job.
 
         """
-        execution = "<aws.scheduler.execution-id>"
-        manifest = ["--run", execution, "--manifest", self.files.s3_url_for_object("runs")]
-        request = {
-            "ApplicationId": self.application.ref,
-            "ClientToken": execution,
-            "ExecutionRoleArn": self.job_role.role_arn,
-            "JobDriver": {
-                "SparkSubmit": {
-                    "EntryPoint": self.entry_point.s3_object_url,
-                    "EntryPointArguments": [
-                        *[job, *arguments, "--deployment", self.deployment],
-                        *["--region", Stack.of(self).region, *manifest],
-                    ],
-                    "SparkSubmitParameters": spark_submit_parameters(
-                        packages=self.packages.s3_object_url, executors=maximum_executors
-                    ),
-                }
-            },
-            "ConfigurationOverrides": {
-                "MonitoringConfiguration": {
-                    "S3MonitoringConfiguration": {"LogUri": self.files.s3_url_for_object("logs/")}
-                }
-            },
-        }
         role = iam.Role(
             self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -198,6 +176,7 @@ class BulkEnqueue(Construct):
         start = iam.PolicyStatement(
             actions=["emr-serverless:StartJobRun"], resources=[self.application.attr_arn]
         )
+        request = self._start_request([job, *arguments], executors=maximum_executors)
         return scheduler.Schedule(
             self,
             construct_id,
@@ -213,6 +192,27 @@ class BulkEnqueue(Construct):
                 max_event_age=Duration.hours(1),
             ),
         )
+
+    def _start_request(self, arguments: Sequence[str], *, executors: int) -> dict[str, Any]:
+        """Write the StartJobRun of a schedule's execution."""
+        submit = {
+            "EntryPoint": self.entry_point.s3_object_url,
+            "EntryPointArguments": [
+                *[*arguments, "--deployment", self.deployment, "--region", Stack.of(self).region],
+                *["--run", EXECUTION, "--manifest", self.files.s3_url_for_object("runs")],
+            ],
+            "SparkSubmitParameters": spark_submit_parameters(
+                packages=self.packages.s3_object_url, executors=executors
+            ),
+        }
+        logs = {"S3MonitoringConfiguration": {"LogUri": self.files.s3_url_for_object("logs/")}}
+        return {
+            "ApplicationId": self.application.ref,
+            "ClientToken": EXECUTION,
+            "ExecutionRoleArn": self.job_role.role_arn,
+            "JobDriver": {"SparkSubmit": submit},
+            "ConfigurationOverrides": {"MonitoringConfiguration": logs},
+        }
 
     def _files(self, removal_policy: RemovalPolicy) -> s3.Bucket:
         bucket = s3.Bucket(

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, InvalidMessageError
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -180,6 +180,21 @@ def resolve_priority(explicit: int | None, message: Message, rules: PriorityRule
         return block
     ruled = rules.priority_of(message) if rules is not None else None
     return int(Priority.NORMAL) if ruled is None else ruled
+
+
+def priority_to_send(message: Message, rules: PriorityRules | None = None) -> int:
+    """
+    Decide the priority under which a message leaves; its own is the explicit one.
+
+    Raises:
+        InvalidMessageError: its own is no int.
+    """
+    try:
+        return resolve_priority(message.priority, message, rules)
+    except TypeError as error:
+        if message.priority is None:
+            raise
+        raise InvalidMessageError([str(error)]) from error
 
 
 def checked_priority(level: object) -> int:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.deployment import Deployment
 from lanes.dispatch import Dispatch
-from lanes.errors import InvalidMessageError, MessageError, RefusedMessagesError
+from lanes.errors import MessageError, RefusedMessagesError
 from lanes.message import Message, size_bytes
 from lanes.outgoing import BatchSender, Outgoing, SentMessage, UnsentMessage
-from lanes.priority import PriorityRules, resolve_priority
+from lanes.priority import PriorityRules, priority_to_send
 from lanes.send_order import RetryPolicy, SendOrder
 from lanes.trace_context import current_traceparent
 
@@ -241,12 +241,7 @@ class Producer:
         return items, lanes
 
     def _outgoing(self, index: int, message: Message) -> Outgoing:
-        try:
-            priority = resolve_priority(message.priority, message, self._rules)
-        except TypeError as error:
-            if message.priority is None:
-                raise
-            raise InvalidMessageError([str(error)]) from error
+        priority = priority_to_send(message, self._rules)
         traceparent = current_traceparent() if message.traceparent is None else message.traceparent
         resolved = replace(message, priority=priority, traceparent=traceparent)
         body = resolved.to_body()

@@ -15,7 +15,7 @@ from lanes.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
 from lanes.outbox.entry import LARGEST_PRIORITY, Entry, Positions
-from lanes.priority import PriorityRules, resolve_priority
+from lanes.priority import PriorityRules, priority_to_send
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
@@ -173,12 +173,7 @@ class Outbox:
         )
         if id is not None:
             message = replace(message, id=id)
-        try:
-            resolved = resolve_priority(priority, message, self._rules)
-        except TypeError as error:
-            if priority is None:
-                raise
-            raise InvalidMessageError([str(error)]) from error
+        resolved = priority_to_send(message, self._rules)
         if abs(resolved) > LARGEST_PRIORITY:
             raise InvalidMessageError([f"priority is {resolved}; an outbox takes up to {LARGEST_PRIORITY:,}"])
         return Entry(
