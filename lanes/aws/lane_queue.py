@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -87,6 +88,9 @@ class LaneQueueCalls:
 
         Safe to repeat: the deduplication id is that of this life of the message. A redriven message lives anew,
         also where AWS keeps its message id, so its next dead letter is none of the same.
+
+        The original goes at once. Lambda would delete it after the answer; where a later record of the batch kills
+        the process there is none, and the batch may come back when SQS has forgotten the deduplication id.
         """
         with aws_errors("SendMessage"):
             self._client.send_message(
@@ -96,6 +100,8 @@ class LaneQueueCalls:
                 MessageDeduplicationId=f"{record.message_id}-{record.first_received_at:.3f}",
                 MessageAttributes=attributes_with(note, lane, record),
             )
+        with suppress(AwsError), aws_errors("DeleteMessage"):
+            self._client.delete_message(QueueUrl=self._queues[lane].url, ReceiptHandle=record.receipt_handle)
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body, as given, with its group and attributes to a lane."""

@@ -26,4 +26,4 @@ class DeadLetters(Protocol):
     """Puts records into their lane's dead-letter queue."""
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
-        """Send the untouched body with the note; raises `AwsError`."""
+        """Send the untouched body with the note, and take the record out of its lane; raises `AwsError`."""

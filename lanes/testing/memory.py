@@ -6,13 +6,14 @@ import bisect
 import dataclasses
 import itertools
 from collections import defaultdict
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.ledger import Effect, Entry
 from lanes.consumer.slots import Occupation, SlotsSnapshot, snapshot_without
 from lanes.consumer.yielding import LaneDepth
+from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
@@ -102,7 +103,7 @@ class MemoryQueues:
         return refused
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
-        """Put the body into the dead-letter queue."""
+        """Put the body into the dead-letter queue, and take the record out of its lane."""
         with self.calls.make("SendMessage"):
             sent = self.dead[lane].send(
                 record.body,
@@ -111,6 +112,8 @@ class MemoryQueues:
             )
             if not sent.is_duplicate:
                 self.notes[record.message_id] = note
+        with suppress(AwsError, FifoQueueError), self.calls.make("DeleteMessage"):
+            self.live[lane].delete(record.receipt_handle)
 
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body to a lane."""

@@ -256,3 +256,20 @@ def test_figures_that_can_not_be_told_change_no_answer():
     story.step("HIGH")
 
     story.check_kept()
+
+
+@pytest.mark.parametrize("poison", ["dead", "fail", "exit"])
+@pytest.mark.parametrize(
+    "raw", [{}, {"function_timeout": 60}, {"idempotency": True, "max_attempts": 9}], ids=str
+)
+def test_a_dead_letter_beside_one_that_kills_its_process_is_one_dead_letter(poison, raw):
+    """Their batch comes back for longer than SQS recognises a repeat."""
+    story = Story({"consumer": raw})
+    story.send("MAIN", "poison", poison, group="a")
+    story.send("MAIN", "killer", "crash", group="b")
+
+    story.drain()
+
+    assert sorted(story.dead()) == ["killer", "poison"]
+    assert story.world.queues.dead["MAIN"].counts().visible == 2
+    story.check_kept()

@@ -143,6 +143,7 @@ def test_the_story_touches_every_call(slots, idempotency):
         "GetQueueAttributes",
         "ChangeMessageVisibilityBatch",
         "SendMessage",
+        "DeleteMessage",
         "BatchGetItem",
         "PutItem",
         "BatchWriteItem",
