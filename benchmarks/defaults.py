@@ -197,12 +197,16 @@ def measure(*, quick: bool, seed: int) -> Findings:
 
 
 def better_everywhere(tried: Sequence[Tried]) -> list[str]:
-    """Return the choices that beat their default both at the top and in work, at any number of slots."""
+    """
+    Return the choices that beat their default both at the top and in work, at each number of slots.
+
+    Where a choice is the default, it does not beat it.
+    """
     by_choice: dict[str, list[Tried]] = {}
     for one in tried:
         words = f"{one.choice.setting} {one.choice.value}{', waiting room' if one.room else ''}"
         by_choice.setdefault(words, []).append(one)
-    return [words for words, some in by_choice.items() if all(one.is_better for one in some)]
+    return [words for words, some in by_choice.items() if sum(one.is_better for one in some) == len(SLOTS)]
 
 
 if __name__ == "__main__":

@@ -47,10 +47,11 @@ def test_every_choice_is_one_that_can_be_deployed():
     assert len({(choice.setting, choice.value) for choice in CHOICES}) == len(CHOICES)
 
 
-def test_a_choice_beats_its_default_only_at_any_number_of_slots():
-    """One that does so at some is told apart."""
-    three = dataclasses.replace(TRIED, slots=3)
+def test_a_choice_beats_its_default_only_at_every_number_of_slots():
+    """One that does so at some is told apart, and where it is the default there is nothing to beat."""
+    one, three, ten = (dataclasses.replace(TRIED, slots=slots) for slots in (1, 3, 10))
 
-    assert better_everywhere([TRIED, three]) == ["yield_delay 1 to 3 s"]
-    assert better_everywhere([TRIED, dataclasses.replace(three, work=1.0)]) == []
-    assert better_everywhere([TRIED, dataclasses.replace(three, high_p99=1.0)]) == []
+    assert better_everywhere([one, three, ten]) == ["yield_delay 1 to 3 s"]
+    assert better_everywhere([one, three, dataclasses.replace(ten, work=1.0)]) == []
+    assert better_everywhere([one, three, dataclasses.replace(ten, high_p99=1.0)]) == []
+    assert better_everywhere([one, three]) == []
