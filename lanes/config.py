@@ -281,7 +281,8 @@ class LanesConfig:
             notes.append(
                 f"reserved_concurrency is {slots} and the mappings may start {total} invocations at once: "
                 f"Lambda throttles the difference and tries again. This is right where the resource behind "
-                f"bears only {slots} at a time (no mapping can go below 2); otherwise raise it to {total}."
+                f"bears only {slots} at a time (no mapping can go below 2); otherwise raise it to {total}. With "
+                f"waiting_room = true the difference waits inside the function, and urgent messages far less."
             )
         if not self.enabled:
             notes.append(f"enabled is false: every message goes to {self.last_lane.name} and nothing yields.")

@@ -89,6 +89,7 @@ def test_notes_explain_reserved_concurrency_below_the_sum_of_the_mappings():
 
     assert len(few) == 1
     assert "6" in few[0]
+    assert "waiting_room = true" in few[0]
     assert enough == []
 
 
