@@ -90,6 +90,18 @@ def test_lanes_and_dead_letters_are_kept_for_two_weeks(template):
     template.all_resources_properties(QUEUE, {"MessageRetentionPeriod": FORTNIGHT_SECONDS})
 
 
+def test_dead_letters_are_kept_for_two_weeks_however_short_a_lane_keeps():
+    """They are all that is left of a message, and somebody has to look at them."""
+    stack = Stack(new_app(), "Stack")
+    LaneQueues(stack, "Lanes", config=lanes_config(2), retention=timedelta(days=1))
+    template = Template.from_stack(stack)
+    queues = resources(template, QUEUE)
+
+    for queue, dead_letters in lane_pairs(template).items():
+        assert queues[queue]["MessageRetentionPeriod"] == 24 * 3600
+        assert queues[dead_letters]["MessageRetentionPeriod"] == FORTNIGHT_SECONDS
+
+
 def test_the_native_receive_limit_is_the_last_resort(template):
     """Yields spend receives, so the queue's own limit is the highest there is."""
     for name in lane_pairs(template):
