@@ -91,9 +91,11 @@ class WriterOptions:
     manifest_path: str | None = None
 
     @classmethod
-    def from_options(cls, options: Mapping[str, str]) -> WriterOptions:
+    def from_options(cls, options: Mapping[str, object]) -> WriterOptions:
         """
-        Read what was given with `.option(...)`; the case of names makes no difference, as always in Spark.
+        Read what was given with `.option(...)`, or as a dict, in which numbers needn't be texts.
+
+        The case of names makes no difference, as always in Spark; None is as good as nothing.
 
         Raises:
             ConfigurationError: with every problem at once.
@@ -125,13 +127,14 @@ class WriterOptions:
 class _Given:
     """Options by their documented names, and what is wrong with them."""
 
-    def __init__(self, options: Mapping[str, str]) -> None:
+    def __init__(self, options: Mapping[str, object]) -> None:
         self.problems: list[str] = []
         self._values: dict[str, str] = {}
         names = {name.lower(): name for name in NAMES}
         for key, value in options.items():
             if key.lower() in names:
-                self._values[names[key.lower()]] = value
+                if value is not None:
+                    self._values[names[key.lower()]] = str(value)
             else:
                 self.problems.append(f"unknown option {key!r}{nearest(key, NAMES)}")
 

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lanes.errors import ConfigurationError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 # What may be made up for after a pause.
 BURST_SECONDS = 1.0
@@ -63,7 +65,7 @@ class SendPace:
         return started + max(0.0, -ahead - BURST_SECONDS)
 
 
-def with_tasks(options: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
+def with_tasks(options: Mapping[str, T], spark: SparkSession) -> dict[str, T | str]:
     """
     Add the number of tasks to options that divide something among them, on the driver.
 

@@ -45,7 +45,7 @@ class PartitionWriter:
         self._schema = schema
 
     @classmethod
-    def plan(cls, schema: StructType, options: Mapping[str, str]) -> PartitionWriter:
+    def plan(cls, schema: StructType, options: Mapping[str, object]) -> PartitionWriter:
         """
         Check options and columns on the driver, before any task.
 
@@ -70,7 +70,7 @@ class PartitionWriter:
         return iter([self.written.write(chunks_of_rows(rows, PlainRows(self._schema)), context)])
 
 
-def write_partitions(table: DataFrame, options: Mapping[str, str]) -> dict[str, object]:
+def write_partitions(table: DataFrame, options: Mapping[str, object]) -> dict[str, object]:
     """
     Send a table without the data source and give what was done.
 

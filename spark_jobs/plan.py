@@ -68,7 +68,7 @@ class WritePlan:
     earlier: bool = False
 
     @classmethod
-    def make(cls, options: Mapping[str, str], schema: StructType) -> WritePlan:
+    def make(cls, options: Mapping[str, object], schema: StructType) -> WritePlan:
         """
         Check options and columns, find the lanes, look into the manifest.
 

@@ -30,6 +30,13 @@ def test_names_are_read_in_any_case():
     assert read == WriterOptions(stack="Shop", max_send_rate=2.5, endpoint_url="http://here")
 
 
+def test_a_dict_may_hold_numbers_and_none():
+    """As Spark's own `option` takes them."""
+    read = WriterOptions.from_options({"stack": "Shop", "shards": 12, "maxSendRate": 0.5, "runId": None})
+
+    assert read == WriterOptions(stack="Shop", shards=12, max_send_rate=0.5)
+
+
 @pytest.mark.parametrize(("text", "priority"), [("BULK", -100), ("high", 50), ("0", 0), ("-7", -7)])
 def test_priority_is_a_name_or_a_number(text, priority):
     """The named priorities may be written by name."""
