@@ -64,7 +64,7 @@ class LaneStatus:
     drain: Drain
     time_to_drain: timedelta | None
     mapping: str | None
-    dead_letters: int
+    dead_letters: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,8 @@ class StatusReader:
     """
     Reads the state of all lanes.
 
-    Counts are needed; where figures, parked messages or mappings can't be read they are unknown and a note says why.
+    The lanes' counts are needed; where figures, parked messages, mappings or dead letters can't be read they are
+    unknown and a note says why.
 
     Args:
         config: the lanes.
@@ -101,7 +102,7 @@ class StatusReader:
         Read all lanes once.
 
         Raises:
-            AwsError: a queue can't be counted.
+            AwsError: a lane's queue can't be counted.
         """
         notes: list[str] = []
         nothing: Mapping[str, LaneFigures] = {}
@@ -111,7 +112,7 @@ class StatusReader:
 
     def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
         depth = self._depths.depth(lane)
-        dead = self._depths.dead_letters(lane)
+        dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
         drain, time_to_drain = drain_of(depth.backlog + depth.in_flight, figures)
         mappings = _or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings")
         return LaneStatus(
@@ -123,7 +124,7 @@ class StatusReader:
             drain=drain,
             time_to_drain=time_to_drain,
             mapping=None if mappings is None else ", ".join(one.state for one in mappings) or "none",
-            dead_letters=dead.backlog + dead.in_flight,
+            dead_letters=None if dead is None else dead.backlog + dead.in_flight,
         )
 
 

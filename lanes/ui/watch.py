@@ -34,7 +34,7 @@ class Sample:
 
     number: int
     at: float
-    counts: Sequence[tuple[int, int, int | None, int]]
+    counts: Sequence[tuple[int, int, int | None, int | None]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,8 @@ class Known:
         self._allowed("depth")
         return self._depth
 
-    def dead_letters(self, _lane):
+    def dead_letters(self, lane):
+        self._allowed(f"dead letters of {lane}")
         return LaneDepth(backlog=3, in_flight=1)
 
     def parked(self, _lane):
@@ -89,6 +90,15 @@ def test_what_may_not_be_read_is_unknown_and_said_once():
     assert (status.lanes[0].parked, status.lanes[0].mapping) == (None, None)
     assert len(status.notes) == 3
     assert all("AccessDenied" in note for note in status.notes)
+
+
+def test_a_dead_letter_queue_that_is_gone_hides_nothing_else():
+    """At night all other counts are needed most."""
+    status = status_of(Known(denied=("dead letters of MEDIUM",)))
+
+    assert [lane.dead_letters for lane in status.lanes] == [4, None, 4]
+    (note,) = status.notes
+    assert note.startswith("dead letters of MEDIUM unknown: ")
 
 
 def test_counts_that_may_not_be_read_are_an_error():
