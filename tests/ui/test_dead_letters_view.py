@@ -146,3 +146,15 @@ def test_a_very_long_group_leaves_room_for_the_kind(writing, tab, put):
 
     expect(rows(tab)).to_have_count(2)
     assert tab.locator("#found tbody th").first.bounding_box()["width"] > 80
+
+
+def test_very_long_values_leave_room_for_their_names(writing, tab, put):
+    """A name is read from left to right."""
+    kind = put(1, reason="r" * 900)
+    look(tab, writing, kind=kind)
+
+    tab.get_by_role("button", name=kind).click()
+
+    name = tab.locator("dialog dt", has_text="reason")
+    expect(name).to_be_visible()
+    assert name.bounding_box()["width"] > 80
