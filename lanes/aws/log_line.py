@@ -49,7 +49,7 @@ class LogLines:
         """Put a request's id, and its trace where X-Ray has one, on every line from now on."""
         trace = os.environ.get(TRACE)
         root = trace.split(";")[0].replace("Root=", "") if trace else None
-        self._before = f'"service":{self._service},{_members({"correlation_id": request})}'
+        self._before = f'"service":{self._service}{_members({"correlation_id": request})}'
         self._after = _members({"xray_trace_id": root})
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
@@ -57,8 +57,8 @@ class LogLines:
         if not self._level.isEnabledFor(logging.INFO):
             return
         word, at = encode_basestring(name), self._timestamp(time.time())
-        told = f'{self._before}"event":{word},{_members(fields)}{self._after}'
-        _write(f'{{"level":"INFO","message":{word},"timestamp":"{at}",{told[:-1]}}}\n')
+        told = f'{self._before},"event":{word}{_members(fields)}{self._after}'
+        _write(f'{{"level":"INFO","message":{word},"timestamp":"{at}",{told}}}\n')
 
     def figures(
         self, namespace: str, lane: str, counts: Mapping[str, float], durations: Mapping[str, Sequence[float]]
@@ -85,10 +85,10 @@ class LogLines:
 
 
 def _members(fields: Mapping[str, Any]) -> str:
-    """Return members of a JSON object, a comma behind each; keys are names of Python, and need no escape."""
+    """Return members of a JSON object, a comma before each; keys are names of Python, and need no escape."""
     return "".join(
         [
-            f'"{key}":{_FORMS.get(value.__class__, _encode)(value)},'
+            f',"{key}":{_FORMS.get(value.__class__, _encode)(value)}'
             for key, value in fields.items()
             if value is not None
         ]

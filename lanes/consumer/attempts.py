@@ -201,7 +201,8 @@ class Attempts:
         traced = self._tracing.attempt(lane, record, work, attempt=context.attempt, cause=cause)
         with block, traced as trace, continuing_trace(trace):
             placed = dataclasses.replace(context, traceparent=str(trace)) if trace else context
-            check_ran(work.handler(work.argument, placed))
+            if (result := work.handler(work.argument, placed)) is not None:
+                check_ran(result)
 
     def _failed(
         self,

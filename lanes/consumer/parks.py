@@ -78,7 +78,8 @@ class ParkKnowledge:
 
     def count(self, lane: str, *, now: float) -> int:
         """Return how many records of a lane are parked at this moment."""
-        return sum(entry.parked_until > now for entry in self._entries[lane].values())
+        known = self._entries[lane]
+        return sum(entry.parked_until > now for entry in known.values()) if known else 0
 
     def latest(self, lane: str, *, now: float) -> float:
         """Return until when anything of a lane is parked, or 0."""
