@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import LanesConfig
-    from lanes.consumer.gate import DepthReader
+    from lanes.consumer.loads import DepthReader
 
 NATIVE_RECEIVES = 5
 

@@ -60,7 +60,7 @@ class Closing:
         parts, lane, records = self._parts, self._invocation.lane, self._invocation.records
         if not parts.fairness.concerns(lane):
             return False
-        elsewhere = parts.gate.busy_with(lane, lane.tenant_of(records[0].group))
+        elsewhere = parts.others.busy_with(lane, lane.tenant_of(records[0].group))
         again = any(record.receive_count > 1 for record in records)
         return (again or elsewhere > 0) and elsewhere < parts.fairness.most(lane)
 

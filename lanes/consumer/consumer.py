@@ -9,25 +9,18 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Batch
 from lanes.consumer.dead_letters import DeadLetters
-from lanes.consumer.diversion import Diversions, Forwarding
-from lanes.consumer.fairness import Fairness
-from lanes.consumer.gate import DepthReader, Gate
-from lanes.consumer.giving_up import GivingUp
+from lanes.consumer.diversion import Forwarding
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.holds import Holds, NoHolds
-from lanes.consumer.intake import Intake
 from lanes.consumer.invocation import Invocation
-from lanes.consumer.memory import OwnNotes
+from lanes.consumer.loads import DepthReader
 from lanes.consumer.overrides import NoOverrides, Overrides
-from lanes.consumer.parts import Parts
+from lanes.consumer.parts import Parts, build_parts
 from lanes.consumer.records import PartialBatchResponse, oldest_first, read_batch, response_for
-from lanes.consumer.reserve import Reserve
-from lanes.consumer.settlement import Settlement, Visibility
+from lanes.consumer.settlement import Visibility
 from lanes.consumer.tracing import Tracing, Untraced
-from lanes.consumer.waking import Waker
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -192,82 +185,6 @@ class Consumer:
             self._surroundings = self._surroundings or Surroundings.from_env()
             self._parts = build_parts(self._surroundings, self._handlers)
         return self._parts
-
-
-def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
-    """Assemble what the invocations of one environment share."""
-    config = around.deployment.config
-    reserve = Reserve(
-        share=config.consumer.reserve,
-        slots=config.consumer.reserved_concurrency if config.has_waiting_room else 1,
-        clock=around.clock,
-    )
-    gate = Gate(
-        config=config,
-        depths=around.queues,
-        ledger=around.ledger,
-        register=around.register,
-        environment=uuid.UUID(int=around.random.getrandbits(128)).hex[:12],
-        clock=around.clock,
-        pause=around.pause,
-        reserve=reserve,
-    )
-    notes = OwnNotes()
-    diversions = Diversions(
-        config=config,
-        overrides=around.overrides,
-        holds=around.holds,
-        queues=around.queues,
-        telemetry=around.telemetry,
-        clock=around.clock,
-    )
-    return Parts(
-        settings=config.consumer,
-        gate=gate,
-        attempts=Attempts(
-            settings=config.consumer,
-            handlers=handlers,
-            ledger=around.ledger,
-            telemetry=around.telemetry,
-            tracing=around.tracing,
-            clock=around.clock,
-            random=around.random,
-        ),
-        intake=Intake(
-            gate=gate,
-            ledger=around.ledger,
-            notes=notes,
-            visibility=around.queues,
-            telemetry=around.telemetry,
-            clock=around.clock,
-        ),
-        diversions=diversions,
-        giving_up=GivingUp(
-            settings=config.consumer,
-            diversions=diversions,
-            dead_letters=around.queues,
-            telemetry=around.telemetry,
-            clock=around.clock,
-            random=around.random,
-        ),
-        settlement=Settlement(
-            visibility=around.queues, ledger=around.ledger, telemetry=around.telemetry, clock=around.clock
-        ),
-        waker=Waker(
-            config=config,
-            gate=gate,
-            ledger=around.ledger,
-            visibility=around.queues,
-            telemetry=around.telemetry,
-            clock=around.clock,
-        ),
-        notes=notes,
-        reserve=reserve,
-        fairness=Fairness(slots=config.consumer.reserved_concurrency, gate=gate, clock=around.clock),
-        telemetry=around.telemetry,
-        clock=around.clock,
-        random=around.random,
-    )
 
 
 def _call(handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import Lane
-    from lanes.consumer.gate import Gate
+    from lanes.consumer.others import Others
     from lanes.consumer.records import RawRecord
 
 FRESH = 2.0
@@ -30,9 +30,9 @@ PARKED = 60, 90
 class Fairness:
     """One environment's judgement, from what the register of slots tells of the others."""
 
-    def __init__(self, *, slots: int, gate: Gate, clock: Callable[[], float]) -> None:
+    def __init__(self, *, slots: int, others: Others, clock: Callable[[], float]) -> None:
         self._slots = slots
-        self._gate = gate
+        self._others = others
         self._clock = clock
 
     def concerns(self, lane: Lane) -> bool:
@@ -41,7 +41,7 @@ class Fairness:
 
     def makes_way(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
         """Whether a tenant's records of one batch make way."""
-        if self._gate.busy_with(lane, tenant) < self.most(lane):
+        if self._others.busy_with(lane, tenant) < self.most(lane):
             return False
         now = self._clock()
         return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)

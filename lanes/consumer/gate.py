@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from lanes.consumer.parks import ParkKnowledge
-from lanes.consumer.room import OVER, WaitingRoom
-from lanes.consumer.slots import Occupation, SlotsSnapshot
-from lanes.consumer.yielding import LaneDepth, LaneLoad, VisibleBaseline, held_records, lane_to_yield_to
+from lanes.consumer.others import RESERVE
+from lanes.consumer.room import OVER
+from lanes.consumer.yielding import LaneLoad, lane_to_yield_to
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.loads import QueueLoads
+    from lanes.consumer.others import Others
     from lanes.consumer.reserve import Reserve
-    from lanes.consumer.slots import SlotRegister
+    from lanes.consumer.room import WaitingRoom
+    from lanes.consumer.slots import Occupation, SlotsSnapshot
 
 UNDELETED = 0.25
 """Seconds for which a mapping may still hold the records that an invocation has done: it deletes them after it."""
@@ -37,69 +37,42 @@ between makes way again after its next record. A tenth of the slot's time is the
 LOWER_AT_WORK = 60.0
 """Seconds since a lower lane's last invocation within which the next one may come right behind a higher lane's."""
 
-RESERVE = "reserve"
-"""Where the register tells until when the reserve is spent; no lane has such a name."""
-
 STILL_WAITING = 1.0
 """Seconds for which one slot may trust its own reading that a higher lane waits, while it serves none of it."""
 
 
-class DepthReader(Protocol):
-    """Reads the counts of a lane's queue; raises `AwsError` when it can't."""
-
-    def depth(self, lane: str) -> LaneDepth:
-        """Return the counts now."""
-
-
 class Gate:
     """
-    One environment's view of the lanes above, kept over its invocations.
+    One environment's judgement whether anything waits above, kept over its invocations.
 
-    With one slot no other environment is busy, and what this one parked is all there is. With several, the
-    register of slots tells what runs elsewhere, and parked records of others are read from the ledger.
+    Attributes:
+        knew: whether the last answer was known without a reading, from one made a moment ago.
+
     """
 
     def __init__(
         self,
         *,
         config: LanesConfig,
-        depths: DepthReader,
-        ledger: Ledger,
-        register: SlotRegister,
-        environment: str,
-        clock: Callable[[], float],
-        pause: Callable[[float], None],
+        others: Others,
+        loads: QueueLoads,
+        room: WaitingRoom | None,
         reserve: Reserve,
+        clock: Callable[[], float],
     ) -> None:
         self._config = config
-        self._depths = depths
-        self._ledger = ledger
-        self._register = register
-        self._environment = environment
-        self._clock = clock
+        self._others = others
+        self._loads = loads
+        self._room = room
         self._reserve = reserve
-        self._slots = config.consumer.reserved_concurrency
+        self._clock = clock
         self._recheck = config.consumer.recheck_interval.total_seconds()
-        # Alone, the ledger can't tell more than was noted here, but for what an environment before this one left.
-        self._parks_age = 15.0 if self.alone else 1.0
-        room = WaitingRoom(register=register, slots=self._slots, clock=clock, pause=pause)
-        self._room = room if config.has_waiting_room else None
-        self._baselines: dict[str, VisibleBaseline] = defaultdict(VisibleBaseline)
-        self._snapshot = SlotsSnapshot()
-        self._undeleted: Occupation | None = None
         self._clear_at = self._seated_at = float("-inf")
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
         self._entered_at: dict[str, float] = {}
         self._serves_overdue = False
-        self._tenant = ""
         self.knew = False
-        self.parks = ParkKnowledge()
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is one slot: what happens, happens in this environment, and it need not ask others."""
-        return self._slots == 1 and not self._config.has_waiting_room
 
     @property
     def has_room(self) -> bool:
@@ -135,17 +108,17 @@ class Gate:
             AwsError: the others can't be told. With a waiting room there is no slot then.
 
         """
-        self._tenant = tenant
+        self._others.tenant = tenant
         if self._waiting and not self._waiting[0].outranks(lane):
             self._waiting = None
         self._entered_at[lane.name] = self._clock()
         if self._room is None:
-            self._write(self._line(lane, records=records, busy=True, until=deadline))
+            self._others.tell(self._others.line(lane, records=records, busy=True, until=deadline))
             return True
         if overdue():
             # What others have spent of the reserve by now.
-            self._look_into_register()
-        line = self._line(lane, records=records, busy=True, until=deadline + OVER)
+            self._others.look()
+        line = self._others.line(lane, records=records, busy=True, until=deadline + OVER)
         return self._take_slot(lane, line, patience=patience, overdue=overdue)
 
     @property
@@ -167,10 +140,10 @@ class Gate:
         """
         if self._room is None:
             return False
-        line = self._line(lane, records=records, busy=True, until=deadline + OVER)
+        line = self._others.line(lane, records=records, busy=True, until=deadline + OVER)
         line = dataclasses.replace(line, rank=lane.position)
         since = self._clock()
-        self._snapshot = self._room.step_aside(line, since=since, parked_until=self._news())
+        self._others.learn(self._room.step_aside(line, since=since, parked_until=self._others.news()))
         return self._take_slot(lane, line, patience=patience, overdue=overdue, since=since)
 
     def _take_slot(
@@ -185,17 +158,16 @@ class Gate:
         assert self._room is not None  # noqa: S101 - asked for with one only
         taken = self._room.take(
             line,
-            self._snapshot,
+            self._others.seen,
             patience=patience,
-            parked_until=self._news(),
+            parked_until=self._others.news(),
             rank=lambda seen: self._rank(lane, seen, overdue=overdue),
             since=since,
         )
         self._serves_overdue = taken is not None and taken[0].rank < 0
         if taken is None:
             return False
-        self._snapshot = taken[1]
-        self._reserve.learn(self._snapshot.parked_until.get(RESERVE, 0.0))
+        self._others.learn(taken[1])
         # It was its turn: at this moment nothing waited above that had no slot.
         self._clear_at = self._seated_at = self._clock()
         self._waiting, self._clear_for = None, None if self._serves_overdue else lane
@@ -220,19 +192,19 @@ class Gate:
 
         """
         slot = self._room.give_back() if self._room else None
-        line = self._line(lane, records=done, busy=False, until=self._clock() + UNDELETED, kept=kept)
+        line = self._others.line(lane, records=done, busy=False, until=self._clock() + UNDELETED, kept=kept)
         told = self._expecting(lane, line) if self._room and more_behind else line
         try:
-            self._write(told, frees=slot)
+            self._others.tell(told, frees=slot)
         except AwsError:
             if slot is None:
                 raise
             # Else nobody would have the slot until this invocation could run no more.
-            self._write(told, frees=slot)
-        self._undeleted = line if done else None
-        if self.alone:
+            self._others.tell(told, frees=slot)
+        self._others.undeleted = line if done else None
+        if self._others.alone:
             # While it ran, what stayed visible was behind its own groups: that proves nothing.
-            self._baselines[lane.name].observe_anew(self._clock())
+            self._loads.observe_anew(lane)
 
     def _expecting(self, lane: Lane, line: Occupation) -> Occupation:
         """Keep a place in line for the next batch of the lane for a moment, where one is likely to follow at once."""
@@ -246,8 +218,6 @@ class Gate:
     def lane_above(self, lane: Lane, *, expected: float) -> Lane | None:
         """
         Return the lane that the next record of `lane` has to make way for, or None.
-
-        Afterwards `knew` tells whether that was known without a reading, from one made a moment ago.
 
         Args:
             lane: the lane that asks.
@@ -265,7 +235,7 @@ class Gate:
         self.knew = known is not None
         if known is not None:
             return known
-        found = lane_to_yield_to(self._loads(higher), free_slots=lambda: self.free_slots)
+        found = lane_to_yield_to(self._loads_of(higher), free_slots=lambda: self._others.free_slots)
         if found is None:
             self._clear_at, self._clear_for, self._waiting = self._serves_from(asked_at, higher), lane, None
         else:
@@ -283,7 +253,7 @@ class Gate:
         One that left out records done but not yet deleted may have left out others in their place: it serves no
         longer than those may stand.
         """
-        line = self._undeleted
+        line = self._others.undeleted
         if line is None or line.until <= asked_at or all(lane.name != line.lane for lane in higher):
             return asked_at
         return min(asked_at, line.until - self._recheck)
@@ -304,9 +274,9 @@ class Gate:
         at_work = any(
             asked_at - self._entered_at.get(other.name, float("-inf")) <= LOWER_AT_WORK for other in below
         )
-        if not self.alone or self._undeleted is None or not at_work:
+        if not self._others.alone or self._others.undeleted is None or not at_work:
             return
-        if self._load(lane).slots_needed:
+        if self._loads.load(lane).slots_needed:
             self._note_waiting(lane, asked_at)
         elif not self._config.lanes_above(lane):
             self._clear_at, self._clear_for = asked_at, below[0]
@@ -322,7 +292,7 @@ class Gate:
 
         With one slot, what waited is served by no other environment; and this one would know.
         """
-        if not self.alone or self._waiting is None:
+        if not self._others.alone or self._waiting is None:
             return None
         waiting, seen_at = self._waiting
         return waiting if waiting.outranks(lane) and now - seen_at <= STILL_WAITING else None
@@ -337,150 +307,27 @@ class Gate:
         if self._is_clear(lane, self._clock(), age=self._recheck):
             return False
         asked_at = self._clock()
-        for load in self._loads(self._config.lanes_above(lane)):
+        for load in self._loads_of(self._config.lanes_above(lane)):
             if load.slots_needed:
                 # A later reading, after the deletions, might take these for the records that were just done.
                 self._note_waiting(load.lane, asked_at)
                 return True
         return False
 
-    def busy_with(self, lane: Lane, tenant: str) -> int:
-        """Return how many other slots worked on a tenant's records of a lane when the register was last read."""
-        return self._snapshot.busy_with(lane.name, tenant, self._clock())
-
-    def has_visible(self, lane: Lane) -> bool:
-        """Whether anything of a lane is visible, deliverable or not; raises `AwsError`."""
-        return self._depths.depth(lane.name).backlog > 0
-
-    @property
-    def free_slots(self) -> int:
-        """How many slots nobody holds, the one of whoever asks left out."""
-        return max(0, self._slots - 1 - self._snapshot.busy(self._clock()))
-
-    def may_be_parked(self, lane: Lane) -> bool:
-        """Whether records of the lane may be parked, as far as it can be told without a call."""
-        now = self._clock()
-        return (
-            self.parks.count(lane.name, now=now) > 0 or self._snapshot.parked_until.get(lane.name, 0.0) > now
-        )
-
-    def parked(self, lane: Lane) -> int:
-        """Return how many records of a lane are parked, reading the ledger where the knowledge is old."""
-        now = self._clock()
-        if not self.parks.is_fresh(lane.name, now=now, age=self._parks_age):
-            self._read_parked(lane, now=now, limit=None)
-        return self.parks.count(lane.name, now=now)
-
-    def parked_entries(self, lane: Lane, *, batches: int) -> list[Entry]:
-        """
-        Return parked records of a lane, at least those of so many batches that return first.
-
-        With one slot, what others parked before is not looked for: it returns by itself, and soon. Nobody yields to
-        the last lane, so only the first of its records are read.
-        """
-        now = self._clock()
-        if not self.alone and not self.parks.is_fresh(lane.name, now=now, age=self._parks_age):
-            limit = lane.batch_size * (batches + 1) if lane == self._config.last_lane else None
-            self._read_parked(lane, now=now, limit=limit)
-        return self.parks.entries(lane.name, now=now)
-
-    def _read_parked(self, lane: Lane, *, now: float, limit: int | None) -> None:
-        entries = list(self._ledger.parked(lane.name, after=now, limit=limit))
-        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
-            # The limit may have cut the last batch, and half a batch leaves its groups blocked.
-            entries = [entry for entry in entries if entry.batch != entries[-1].batch]
-        self.parks.replace(lane.name, entries, now=now)
-
     def _age_allowed(self, expected: float) -> float:
         return self._recheck if expected <= self._recheck else min(self._recheck, FRESH_BEFORE_LONG_RECORD)
 
-    def _loads(self, higher: tuple[Lane, ...]) -> Iterator[LaneLoad]:
+    def _loads_of(self, higher: tuple[Lane, ...]) -> Iterator[LaneLoad]:
         if self._room is not None:
-            self._look_into_register()
+            self._others.look()
         for lane in higher:
-            yield self._load(lane) if self._room is None else self._load_in_room(lane)
-
-    def _look_into_register(self) -> None:
-        self._snapshot = self._register.read(self._environment)
-        self._reserve.learn(self._snapshot.parked_until.get(RESERVE, 0.0))
+            yield self._loads.load(lane) if self._room is None else self._load_in_room(lane)
 
     def _load_in_room(self, lane: Lane) -> LaneLoad:
         """Lambda throttles nothing, so whoever waits for a slot stands in line and says so; no count is needed."""
         now = self._clock()
         return LaneLoad(
             lane=lane,
-            waiting=self._snapshot.waiting(now, lane.name) * lane.batch_size,
-            running=self._snapshot.busy(now, lane.name),
+            waiting=self._others.seen.waiting(now, lane.name) * lane.batch_size,
+            running=self._others.seen.busy(now, lane.name),
         )
-
-    def _load(self, lane: Lane) -> LaneLoad:
-        depth = self._depths.depth(lane.name)
-        if depth.is_empty:
-            self._baselines[lane.name].fresh(0, held=0, now=self._clock())
-            return LaneLoad(lane=lane, waiting=0)
-        elsewhere = self._in_flight_elsewhere(lane)
-        held, parked = held_records(depth, parked=0, elsewhere=elsewhere), 0
-        if held:
-            if self._snapshot.kept_some(lane.name, self._clock()):
-                # What they wait for was noted after the ledger was last read.
-                self.parks.distrust(lane.name)
-            parked = self.parked(lane)
-            held = held_records(depth, parked=parked, elsewhere=elsewhere)
-        now = self._clock()
-        just_done = self._was_just_done(lane, now)
-        if just_done and not parked:
-            # What stood behind them is deliverable in a moment, also where it proved not to be before.
-            self._baselines[lane.name] = VisibleBaseline()
-        fresh = self._baselines[lane.name].fresh(
-            depth.backlog, held=held, now=now, blockable=parked > 0 and not just_done
-        )
-        return LaneLoad(
-            lane=lane, waiting=held + fresh, running=self._snapshot.busy(self._clock(), lane.name)
-        )
-
-    def _was_just_done(self, lane: Lane, now: float) -> bool:
-        """Whether records behind others of their group may become deliverable at this moment."""
-        lines = (*self._snapshot.others, *([self._undeleted] if self._undeleted else ()))
-        return any(
-            line.lane == lane.name and line.records and not line.busy and line.until > now for line in lines
-        )
-
-    def _in_flight_elsewhere(self, lane: Lane) -> int:
-        """Return how many in-flight records are known not to wait: they run elsewhere, or are done and not deleted."""
-        now = self._clock()
-        line = self._undeleted
-        done = line.records if line and line.lane == lane.name and line.until > now else 0
-        if self.alone:
-            return done
-        # The register holds the lines of the others; this environment's own may tell of its next lane by now.
-        self._snapshot = self._register.read(self._environment)
-        return done + self._snapshot.records_of(lane.name, now)
-
-    def _line(self, lane: Lane, *, records: int, busy: bool, until: float, kept: int = 0) -> Occupation:
-        return Occupation(
-            environment=self._environment,
-            lane=lane.name,
-            records=records,
-            busy=busy,
-            until=until,
-            kept=kept,
-            tenant=self._tenant,
-        )
-
-    def _write(self, line: Occupation, *, frees: int | None = None) -> None:
-        self._snapshot = self._register.write(line, now=self._clock(), parked_until=self._news(), frees=frees)
-
-    def _news(self) -> dict[str, float]:
-        """Return until when lanes have parked records, where the others don't know yet."""
-        now = self._clock()
-        latest = {
-            other.name: 0.0 if self.alone else self.parks.latest(other.name, now=now)
-            for other in self._config.lanes
-        }
-        if self._room is not None:
-            latest[RESERVE] = self._reserve.paid_until
-        return {
-            name: value
-            for name, value in latest.items()
-            if value > self._snapshot.parked_until.get(name, 0.0)
-        }

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.gate import Gate
     from lanes.consumer.ledger import Ledger
     from lanes.consumer.memory import OwnNotes
+    from lanes.consumer.parks import ParkKnowledge
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Visibility
     from lanes.consumer.telemetry import Telemetry
@@ -28,14 +28,14 @@ class Intake:
     def __init__(
         self,
         *,
-        gate: Gate,
+        parks: ParkKnowledge,
         ledger: Ledger,
         notes: OwnNotes,
         visibility: Visibility,
         telemetry: Telemetry,
         clock: Callable[[], float],
     ) -> None:
-        self._gate = gate
+        self._parks = parks
         self._ledger = ledger
         self._notes = notes
         self._visibility = visibility
@@ -55,7 +55,7 @@ class Intake:
         return {record.message_id: self._as_received(lane, record, known) for record in records}
 
     def _known(self, lane: Lane, again: Sequence[RawRecord]) -> dict[str, Entry]:
-        self._gate.parks.forget(lane.name, [record.message_id for record in again])
+        self._parks.forget(lane.name, [record.message_id for record in again])
         recalled = {record.message_id: self._notes.recall(lane.name, record) for record in again}
         known = {message_id: entry for message_id, entry in recalled.items() if entry is not None}
         if unknown := [message_id for message_id, entry in recalled.items() if entry is None]:

@@ -6,9 +6,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from lanes.consumer.ledger import Entry
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.others import Others
 
 
 INDEX_LAG = 2.0
@@ -89,3 +91,64 @@ class ParkKnowledge:
     def is_fresh(self, lane: str, *, now: float, age: float) -> bool:
         """Whether the ledger was read for this lane not longer than `age` seconds ago."""
         return now - self._read_at.get(lane, float("-inf")) <= age
+
+
+class ParkedRecords:
+    """
+    Parked records of the lanes, those of other environments read from the ledger where the knowledge is old.
+
+    Args:
+        known: what this environment has seen; what is read is noted there.
+        others: the other environments.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        known: ParkKnowledge,
+        config: LanesConfig,
+        ledger: Ledger,
+        others: Others,
+        clock: Callable[[], float],
+    ) -> None:
+        self._known = known
+        self._config = config
+        self._ledger = ledger
+        self._others = others
+        self._clock = clock
+        # Alone, the ledger can't tell more than was noted here, but for what an environment before this one left.
+        self._age = 15.0 if others.alone else 1.0
+
+    def may_exist(self, lane: Lane) -> bool:
+        """Whether records of the lane may be parked, as far as it can be told without a call."""
+        now = self._clock()
+        seen = self._others.seen.parked_until.get(lane.name, 0.0)
+        return seen > now or self._known.count(lane.name, now=now) > 0
+
+    def count(self, lane: Lane) -> int:
+        """Return how many records of a lane are parked, reading the ledger where the knowledge is old."""
+        now = self._clock()
+        if not self._known.is_fresh(lane.name, now=now, age=self._age):
+            self._read(lane, now=now, limit=None)
+        return self._known.count(lane.name, now=now)
+
+    def entries(self, lane: Lane, *, batches: int) -> list[Entry]:
+        """
+        Return parked records of a lane, at least those of so many batches that return first.
+
+        With one slot, what others parked before is not looked for: it returns by itself, and soon. Nobody yields to
+        the last lane, so only the first of its records are read.
+        """
+        now = self._clock()
+        if not self._others.alone and not self._known.is_fresh(lane.name, now=now, age=self._age):
+            limit = lane.batch_size * (batches + 1) if lane == self._config.last_lane else None
+            self._read(lane, now=now, limit=limit)
+        return self._known.entries(lane.name, now=now)
+
+    def _read(self, lane: Lane, *, now: float, limit: int | None) -> None:
+        entries = list(self._ledger.parked(lane.name, after=now, limit=limit))
+        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
+            # The limit may have cut the last batch, and half a batch leaves its groups blocked.
+            entries = [entry for entry in entries if entry.batch != entries[-1].batch]
+        self._known.replace(lane.name, entries, now=now)

@@ -108,7 +108,7 @@ class Returns:
             entries = parts.settlement.settle(
                 invocation.lane, mine, batch=invocation.name, note=not self._brief
             )
-            parts.gate.parks.note(entries, written=not self._brief)
+            parts.parks.note(entries, written=not self._brief)
             parts.notes.keep(entries)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.gate import Gate
     from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.loads import QueueLoads
+    from lanes.consumer.others import Others
+    from lanes.consumer.parks import ParkedRecords, ParkKnowledge
     from lanes.consumer.settlement import Visibility
     from lanes.consumer.telemetry import Telemetry
 
@@ -38,6 +41,10 @@ class Waker:
         *,
         config: LanesConfig,
         gate: Gate,
+        others: Others,
+        loads: QueueLoads,
+        parks: ParkKnowledge,
+        parked: ParkedRecords,
         ledger: Ledger,
         visibility: Visibility,
         telemetry: Telemetry,
@@ -45,6 +52,10 @@ class Waker:
     ) -> None:
         self._config = config
         self._gate = gate
+        self._others = others
+        self._loads = loads
+        self._parks = parks
+        self._parked = parked
         self._ledger = ledger
         self._visibility = visibility
         self._telemetry = telemetry
@@ -71,35 +82,35 @@ class Waker:
 
     def _wake_lane(self, lane: Lane, asking: Lane, *, replaces: bool) -> bool:
         """Return whether the search ends here: something was woken, or something above waits."""
-        if not self._gate.may_be_parked(lane) or not self._wakeable(lane):
+        if not self._parked.may_exist(lane) or not self._wakeable(lane):
             return False
         if self._gate.waits_above(lane):
             return True
         most = self._batches
-        if lane.tenant_share is not None and self._gate.has_visible(lane):
+        if lane.tenant_share is not None and self._loads.has_visible(lane):
             # What one tenant has parked is older, and would come in front of what others wait for.
             most = int(replaces and lane == asking)
         if most and not self._free(lane, asking, most=most):
             # Somebody else was quicker with one of them, so what is known here is old.
-            self._gate.parks.distrust(lane.name)
+            self._parks.distrust(lane.name)
             self._free(lane, asking, most=most)
         return True
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
-        parked = self._gate.parked_entries(lane, batches=self._batches)
+        parked = self._parked.entries(lane, batches=self._batches)
         return [entry for entry in parked if wakes(entry)]
 
     @property
     def _batches(self) -> int:
         """One for each free slot, and one for the slot of whoever wakes."""
-        return min(self._gate.free_slots + 1, MOST_BATCHES)
+        return min(self._others.free_slots + 1, MOST_BATCHES)
 
     def _free(self, lane: Lane, asking: Lane, *, most: int) -> bool:
         """Wake up to so many batches; return False where they turn out to be parked no more."""
         entries = oldest_batches(self._wakeable(lane), count=most)
-        written = [entry for entry in entries if self._gate.parks.is_written(entry)]
+        written = [entry for entry in entries if self._parks.is_written(entry)]
         mine = not written or self._ledger.unpark(written)
-        self._gate.parks.forget(lane.name, [entry.message_id for entry in entries])
+        self._parks.forget(lane.name, [entry.message_id for entry in entries])
         if not mine or not entries:
             return mine
         changes = [
