@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from lanes.aws.errors import is_throttle
+from lanes.aws.errors import NOT_AWS, is_throttle
 
 if TYPE_CHECKING:
     from lanes.errors import AwsError
@@ -42,7 +42,10 @@ GONE = frozenset({"NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundExce
 # messages); SQS and some others name neither.
 ACTION = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?: on resource: (\S+))?")
 
-SIGN_IN = "Sign in again in a terminal, for example with `aws sso login`."
+SIGN_IN = (
+    "Sign in again in a terminal, for example with `aws sso login`, or renew the keys in the variables "
+    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: they go before a profile."
+)
 FIND_CREDENTIALS = (
     "Neither the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a profile of the AWS configuration "
     "(--profile, AWS_PROFILE, or the one called default), nor a container or instance gave any. Sign in, for example "
@@ -91,7 +94,8 @@ def explained(error: AwsError) -> Explanation:
     if code.startswith(DENIED):
         return _denied(error)
     if is_throttle(code):
-        return Explanation(title=f"AWS asks for fewer calls of {error.operation}", passes=True)
+        title = f"AWS asks for fewer calls of {error.operation}"
+        return Explanation(title=title, advice="Try again in a moment.", passes=True)
     if code in UNREACHED:
         return Explanation(title="AWS can't be reached", advice=FIND_AWS, passes=True)
     return _other(error, code)
@@ -116,4 +120,7 @@ def _other(error: AwsError, code: str) -> Explanation:
     if code in GONE:
         advice = "`lanes check` tells what of the stack is missing; deploying the stack makes it again."
         return Explanation(title=f"{error.operation} asks for something that is gone", advice=advice)
-    return Explanation(title=f"{error.operation} failed")
+    if NOT_AWS in str(error):
+        return Explanation(title=f"{error.operation} was not answered by AWS", advice=FIND_AWS)
+    advice = "It may pass: try again in a moment." if error.retryable else ""
+    return Explanation(title=f"{error.operation} failed", advice=advice, passes=error.retryable)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lanes.aws.errors import NOT_AWS
 from lanes.aws.explanation import explained
 from lanes.errors import AwsError
 
@@ -21,6 +22,7 @@ def error(code, message="said"):
         ("EndpointConnectionError", "--endpoint"),
         ("AWS.SimpleQueueService.NonExistentQueue", "lanes check"),
         ("ResourceNotFoundException", "lanes check"),
+        ("ThrottlingException", "again in a moment"),
     ],
 )
 def test_what_can_be_done_is_said(code, advice):
@@ -48,6 +50,22 @@ def test_a_refusal_that_names_no_action_is_named_by_the_call():
     found = explained(error("AccessDenied", "Access to the resource https://sqs.example/q is denied."))
 
     assert found.title == "You may not call GetParameter"
+
+
+def test_another_server_in_place_of_aws_is_named_as_such():
+    """The address is what to look at."""
+    found = explained(error("501", NOT_AWS))
+
+    assert found.title == "GetParameter was not answered by AWS"
+    assert "--endpoint" in found.advice
+
+
+def test_a_fault_within_aws_may_pass():
+    """As retries tell."""
+    found = explained(AwsError(operation="GetParameter", code="InternalServerError", retryable=True))
+
+    assert (found.title, found.passes) == ("GetParameter failed", True)
+    assert "again" in found.advice
 
 
 def test_an_error_that_nobody_knows_keeps_its_own_words():
