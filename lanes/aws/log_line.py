@@ -48,9 +48,8 @@ class LogLines:
     def begin(self, request: str | None) -> None:
         """Put a request's id, and its trace where X-Ray has one, on every line from now on."""
         trace = os.environ.get(TRACE)
-        root = trace.split(";")[0].replace("Root=", "") if trace else None
         self._before = f'"service":{self._service}{_members({"correlation_id": request})}'
-        self._after = _members({"xray_trace_id": root})
+        self._after = _members({"xray_trace_id": trace.split(";")[0].replace("Root=", "")}) if trace else ""
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         """Write an event, unless the logger's level leaves it out; what is None is left out too."""

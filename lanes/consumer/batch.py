@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lanes.consumer import delays
 from lanes.consumer.attempts import Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.closing import Closing
-from lanes.consumer.diversion import DeadLettered, Gone, Later, View
+from lanes.consumer.diversion import DeadLettered, Gone, Later
 from lanes.consumer.giving_up import Kept
 from lanes.consumer.invocation import SETTLING
 from lanes.consumer.making_way import LAST_RECEIVE, MakingWay
@@ -25,6 +25,7 @@ from lanes.errors import AwsError
 if TYPE_CHECKING:
     from lanes.consumer.attempts import Outcome
     from lanes.consumer.dead_letters import DeadLetterNote
+    from lanes.consumer.diversion import View
     from lanes.consumer.invocation import Invocation
     from lanes.consumer.parts import Parts
     from lanes.consumer.records import RawRecord
@@ -37,12 +38,13 @@ class Batch:
     A record counts as kept until it is known to be done, so an error anywhere keeps what it interrupts.
     """
 
+    _view: View  # once it is prepared
+
     def __init__(self, parts: Parts, invocation: Invocation) -> None:
         self._parts = parts
         self._invocation = invocation
         self._lane = invocation.lane
         self._records = invocation.records
-        self._view = View()
         self._way = MakingWay(parts, invocation)
         self._returns = Returns(parts, invocation)
 
