@@ -42,6 +42,9 @@ Highest = Annotated[
         help="Only of this priority or a lower one.",
     ),
 ]
+Everything = Annotated[
+    bool, typer.Option("--all", help="Mean everything that waits; else a filter is needed.")
+]
 States = Annotated[list[str] | None, typer.Option("--state", help="Only in this state; may be repeated.")]
 
 
@@ -51,6 +54,16 @@ class Chosen:
 
     wanted: MessageFilter
     states: frozenset[str]
+
+    def require(self, *, everything: bool) -> None:
+        """
+        See to it that somebody who names nothing means everything.
+
+        Raises:
+            typer.BadParameter: nothing is named, and `--all` was not given.
+        """
+        if self.wanted.chooses_all and not everything:
+            raise typer.BadParameter("say which: --id, --kind, --group, --source, priorities, or --all")
 
     def among(self, known: Iterable[str]) -> frozenset[str]:
         """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.cli.filter_options import Chosen, takes_filter
+from lanes.cli.filter_options import Chosen, Everything, takes_filter
 from lanes.cli.operating import DryRun, NewPriority, Yes, duration, operations_of
 from lanes.cli.outbox_change_verbs import show_preview
 from lanes.cli.outbox_place import Database, OutboxPlace, Table
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from lanes.aws.operations import Operations
     from lanes.operate.moving import Found, Moved
 
-Everything = Annotated[
-    bool, typer.Option("--all", help="Mean everything that waits; else a filter is needed.")
-]
 Why = Annotated[str, typer.Option(help="Why, for the record.")]
 Lasts = Annotated[str, typer.Option("--for", help="For how long messages in queues are looked for.")]
 
@@ -92,8 +89,7 @@ def _carry_out(
 ) -> None:
     """Show what is meant and where, ask, do it, and tell what was done where."""
     states = chosen.among(STATES)
-    if change.wanted.chooses_all and not everything:
-        raise typer.BadParameter("say which: --id, --kind, --group, --source, priorities, or --all")
+    chosen.require(everything=everything)
     operations = operations_of(context)
     has_outbox = where.database is not None or where.table is not None or where.deployment.outbox is not None
     move = Move(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer  # noqa: TC002 - Typer reads the annotations
 
-from lanes.cli.filter_options import Chosen, entry_row, takes_filter
+from lanes.cli.filter_options import Chosen, Everything, entry_row, takes_filter
 from lanes.cli.operating import DryRun, NewPriority, Yes  # noqa: TC001 - Typer reads the annotations
 from lanes.cli.outbox_place import outbox_of
 from lanes.cli.printing import confirm, console, laid_out, say, show_one
@@ -28,10 +28,12 @@ def prioritize(
     priority: NewPriority,
     *,
     chosen: Chosen,
+    everything: Everything = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Give waiting entries another priority, higher or lower, and with it their lane."""
+    chosen.require(everything=everything)
     wanted = chosen.entries(WAITING)
     lane = outbox_of(context).config.lane_for(priority).name
     _change(
@@ -45,8 +47,16 @@ def prioritize(
 
 
 @takes_filter
-def cancel(context: typer.Context, *, chosen: Chosen, yes: Yes = False, dry_run: DryRun = False) -> None:
+def cancel(
+    context: typer.Context,
+    *,
+    chosen: Chosen,
+    everything: Everything = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
     """Abandon waiting entries; `retry` brings them back while they are kept."""
+    chosen.require(everything=everything)
     wanted = chosen.entries(WAITING)
     _change(
         context,
@@ -59,8 +69,16 @@ def cancel(context: typer.Context, *, chosen: Chosen, yes: Yes = False, dry_run:
 
 
 @takes_filter
-def retry(context: typer.Context, *, chosen: Chosen, yes: Yes = False, dry_run: DryRun = False) -> None:
+def retry(
+    context: typer.Context,
+    *,
+    chosen: Chosen,
+    everything: Everything = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
     """Try abandoned and failed entries again at once; with --state PUBLISHED send published ones once more."""
+    chosen.require(everything=everything or bool(chosen.states))
     wanted = chosen.entries(frozenset({EntryState.ABANDONED, EntryState.FAILED}))
     _change(
         context,

@@ -106,11 +106,23 @@ def test_a_filter_is_a_regular_expression_unless_exact(url):
 def test_a_cancelled_entry_can_be_brought_back(url):
     """Lowering, cancelling and retrying are all undone by another verb."""
     write(url, a="mail.sent")
-    rows(url, "cancel", "--yes")
+    rows(url, "cancel", "--all", "--yes")
 
-    assert rows(url, "retry", "--yes")["changed"] == 1
+    assert rows(url, "retry", "--state", "ABANDONED", "--yes")["changed"] == 1
     assert rows(url, "status")["PENDING"] == 1
     assert rows(url, "show", "a")["message"]["type"] == "mail.sent"
+
+
+@pytest.mark.parametrize(
+    "verb", [("prioritize", "50"), ("cancel",), ("retry",), ("cancel", "--state", "PENDING")]
+)
+def test_nobody_changes_everything_by_leaving_out_a_filter(url, verb):
+    """Not with --yes either: --all says so."""
+    done = run(url, *verb, "--yes")
+
+    assert done.returncode == 2
+    assert "--all" in done.stderr
+    assert run(url, *verb, "--all", "--dry-run").returncode == 0
 
 
 def test_what_does_not_exist_is_said_without_a_traceback(url):
