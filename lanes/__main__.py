@@ -3,18 +3,22 @@
 import sys
 
 _PACKAGES = ("typer", "rich")
+_INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the command; Ctrl-C ends it with 130 also while its packages are still loaded."""
     try:
         from lanes.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package not in _PACKAGES:
             raise
         sys.exit(f"error: {package} is not installed: pip install 'priority-lanes[cli]'")
-    run()
 
 
 if __name__ == "__main__":
