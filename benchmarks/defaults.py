@@ -46,7 +46,7 @@ class Tried:
 
     Attributes:
         high_p50, high_p99, medium_p99, work, calls: geometric means over the loads.
-        worst_p99, worst_work: the same at the load where it is worst.
+        worst_p99: the same at the load where it is worst.
 
     """
 
@@ -59,7 +59,6 @@ class Tried:
     work: float
     calls: float
     worst_p99: float
-    worst_work: float
 
     @property
     def is_better(self) -> bool:
@@ -72,12 +71,8 @@ class Tried:
         slots = f"{self.slots} slots" if self.slots > 1 else "1 slot"
         return f"{self.choice.setting} {self.choice.value}, {slots}{', waiting room' if self.room else ''}"
 
-    def row(self) -> tuple[Any, ...]:
-        """Return it as a row of a table."""
-        return (self.words, *(getattr(self, figure) for figure in FIGURES))
 
-
-FIGURES = "high_p50", "high_p99", "medium_p99", "work", "calls", "worst_p99", "worst_work"
+FIGURES = "high_p50", "high_p99", "worst_p99", "medium_p99", "work", "calls"
 
 
 class Bench:
@@ -109,7 +104,6 @@ class Bench:
             slots=slots,
             **{figure: mean(figure) for figure in COMPARED},
             worst_p99=max(one["high_p99"] for one in found),
-            worst_work=min(one["work"] for one in found),
         )
 
     def _over_usual(self, choice: Choice, name: str, *, slots: int, room: bool) -> dict[str, float]:
@@ -160,39 +154,65 @@ def measure(*, quick: bool, seed: int) -> Findings:
         for slots in (SLOTS[:1] if quick else SLOTS)
         if room in choice.rooms and choice.differs(slots, room=room)
     ]
-    ranges = [
-        (
-            name,
-            *Bench(seed=seed, scale=scale, unknowns=one)
-            .tried(choice, slots=RANGE_SLOTS, room=False, loads=(RANGE_LOAD,))
-            .row(),
-        )
+    ranges = {
+        name: Bench(seed=seed, scale=scale, unknowns=one)
         for name, one in list(variants(Unknowns()).items())[: 2 if quick else None]
-        for choice in (DELAYS[:1] if quick else DELAYS)
-        if choice.differs(RANGE_SLOTS, room=False)
-    ]
-    columns = ("choice", *(figure.replace("_", " ") for figure in FIGURES))
+    }
     tables = [
-        Table(
-            title=f"{'with the waiting room' if room else 'throttled'}: over the default",
-            columns=columns,
-            rows=[one.row() for one in tried if one.room is room],
+        _table([one for one in tried if one.room is room], title=title)
+        for room, title in (
+            (False, "throttled: over the default"),
+            (True, "with the waiting room: over the default"),
         )
-        for room in ROOMS
     ]
-    title = f"throttled: the yield delay under {RANGE_LOAD} over what AWS leaves open, over the default"
     return Findings(
         figures={
             "better_in_both": len(better_everywhere(tried)),
             "better_everywhere": better_everywhere(tried),
             "better_somewhere": [one.words for one in tried if one.is_better],
         },
-        tables=[*tables, Table(title=title, columns=("what", *columns), rows=ranges)],
+        tables=[*tables, _range_table(ranges, DELAYS[:1] if quick else DELAYS)],
         conditions={
             "seconds": SECONDS,
             "scale": SCALE,
             "loads": {name: dataclasses.asdict(load) for name, load in {**LOADS, **FAULTY}.items()},
         },
+    )
+
+
+def _table(tried: Sequence[Tried], *, title: str) -> Table:
+    """Return a row for each choice, with a column for each figure at each number of slots."""
+    all_slots = sorted({one.slots for one in tried})
+    by_choice: dict[str, dict[int, Tried]] = {}
+    for one in tried:
+        by_choice.setdefault(f"{one.choice.setting} {one.choice.value}", {})[one.slots] = one
+    return Table(
+        title=f"{title}, at so many slots",
+        columns=(
+            "choice",
+            *(f"{figure.replace('_', ' ')}, {slots}" for figure in FIGURES for slots in all_slots),
+        ),
+        rows=[
+            (words, *(getattr(some.get(slots), figure, None) for figure in FIGURES for slots in all_slots))
+            for words, some in by_choice.items()
+        ],
+    )
+
+
+def _range_table(benches: Mapping[str, Bench], delays: Sequence[Choice]) -> Table:
+    """Return a row for each thing that AWS leaves open, with columns for each yield delay."""
+    others = [choice for choice in delays if choice.differs(RANGE_SLOTS, room=False)]
+    found = {
+        name: [bench.tried(choice, slots=RANGE_SLOTS, room=False, loads=(RANGE_LOAD,)) for choice in others]
+        for name, bench in benches.items()
+    }
+    return Table(
+        title=f"throttled: yield delays at {RANGE_SLOTS} slots under {RANGE_LOAD}, over what AWS leaves open",
+        columns=("what", *(f"{words}, {one.value}" for one in others for words in ("high p99", "work"))),
+        rows=[
+            (name, *(figure for one in some for figure in (one.high_p99, one.work)))
+            for name, some in found.items()
+        ],
     )
 
 

@@ -89,11 +89,9 @@ class Played:
     Attributes:
         high_p50, high_p99, medium_p99: seconds of waiting; what was not begun counts with what it has waited so far.
         main_longest: the longest wait of the last lane.
-        main_still: the longest time in which none of the last lane was begun.
         work: seconds of handlers over those without priority.
         yields: a message.
         calls: of the function, a message.
-        billed: the function's time over that of the handlers.
         dollars: of a million messages, reckoned as `benchmarks.calls` does.
 
     """
@@ -102,28 +100,25 @@ class Played:
     high_p99: float
     medium_p99: float
     main_longest: float
-    main_still: float
     work: float
     yields: float
     calls: float
-    billed: float
     dollars: float
 
 
-COLUMNS = (
-    "HIGH p50 s",
-    "HIGH p99 s",
-    "MEDIUM p99 s",
-    "MAIN longest s",
-    "MAIN still s",
-    "work over none",
-    "yields a message",
-    "calls a message",
-    "billed over work",
-    "$ a million",
-)
-
-BETTER_IF_LESS = "high_p50", "high_p99", "medium_p99", "main_longest"
+WAITS = {
+    "high_p50": "HIGH p50 s",
+    "high_p99": "HIGH p99 s",
+    "medium_p99": "MEDIUM p99 s",
+    "main_longest": "MAIN longest s",
+}
+COSTS = {
+    "work": "work over none",
+    "yields": "yields a message",
+    "calls": "calls a message",
+    "dollars": "$ a million",
+}
+COMPARED = "high_p50", "high_p99", "medium_p99", "main_longest", "work", "dollars"
 
 
 def played(lanes: SimulatedLanes, *, worked: float) -> Played:
@@ -136,11 +131,9 @@ def played(lanes: SimulatedLanes, *, worked: float) -> Played:
         high_p99=percentile(high, 0.99),
         medium_p99=percentile(medium, 0.99),
         main_longest=main[-1],
-        main_still=lanes.meter.standstill(lanes.config.last_lane.name),
         work=lanes.meter.worked / worked,
         yields=lanes.tally.counts["YieldedMessages"] / handled,
         calls=sum(lanes.calls.counts.values()) / handled,
-        billed=lanes.function.times.invoked / lanes.meter.worked,
         dollars=cost_of(times(use_of(lanes), MILLION / handled), read_prices()).dollars,
     )
 
@@ -164,12 +157,12 @@ class Case:
     """One load at so many slots under every policy; the one without priority is the first."""
 
     def __init__(self, name: str, *, slots: int, scale: float, seed: int) -> None:
-        self.name = f"{name}, {slots} slots" if slots > 1 else f"{name}, 1 slot"
+        self.name = name
+        self.slots = slots
         load = LOADS[name]
         self._load = dataclasses.replace(
             load, seconds=load.seconds * SECONDS[slots] * scale, groups=20 * slots
         )
-        self._slots = slots
         self._seed = seed
         self.by_policy = dict(self._play())
 
@@ -185,7 +178,7 @@ class Case:
         for name, policy in POLICIES.items():
             lanes = meet(
                 load,
-                slots=self._slots,
+                slots=self.slots,
                 pattern=policy.pattern,
                 raw=policy.raw,
                 unknowns=Unknowns(),
@@ -201,47 +194,36 @@ class Case:
         """Return a policy's figure over ours."""
         return over(self.by_policy[policy], self.by_policy[OURS], figure)
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Return a row for each policy."""
-        return [(f"{self.name}: {name}", *dataclasses.astuple(one)) for name, one in self.by_policy.items()]
-
-    def beaten(self) -> Iterator[tuple[Any, ...]]:
-        """Give a row for each figure in which others are better than ours: the best of them, and what that costs."""
-        for figure in BETTER_IF_LESS:
-            name = min(POLICIES, key=lambda policy: self.over_ours(policy, figure))
-            if self.over_ours(name, figure) < 1 - MARGIN:
-                yield (
-                    f"{self.name}: {figure} by {name}",
-                    getattr(self.by_policy[OURS], figure),
-                    getattr(self.by_policy[name], figure),
-                    *(self.over_ours(name, other) for other in ("high_p99", "medium_p99", "work")),
-                )
-
 
 def measure(*, quick: bool, seed: int) -> Findings:
     """Play every load under every policy."""
     scale = 0.1 if quick else 1.0
     names = tuple(LOADS)[:1] if quick else tuple(LOADS)
-    cases = [
-        Case(name, slots=slots, scale=scale, seed=seed)
+    all_slots = SLOTS[:2] if quick else SLOTS
+    cases = {
+        (name, slots): Case(name, slots=slots, scale=scale, seed=seed)
         for name in names
-        for slots in (SLOTS[:2] if quick else SLOTS)
-    ]
-    figures = {
-        "better_in_both": sum(len(better_in_both(case.by_policy)) for case in cases),
-        "over_ours": {name: _ranges(cases, name) for name in POLICIES if name != OURS},
+        for slots in all_slots
     }
-    tables = [
-        Table(title=f"under {name}", columns=("case", *COLUMNS), rows=_rows(cases, name)) for name in names
-    ]
-    beaten = Table(
-        title="where another is better, and all that it has over ours",
-        columns=("case", "ours", "the other", "HIGH p99 over ours", "MEDIUM p99 over ours", "work over ours"),
-        rows=[row for case in cases for row in case.beaten()],
+    ranges = {name: _ranges(list(cases.values()), name) for name in POLICIES if name != OURS}
+    over = Table(
+        title="over ours: the least and the most in all cases",
+        columns=("policy", *(figure.replace("_", " ") for figure in COMPARED)),
+        rows=[
+            (name, *(f"{least:.4g} to {most:.4g}" for least, most in found.values()))
+            for name, found in ranges.items()
+        ],
     )
     return Findings(
-        figures=figures,
-        tables=[*tables, beaten],
+        figures={
+            "better_in_both": sum(len(better_in_both(case.by_policy)) for case in cases.values()),
+            "over_ours": ranges,
+        },
+        tables=[
+            _table(cases, WAITS, title="waits at so many slots"),
+            _table(cases, COSTS, title="work and costs at so many slots"),
+            over,
+        ],
         conditions={
             "seconds": SECONDS,
             "lanes": ROOM,
@@ -252,16 +234,30 @@ def measure(*, quick: bool, seed: int) -> Findings:
     )
 
 
-def _rows(cases: list[Case], load: str) -> list[tuple[Any, ...]]:
-    return [row for case in cases if case.name.startswith(load) for row in case.rows()]
+def _table(cases: Mapping[tuple[str, int], Case], figures: Mapping[str, str], *, title: str) -> Table:
+    """Return a row for each load and policy, with a column for each figure at each number of slots."""
+    all_slots = sorted({slots for _, slots in cases})
+    return Table(
+        title=title,
+        columns=("load: policy", *(f"{words}, {slots}" for words in figures.values() for slots in all_slots)),
+        rows=[
+            (
+                f"{load}: {policy}",
+                *(
+                    getattr(cases[load, slots].by_policy[policy], figure)
+                    for figure in figures
+                    for slots in all_slots
+                ),
+            )
+            for load in dict.fromkeys(load for load, _ in cases)
+            for policy in POLICIES
+        ],
+    )
 
 
 def _ranges(cases: list[Case], policy: str) -> dict[str, list[float]]:
     """Return the least and the most of a policy's figures over ours."""
-    found = {
-        figure: [case.over_ours(policy, figure) for case in cases]
-        for figure in ("high_p50", "high_p99", "medium_p99", "work")
-    }
+    found = {figure: [case.over_ours(policy, figure) for case in cases] for figure in COMPARED}
     return {name: [round(min(values), 3), round(max(values), 3)] for name, values in found.items()}
 
 

@@ -18,7 +18,6 @@ TRIED = Tried(
     work=1.1,
     calls=1.0,
     worst_p99=1.0,
-    worst_work=1.0,
 )
 
 

@@ -18,11 +18,9 @@ PLAYED = Played(
     high_p99=4.0,
     medium_p99=10.0,
     main_longest=100.0,
-    main_still=5.0,
     work=0.95,
     yields=0.0,
     calls=7.0,
-    billed=2.5,
     dollars=4.0,
 )
 
