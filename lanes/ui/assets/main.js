@@ -86,7 +86,7 @@ function show() {
   byId("nav").replaceChildren(...VIEWS
     .filter(([id]) => id !== "outbox" || state.place?.outbox)
     .map(([id, title]) => el("a", { href: `#${id}`, "aria-current": id === found[0] ? "page" : null }, title, badge(id))));
-  byId("nav").querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "center" });
+  byId("nav").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   if (!state.place) return;
   byId("dialog").close();
   state.shown?.leave?.();
