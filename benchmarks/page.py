@@ -35,7 +35,8 @@ not: where nothing waits, nothing about priority can be shown.
 
 The waiting room ([tune](how-to/tune.md#with-or-without-a-waiting-room)) is off unless `lanes.toml` turns it on. `wait`
 and `idle` are judged with it and show the default, where Lambda throttles, beside it; `finish`, `bounded` and `scale`
-are judged both ways; `purity` and `overhead` are the default's; the soak draws either.
+are judged both ways; `purity` and `overhead` are the default's; the soak draws either. `policies` has ours with it and
+without among the others, `defaults` tries settings both ways.
 
 Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
 times on the machine.

@@ -73,6 +73,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="reserve_share_waiting_room", most=0.06),
     ),
     "calls": (),
+    "policies": (Target(figure="better_in_both", exactly=0),),
     "overhead": (
         Target(figure="us_per_record_batch_1", most=60),
         Target(figure="us_per_record_batch_10", most=20),
