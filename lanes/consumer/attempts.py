@@ -11,6 +11,7 @@ from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
 from lanes.consumer.handlers import check_ran
 from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.outcomes import Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.settlement import Reason
 from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
@@ -18,7 +19,6 @@ from lanes.consumer.work import resolve
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
 from lanes.priority import processing_priority
 from lanes.trace_context import continuing_trace
-from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.ledger import Cause, Entry, Ledger
+    from lanes.consumer.outcomes import Outcome
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
     from lanes.consumer.tracing import Tracing
@@ -35,57 +36,6 @@ if TYPE_CHECKING:
 EXHAUSTED = "attempts exhausted"
 ELSEWHERE_RETRY = 2
 """Seconds until a record is looked at again whose id is being handled by another delivery."""
-
-
-@value_type
-class Handled:
-    """The handler succeeded, or had succeeded before (`duplicate`)."""
-
-    entry: Entry
-    work: Work
-    attempt: int
-    started_at: float
-    finished_at: float
-    duplicate: bool = False
-
-
-@value_type
-class Failed:
-    """An attempt failed and another one follows after `delay` seconds."""
-
-    entry: Entry
-    work: Work
-    delay: int
-    error: str
-
-
-@value_type
-class GivenUp:
-    """The record is to be dead-lettered; without `work` where its body could not be resolved."""
-
-    entry: Entry
-    reason: str
-    work: Work | None = None
-    error: str = ""
-
-
-@value_type
-class MadeWay:
-    """The handler yielded in mid-work; the attempt doesn't count."""
-
-    entry: Entry
-
-
-@value_type
-class Postponed:
-    """Nothing was tried: it can't be said now whether the record may run."""
-
-    entry: Entry
-    delay: int
-    reason: Reason
-
-
-Outcome = Handled | Failed | GivenUp | MadeWay | Postponed
 
 
 class Attempts:

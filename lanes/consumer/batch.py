@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.consumer import delays
-from lanes.consumer.attempts import Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.closing import Closing
 from lanes.consumer.diversion import DeadLettered, Gone, Later
 from lanes.consumer.giving_up import Kept
 from lanes.consumer.invocation import SETTLING
 from lanes.consumer.making_way import LAST_RECEIVE, MakingWay
+from lanes.consumer.outcomes import Failed, GivenUp, Handled, MadeWay, Postponed
 from lanes.consumer.reports import (
     report_dead_lettered,
     report_failed,
@@ -23,10 +23,10 @@ from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from lanes.consumer.attempts import Outcome
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.diversion import View
     from lanes.consumer.invocation import Invocation
+    from lanes.consumer.outcomes import Outcome
     from lanes.consumer.parts import Parts
     from lanes.consumer.records import RawRecord
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import ConsumerSettings, Lane
-    from lanes.consumer.attempts import GivenUp
     from lanes.consumer.dead_letters import DeadLetters
     from lanes.consumer.diversion import Diversions, View
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcomes import GivenUp
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
 

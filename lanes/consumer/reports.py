@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.attempts import Failed, Handled
     from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcomes import Failed, Handled
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Returned
     from lanes.consumer.telemetry import Telemetry
