@@ -74,6 +74,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     ),
     "calls": (),
     "policies": (Target(figure="better_in_both", exactly=0),),
+    "defaults": (Target(figure="better_in_both", exactly=0),),
     "overhead": (
         Target(figure="us_per_record_batch_1", most=60),
         Target(figure="us_per_record_batch_10", most=20),
