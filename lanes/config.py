@@ -256,6 +256,10 @@ class LanesConfig:
         """Give the lanes that a lane yields to, highest first; none when priority lanes are switched off."""
         return self.lanes[: lane.position] if self.enabled else ()
 
+    def lanes_below(self, lane: Lane) -> tuple[Lane, ...]:
+        """Give the lanes that yield to a lane, highest first; none when priority lanes are switched off."""
+        return self.lanes[lane.position + 1 :] if self.enabled else ()
+
     @property
     def function_concurrency(self) -> int:
         """Invocations that Lambda may run at once: the slots, and with a waiting room those that wait for one."""

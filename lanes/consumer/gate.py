@@ -269,12 +269,11 @@ class Gate:
             AwsError: it can't be read.
 
         """
+        if not self._others.alone or self._others.undeleted is None:
+            return
         asked_at = self._clock()
-        below = [other for other in self._config.lanes if lane in self._config.lanes_above(other)]
-        at_work = any(
-            asked_at - self._entered_at.get(other.name, float("-inf")) <= LOWER_AT_WORK for other in below
-        )
-        if not self._others.alone or self._others.undeleted is None or not at_work:
+        below = self._config.lanes_below(lane)
+        if all(asked_at - self._entered_at.get(other.name, float("-inf")) > LOWER_AT_WORK for other in below):
             return
         if self._loads.load(lane).slots_needed:
             self._note_waiting(lane, asked_at)

@@ -78,11 +78,10 @@ class Others:
 
     def news(self) -> dict[str, float]:
         """Return until when lanes have parked records and the reserve is spent, where the others don't know yet."""
+        if self.alone:
+            return {}
         now = self._clock()
-        latest = {
-            lane.name: 0.0 if self.alone else self._parks.latest(lane.name, now=now)
-            for lane in self._config.lanes
-        }
+        latest = {lane.name: self._parks.latest(lane.name, now=now) for lane in self._config.lanes}
         if self._config.has_waiting_room:
             latest[RESERVE] = self._reserve.paid_until
         return {
