@@ -73,8 +73,15 @@ class SqlOutboxStore:
         """
         try:
             engine = sa.create_engine(url)
-        except (sa.exc.ArgumentError, ImportError) as error:
+        except ImportError as error:
             raise ConfigurationError([str(error)], source="database of the outbox") from error
+        except sa.exc.ArgumentError as error:
+            # Before the last @ there may be a password.
+            problem = (
+                f"{url.rpartition('@')[2]!r} is no address that SQLAlchemy takes ({error}); "
+                f"give postgresql+psycopg://user:password@host/name or sqlite:///file.db, for example"
+            )
+            raise ConfigurationError([problem], source="database of the outbox") from error
         return cls(engine, OutboxTables(table))
 
     def __init__(self, engine: Engine, tables: OutboxTables | None = None) -> None:

@@ -52,6 +52,19 @@ def write(url, **entries):
     engine.dispose()
 
 
+@pytest.mark.parametrize(
+    "address", ["orders", "postgres://app:secret@orders", "nosuch+driver://app:secret@orders"]
+)
+def test_an_address_that_is_none_is_named_with_what_one_looks_like(address):
+    """But not the password in it."""
+    done = run(address, "status")
+
+    assert done.returncode == 1
+    assert "orders' is no address" in done.stderr
+    assert "sqlite:///file.db" in done.stderr
+    assert "secret" not in done.stderr
+
+
 def test_setup_prints_plain_ddl_for_a_migration(url):
     """Tables and partial indexes, and nothing is made twice."""
     printed = run(url, "setup", "--print").stdout
