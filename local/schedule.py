@@ -6,17 +6,17 @@ emulated, since the next one follows.
 """
 
 import logging
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from local.event_source_mapping import Invocable
 from local.model.schedule import ScheduleSettings, scheduled_event
+from local.repeated import Repeated
 
 _logger = logging.getLogger(__name__)
 
 
-class ScheduleEmulator:
+class ScheduleEmulator(Repeated[ScheduleSettings]):
     """
     One deployed schedule at work.
 
@@ -28,38 +28,18 @@ class ScheduleEmulator:
     """
 
     def __init__(self, settings: ScheduleSettings, *, functions: Mapping[str, Invocable]) -> None:
-        self._settings = settings
+        super().__init__(settings, name="schedule")
         self._functions = functions
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="schedule", daemon=True)
         self.fired = 0
 
-    @property
-    def settings(self) -> ScheduleSettings:
-        """The schedule as deployed now."""
-        return self._settings
+    def pause(self) -> float:
+        """Return the seconds until the next event; a new rate holds from then on."""
+        return self._settings.rate.total_seconds()
 
-    def start(self) -> None:
-        """Begin to count the time."""
-        self._thread.start()
-
-    def update(self, settings: ScheduleSettings) -> None:
-        """Follow a deploy; a new rate holds from the next event on."""
-        self._settings = settings
-
-    def stop(self) -> None:
-        """Fire no more; an invocation that runs finishes."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait for the thread after `stop`."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._settings.rate.total_seconds()):
-            if self._settings.enabled:
-                self._fire()
+    def once(self) -> None:
+        """Send one event, if the schedule is enabled."""
+        if self._settings.enabled:
+            self._fire()
 
     def _fire(self) -> None:
         event = scheduled_event(self._settings, at=datetime.now(UTC))

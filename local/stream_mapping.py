@@ -5,7 +5,6 @@ What happens to a batch is decided by `local.model.stream_mapping`; here are the
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +20,7 @@ from local.model.stream_mapping import (
     retry_wait,
     stream_event,
 )
+from local.repeated import Repeated
 
 _logger = logging.getLogger(__name__)
 # AWS: GetRecords answers with up to 1,000 records (API reference of DynamoDB Streams).
@@ -29,7 +29,7 @@ _MOST_READ = 1000
 NoteSink = Callable[[str, str], None]
 
 
-class StreamMappingEmulator:
+class StreamMappingEmulator(Repeated[StreamMappingSettings]):
     """
     One deployed mapping of a stream at work, from the stream's beginning.
 
@@ -48,56 +48,34 @@ class StreamMappingEmulator:
         function: Invocable,
         write_note: NoteSink,
     ) -> None:
-        self._settings = settings
+        super().__init__(settings, name=f"stream of {settings.table_name}")
         self._streams = streams
         self._function = function
         self._write_note = write_note
-        self._stopped = threading.Event()
         self._iterators: dict[str, str] = {}
-        self._thread = threading.Thread(
-            target=self._run, name=f"stream of {settings.table_name}", daemon=True
-        )
         self.invokes = 0
         self.given_up = 0
 
-    @property
-    def settings(self) -> StreamMappingSettings:
-        """The mapping as deployed now."""
-        return self._settings
+    def pause(self) -> float:
+        """Return the seconds between two polls."""
+        return POLL_EVERY.total_seconds()
 
-    def start(self) -> None:
-        """Begin to read."""
-        self._thread.start()
-
-    def update(self, settings: StreamMappingSettings) -> None:
-        """Follow a deploy."""
-        self._settings = settings
-
-    def stop(self) -> None:
-        """Read no more; a batch that runs finishes."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait for the thread after `stop`."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(POLL_EVERY.total_seconds()):
-            if not self._settings.enabled:
-                continue
-            try:
-                for shard in self._shards():
-                    self._read(shard)
-            except (ClientError, BotoCoreError) as error:
-                if not self._stopped.is_set():
-                    _logger.warning("reading the stream of %s failed: %s", self._settings.table_name, error)
-            except Exception:
-                # The border of a thread.
-                if not self._stopped.is_set():
-                    _logger.exception(
-                        "a batch of the stream of %s failed in the emulator", self._settings.table_name
-                    )
+    def once(self) -> None:
+        """Read every shard, if the mapping is enabled."""
+        if not self._settings.enabled:
+            return
+        try:
+            for shard in self._shards():
+                self._read(shard)
+        except (ClientError, BotoCoreError) as error:
+            if not self._stopped.is_set():
+                _logger.warning("reading the stream of %s failed: %s", self._settings.table_name, error)
+        except Exception:
+            # The border of a thread.
+            if not self._stopped.is_set():
+                _logger.exception(
+                    "a batch of the stream of %s failed in the emulator", self._settings.table_name
+                )
 
     def _shards(self) -> list[str]:
         if not self._iterators:
