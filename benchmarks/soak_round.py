@@ -11,7 +11,7 @@ from benchmarks.hostile import hostile_body
 from lanes.config import LanesConfig
 from simulator.backoff import ThrottleBackoff
 from simulator.letters import data_of
-from simulator.oracle import violations
+from simulator.oracle import FAILURES, violations
 from simulator.parameters import Faults, Unknowns, Winner
 from simulator.world import SimulatedLanes
 
@@ -39,6 +39,9 @@ FAULTS: dict[str, tuple[float, float]] = {
 
 REPEATING = frozenset({"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted"})
 """Faults under which AWS may deliver or count once more; without all of them attempts are judged to the last one."""
+
+TENANTS = 3
+"""How many the groups belong to."""
 
 ATTEMPTS, UNSEEN = 5, 2
 """
@@ -119,6 +122,8 @@ class Round:
             "backoff_max": chance.choice((10, 60)),
             "recheck_interval": chance.choice((0.05, 0.25, 1.0)),
         }
+        if self.chance("tenants").random() < 0.3:  # noqa: PLR2004 - one round in three
+            lanes = [lane | {"tenant_share": 0.4} for lane in lanes]
         return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
 
     @property
@@ -190,14 +195,15 @@ def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> No
     spread = chance.choice((0.0, 1.0, one.messages * 0.2))
 
     def send(number: int) -> None:
-        lane, group = chance.choice(names), f"g{chance.randrange(groups)}"
+        lane, group = chance.choice(names), chance.randrange(groups)
+        group = f"t{group % TENANTS}:g{group}"
         if chance.random() < share:
             body = hostile_body(chance, number)
             sent.hostile[body] = lane
             lanes.queues.live[lane].send(body, group=group, deduplication_id=f"hostile-{number}")
             lanes.mappings[lane].notice()
             return
-        fault = chance.choices(("", "once", "always"), (92, 5, 3))[0]
+        fault = chance.choices(("", "check", "once", "always"), (82, 10, 5, 3))[0]
         lanes.send(lane, group=group, seconds=chance.choice(works), fault=fault)
         if fault == "always":
             sent.poison.add(lanes.sent)
@@ -226,7 +232,7 @@ def _healthy_dead(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:
     healthy = [
         place
         for place, attempts in ends.items()
-        if sum(how != "done" for _, how in attempts) < ATTEMPTS - UNSEEN
+        if sum(how in FAILURES for _, how in attempts) < ATTEMPTS - UNSEEN
     ]
     if healthy:
         yield f"healthy messages dead-lettered: {len(healthy)} ({healthy[0]}, attempts {ends[healthy[0]]})"
@@ -239,6 +245,8 @@ def _count(lanes: SimulatedLanes, sent: Sent, seen: Counter[str]) -> None:
     seen["invocations"] += lanes.function.times.invocations
     seen["processes_lost"] += lanes.function.times.lost
     seen["yields"] += lanes.tally.counts["YieldedMessages"]
+    ends = lanes.chronicle.attempts.values()
+    seen["yields_in_mid_work"] += sum(how == "yielded" for attempts in ends for _, how in attempts)
     seen["throttles"] += sum(mapping.throttles for mapping in lanes.mappings.values())
     seen["calls"] += sum(lanes.calls.counts.values())
     seen["problems"] += sum(lanes.tally.problems.values())

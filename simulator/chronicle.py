@@ -14,7 +14,7 @@ class Chronicle:
 
     Attributes:
         attempts: of messages that were begun more than once, or failed: the attempt numbers that the handler was
-            told, and how each ended ("done", "failed", "died").
+            told, and how each ended ("done", "failed", "died", "yielded" at a checkpoint).
 
     """
 

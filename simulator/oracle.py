@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SHOWN = 5
 """How many messages a violation names."""
 
+FAILURES = frozenset({"failed", "died"})
+"""Ends of an attempt that count; one that made way at a checkpoint was none."""
+
 
 def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[str]:
     """
@@ -83,8 +86,9 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
         for attempt, how in attempts:
             if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
                 wrong.append(place)
-            failures += how != "done"
-            forgiven |= int((how == "died" or unseen > 0) and how != "done" and not settings.idempotency)
+            failed = how in FAILURES
+            failures += failed
+            forgiven |= int((how == "died" or unseen > 0) and failed and not settings.idempotency)
         if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
     yield from _named("told a wrong attempt", wrong)

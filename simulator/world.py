@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import Consumer
 from lanes.consumer.consumer import Surroundings
+from lanes.consumer.context import Yielded
 from lanes.consumer.slots import SingleSlot
 from lanes.consumer.telemetry import Metric
 from lanes.deployment import Deployment, LaneQueues
@@ -180,7 +181,7 @@ class SimulatedLanes:
         return sum(one.visible + one.not_visible for one in counts)
 
     def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
-        """Send a message whose handler takes so long; `fault` is "always" or "once"."""
+        """Send a message whose handler takes so long; `fault` is "always", "once" or "check", a checkpoint half way."""
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
         self.sent = place = self.chronicle.sent(self.kernel.now)
         self.sent_to[lane] += 1
@@ -258,7 +259,13 @@ class SimulatedLanes:
 
         @consumer.handler(KIND)
         def work(message: Message, context: Any) -> None:
-            self._work(context.lane, message.data, group=message.group or "", attempt=context.attempt)
+            self._work(
+                context.lane,
+                message.data,
+                group=message.group or "",
+                attempt=context.attempt,
+                check=context.checkpoint,
+            )
 
         return consumer
 
@@ -271,7 +278,15 @@ class SimulatedLanes:
         }
         return Deployment(config=self.config, queues=queues, table="ledger")
 
-    def _work(self, lane: str, data: Mapping[str, Any], *, group: str, attempt: int | None) -> None:
+    def _work(
+        self,
+        lane: str,
+        data: Mapping[str, Any],
+        *,
+        group: str,
+        attempt: int | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Be the handler; `attempt` is what the consumer says of it, None where nobody counts."""
         place, fault = data["place"], data.get("fault", "")
         before = self.chronicle.begin(place)
@@ -280,8 +295,16 @@ class SimulatedLanes:
         self.meter.began(lane, group, first=not before)
         how = "died"
         try:
-            self.kernel.sleep(data["seconds"])
+            seconds = data["seconds"]
+            if fault == "check":
+                self.kernel.sleep(seconds / 2)
+                check()
+                seconds /= 2
+            self.kernel.sleep(seconds)
             how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
+        except Yielded:
+            how = "yielded"
+            raise
         finally:
             self.meter.ended(lane, group, done=how == "done")
             self.chronicle.end(place, attempt=number, how=how)

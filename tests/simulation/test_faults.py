@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from lanes.config import LanesConfig
 from simulator.chronicle import Chronicle
 from simulator.oracle import violations
 from simulator.parameters import Faults, Unknowns, Winner, variants
+from simulator.world import SimulatedLanes
 from tests.simulation.loads import mixed_load, story
+from tests.simulation.test_slots import schedule
 
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Faults(
@@ -181,3 +184,21 @@ def test_a_chronicle_counts_by_place():
 
     assert [chronicle.times_done(place) for place in places] == [0, 1, 0]
     assert chronicle.attempts == {2: [(1, "failed"), (2, "done")]}
+
+
+@pytest.mark.parametrize("room", [False, True])
+@pytest.mark.parametrize("fault", ["none", "crashes", "redeploys"])
+def test_who_makes_way_at_a_checkpoint_has_failed_nothing(fault, room):
+    """Long records below bursts: they are interrupted half way, again and again, and done in the end."""
+    raw = {"consumer": {"reserved_concurrency": 2, "waiting_room": room, "function_timeout": "30s"}}
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), faults=FAULTS.get(fault), seed=5)
+    for number in range(30):
+        lanes.send("MAIN", group=f"m{number % 6}", seconds=4.0, fault="check")
+    schedule(lanes, lanes.chance, "HIGH", first=1.0, span=120.0, rate=0.1, burst=20)
+
+    assert lanes.settle(within=7_200)
+
+    ends = [how for attempts in lanes.chronicle.attempts.values() for _, how in attempts]
+    assert ends.count("yielded") > 0
+    assert violations(lanes) == []
+    assert lanes.done == lanes.sent
