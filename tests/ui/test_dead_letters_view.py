@@ -117,26 +117,6 @@ def test_texts_of_messages_are_only_ever_shown(writing, tab, put):
     assert tab.locator("main img, dialog img, main script, dialog script").count() == 0
 
 
-def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, put):
-    """It goes on, the frame says so, and it can be stopped from there; what was not done stays."""
-    put(300)
-    look(tab, writing)
-    expect(rows(tab).first).to_be_visible()
-    dialog = tab.locator("dialog")
-
-    tab.get_by_role("button", name="Redrive all that match").click()
-    dialog.locator("#act").click()
-    dialog.get_by_role("button", name="Leave it running").click()
-    tab.locator("#jobs button").click()
-    dialog.get_by_role("button", name="Stop").click()
-
-    expect(dialog).to_contain_text("Stopped: Redrive")
-    expect(tab.locator("#jobs button")).to_have_count(0)
-    assert scene.count(scene.deployment.queues["MAIN"].dead_letter_url) > 0
-    audit = writing.ask("audit", {"limit": 1})[1]["changes"][0]
-    assert audit["outcome"] == "interrupted"
-
-
 def test_a_very_long_group_leaves_room_for_the_kind(writing, tab, put):
     """The kind is what opens a dead letter: it can't be a column of single letters."""
     kind = put(2, reason="r" * 900, error="e" * 900)
@@ -158,3 +138,23 @@ def test_very_long_values_leave_room_for_their_names(writing, tab, put):
     name = tab.locator("dialog dt", has_text="reason")
     expect(name).to_be_visible()
     assert name.bounding_box()["width"] > 80
+
+
+def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, put):
+    """It goes on, the frame says so, and it can be stopped from there; what was not done stays."""
+    put(300)
+    look(tab, writing)
+    expect(rows(tab).first).to_be_visible()
+    dialog = tab.locator("dialog")
+
+    tab.get_by_role("button", name="Redrive all that match").click()
+    dialog.locator("#act").click()
+    dialog.get_by_role("button", name="Leave it running").click()
+    tab.locator("#jobs button").click()
+    dialog.get_by_role("button", name="Stop").click()
+
+    expect(dialog).to_contain_text("Stopped: Redrive")
+    expect(tab.locator("#jobs button")).to_have_count(0)
+    assert scene.count(scene.deployment.queues["MAIN"].dead_letter_url) > 0
+    audit = writing.ask("audit", {"limit": 1})[1]["changes"][0]
+    assert audit["outcome"] == "interrupted"
