@@ -21,9 +21,9 @@ class Spent:
 
     Attributes:
         work: handlers that succeeded.
-        calls: the consumer's own calls.
+        calls: the consumer waited for its own calls, or a handler failed.
         invoking: starting an invocation and taking its answer.
-        unused: nobody held the slot, or what ran in it failed.
+        unused: nobody held the slot.
 
     """
 
@@ -39,6 +39,6 @@ def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
     work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
     if lanes.config.has_waiting_room:
         return Spent(work=work)
-    calls = sum(lanes.calls.counts.values()) * lanes.unknowns.call / whole
+    held = lanes.function.times.invoked / whole
     invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
-    return Spent(work=work, calls=calls, invoking=invoking, unused=100 - work - calls - invoking)
+    return Spent(work=work, calls=held - work - invoking, invoking=invoking, unused=100 - held)

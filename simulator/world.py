@@ -16,6 +16,7 @@ from lanes.consumer.telemetry import Metric
 from lanes.deployment import Deployment, LaneQueues
 from lanes.testing.fifo.settings import LOOK_AHEAD
 
+from .background import StrandBackground
 from .chronicle import Chronicle
 from .counts import ApproximateQueues
 from .function import SimulatedFunction
@@ -253,6 +254,7 @@ class SimulatedLanes:
                 telemetry=EnvironmentTelemetry(self.tally),
                 clock=self._troubles.clock(),
                 pause=self.kernel.sleep,
+                background=StrandBackground(self.kernel),
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
         )

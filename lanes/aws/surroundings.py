@@ -14,6 +14,7 @@ from lanes.aws.overrides import DynamoDBOverrides
 from lanes.aws.slot_register import DynamoDBSlotRegister
 from lanes.aws.telemetry import PowertoolsTelemetry
 from lanes.config import Tracing as TracingSetting
+from lanes.consumer.background import BackgroundThread
 from lanes.consumer.consumer import Surroundings
 from lanes.consumer.slots import SingleSlot
 from lanes.consumer.tracing import Untraced
@@ -47,6 +48,7 @@ def surroundings_from_env(environ: Mapping[str, str] | None = None) -> Surroundi
         register=SingleSlot() if alone else DynamoDBSlotRegister(table=deployment.table, client=database),
         telemetry=telemetry,
         tracing=tracing,
+        background=BackgroundThread(),
         overrides=DynamoDBOverrides(table=deployment.table, client=database),
         holds=DynamoDBHolds(table=deployment.table, client=database),
     )

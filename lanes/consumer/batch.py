@@ -188,6 +188,7 @@ class Batch:
         parts, invocation = self._parts, self._invocation
         began = parts.clock()
         entry = invocation.entries[record.message_id]
+        self._way.begins()
         try:
             outcome = parts.attempts.run(
                 self._lane, record, entry, check=self._way.check, seconds_left=invocation.seconds_left
@@ -198,7 +199,8 @@ class Batch:
             parts.telemetry.count(Metric.AWS_ERRORS)
             delay = delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random)
             outcome = Postponed(entry=entry, delay=delay, reason=Reason.NOT_BEGUN)
-        self._way.took(parts.clock() - began)
+        finally:
+            self._way.ends(parts.clock() - began)
         return self._classify(record, outcome)
 
     def _classify(self, record: RawRecord, outcome: Outcome) -> bool:

@@ -9,6 +9,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.consumer.background import NoBackground
 from lanes.consumer.batch import Batch
 from lanes.consumer.dead_letters import DeadLetters
 from lanes.consumer.diversion import Forwarding
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config import Lane
+    from lanes.consumer.background import Background
     from lanes.consumer.context import HandlerContext
     from lanes.consumer.handlers import Around
     from lanes.consumer.ledger import Ledger
@@ -46,7 +48,8 @@ class Surroundings:
     Everything a consumer touches: built from the function's environment unless given.
 
     Give your own in tests; `clock` returns epoch seconds, `pause` lets so many pass. Without `overrides` and `holds`
-    nothing that waits can be cancelled or moved, and no group is held.
+    nothing that waits can be cancelled or moved, and no group is held; without a `background` nothing is read while a
+    handler is at work.
     """
 
     deployment: Deployment
@@ -57,6 +60,7 @@ class Surroundings:
     tracing: Tracing = dataclasses.field(default_factory=Untraced)
     clock: Callable[[], float] = time.time
     pause: Callable[[float], None] = time.sleep
+    background: Background = dataclasses.field(default_factory=NoBackground)
     random: Random = dataclasses.field(default_factory=randomness.Random)
     overrides: Overrides = dataclasses.field(default_factory=NoOverrides)
     holds: Holds = dataclasses.field(default_factory=NoHolds)

@@ -70,6 +70,7 @@ class Gate:
         self._clear_at = self._seated_at = float("-inf")
         self._clear_for: Lane | None = None
         self._waiting: tuple[Lane, float] | None = None
+        self._foreseen: tuple[Lane | None, float] = None, float("-inf")
         self._entered_at: dict[str, float] = {}
         self._serves_overdue = False
         self.knew = False
@@ -171,6 +172,7 @@ class Gate:
         # It was its turn: at this moment nothing waited above that had no slot.
         self._clear_at = self._seated_at = self._clock()
         self._waiting, self._clear_for = None, None if self._serves_overdue else lane
+        self._foreseen = None, self._seated_at
         return True
 
     def _rank(self, lane: Lane, seen: SlotsSnapshot, *, overdue: Callable[[], bool]) -> int:
@@ -227,14 +229,41 @@ class Gate:
             AwsError: the state of a higher lane can't be known.
 
         """
-        higher = self._config.lanes_above(lane)
         asked_at = self._clock()
-        if not higher or self._is_clear(lane, asked_at, age=self._age_allowed(expected)):
+        if not self.needs_reading(lane, at=asked_at, expected=expected):
             return None
         known = self._still_waiting(lane, asked_at)
         self.knew = known is not None
         if known is not None:
             return known
+        foreseen, read_at = self._foreseen
+        if (
+            foreseen is not None
+            and foreseen.outranks(lane)
+            and asked_at - read_at <= FRESH_BEFORE_LONG_RECORD
+        ):
+            return foreseen
+        return self._read(lane, asked_at)
+
+    def needs_reading(self, lane: Lane, *, at: float, expected: float) -> bool:
+        """Whether what is known now is too old at a moment for a record that is likely to take so many seconds."""
+        return bool(self._config.lanes_above(lane)) and not self._is_clear(
+            lane, at, age=self._age_allowed(expected)
+        )
+
+    def look_ahead(self, lane: Lane) -> None:
+        """
+        Read for the next record of `lane` what is found out for it else.
+
+        Raises:
+            AwsError: the state of a higher lane can't be known.
+
+        """
+        asked_at = self._clock()
+        self._foreseen = self._read(lane, asked_at), asked_at
+
+    def _read(self, lane: Lane, asked_at: float) -> Lane | None:
+        higher = self._config.lanes_above(lane)
         found = lane_to_yield_to(self._loads_of(higher), free_slots=lambda: self._others.free_slots)
         if found is None:
             self._clear_at, self._clear_for, self._waiting = self._serves_from(asked_at, higher), lane, None

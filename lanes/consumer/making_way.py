@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lanes.consumer.ahead import SHORTEST
 from lanes.consumer.context import Yielded
 from lanes.consumer.invocation import SETTLING
 from lanes.consumer.telemetry import Metric
@@ -44,6 +45,7 @@ class MakingWay:
         self._last_chance = False
         self._expected = parts.longest.get(invocation.lane.name, 0.0)
         self._needed = self._needed_for(self._expected)
+        self._reads_ahead = self._expected >= SHORTEST
 
     @property
     def patience(self) -> float:
@@ -116,6 +118,7 @@ class MakingWay:
             raise Yielded
         if self._overdue or self._last_chance:
             return
+        self._parts.ahead.end()
         try:
             above = self._parts.gate.lane_above(self._invocation.lane, expected=0.0)
         except AwsError:
@@ -126,12 +129,22 @@ class MakingWay:
             self.to, self.known = above, False
             raise Yielded
 
-    def took(self, seconds: float) -> None:
+    def begins(self) -> None:
+        """Let what the next record has to make way for be found out while the handler of this one is at work."""
+        if self._reads_ahead:
+            self._parts.ahead.begin(self._invocation.lane, expected=self._expected)
+
+    def ends(self, seconds: float) -> None:
         """Learn how long a record took, and charge it to the reserve if that served it."""
         parts = self._parts
+        if self._reads_ahead:
+            parts.ahead.end()
         if seconds > self._expected:
             parts.longest[self._invocation.lane.name] = self._expected = seconds
             self._needed = self._needed_for(seconds)
+            self._reads_ahead = seconds >= SHORTEST
+        if self._reads_ahead:
+            parts.ahead.took(self._invocation.lane, seconds)
         if self._overdue:
             parts.reserve.spend(seconds)
             parts.telemetry.count(Metric.RESERVE)

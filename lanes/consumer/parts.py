@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from typing import TYPE_CHECKING
 
+from lanes.consumer.ahead import ReadAhead
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.diversion import Diversions
 from lanes.consumer.fairness import Fairness
@@ -37,6 +38,7 @@ class Parts:
 
     settings: ConsumerSettings
     gate: Gate
+    ahead: ReadAhead
     others: Others
     parks: ParkKnowledge
     attempts: Attempts
@@ -80,6 +82,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
     return Parts(
         settings=config.consumer,
         gate=view.gate,
+        ahead=ReadAhead(gate=view.gate, background=around.background, clock=around.clock),
         others=view.others,
         parks=view.parks,
         attempts=_attempts(around, handlers),
