@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_current: ContextVar[int | None] = ContextVar("lanes_priority", default=None)
+CURRENT_PRIORITY: ContextVar[int | None] = ContextVar("lanes_priority", default=None)
 
 
 class Priority(IntEnum):
@@ -60,7 +60,7 @@ class PriorityBlock:
             raise RuntimeError(
                 "this priority block is open already; call processing_priority() for each `with`"
             )
-        self._token = _current.set(self._level)
+        self._token = CURRENT_PRIORITY.set(self._level)
         return self._level
 
     def __exit__(
@@ -71,7 +71,7 @@ class PriorityBlock:
     ) -> None:
         token, self._token = self._token, None
         if token is not None:
-            _current.reset(token)
+            CURRENT_PRIORITY.reset(token)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Wrap a plain function so that each call of it runs in a block of its own."""
@@ -116,7 +116,7 @@ def processing_priority(level: int) -> PriorityBlock:
 
 def current_priority() -> int | None:
     """Give the priority of the innermost open block, None outside of any."""
-    return _current.get()
+    return CURRENT_PRIORITY.get()
 
 
 Rule = Callable[["Message"], "int | None"]

@@ -94,7 +94,7 @@ def recorded_place(traceparent: str | None) -> str | None:
     return f"Root={trace.xray_trace_id};Parent={trace.span_id};Sampled=1"
 
 
-_CONTINUED: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
+CONTINUED_TRACE: ContextVar[TraceContext | None] = ContextVar("lanes_trace", default=None)
 
 
 def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextManager[None]:
@@ -118,7 +118,7 @@ def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextM
 
 
 class _Continuation:
-    """The block: no generator, since every message passes one."""
+    """The block that `continuing_trace` opens."""
 
     __slots__ = ("_token", "_trace")
 
@@ -126,10 +126,10 @@ class _Continuation:
         self._trace = trace
 
     def __enter__(self) -> None:
-        self._token = _CONTINUED.set(self._trace)
+        self._token = CONTINUED_TRACE.set(self._trace)
 
     def __exit__(self, *_error: object) -> None:
-        _CONTINUED.reset(self._token)
+        CONTINUED_TRACE.reset(self._token)
 
 
 def current_traceparent() -> str | None:
@@ -145,7 +145,7 @@ def current_traceparent() -> str | None:
 
 def current_trace() -> TraceContext | None:
     """Give the same as ids."""
-    continued = _CONTINUED.get()
+    continued = CONTINUED_TRACE.get()
     recorded = _opentelemetry_span() or _xray_entity()
     if continued is None or (recorded is not None and recorded.trace_id == continued.trace_id):
         return recorded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,8 +16,8 @@ from lanes.consumer.telemetry import Metric
 from lanes.consumer.wording import text_of, words_of
 from lanes.consumer.work import resolve
 from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
-from lanes.priority import processing_priority
-from lanes.trace_context import continuing_trace
+from lanes.priority import CURRENT_PRIORITY
+from lanes.trace_context import CONTINUED_TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,11 +76,12 @@ class Attempts:
             work = resolve(record, self._handlers)
         except (MessageDecodeError, UnknownKindError) as error:
             return GivenUp(entry=entry, reason=str(error))
-        effect = self._begin(work, record, seconds_left())
-        if effect is Effect.DONE:
-            return self._done_before(entry, work)
-        if effect is Effect.ELSEWHERE:
-            return Postponed(entry=entry, delay=ELSEWHERE_RETRY, reason=Reason.ELSEWHERE)
+        if self._settings.idempotency:
+            effect = self._begin(work, record, seconds_left())
+            if effect is Effect.DONE:
+                return self._done_before(entry, work)
+            if effect is Effect.ELSEWHERE:
+                return Postponed(entry=entry, delay=ELSEWHERE_RETRY, reason=Reason.ELSEWHERE)
         if exhausted:
             # Only now, since its last attempt may have done it and lost no more than the deletion.
             self._release(work, record)
@@ -95,8 +95,6 @@ class Attempts:
         )
 
     def _begin(self, work: Work, record: RawRecord, seconds_left: float) -> Effect:
-        if not self._settings.idempotency:
-            return Effect.BEGUN
         now = self._clock()
         return self._ledger.begin_effect(
             work.effect_id, owner=record.message_id, now=now, until=now + max(0.0, seconds_left) + 1
@@ -147,12 +145,17 @@ class Attempts:
         self, lane: Lane, record: RawRecord, work: Work, context: HandlerContext, *, cause: Cause
     ) -> None:
         """Call the handler inside the message's priority and trace."""
-        block = processing_priority(work.priority) if work.priority is not None else contextlib.nullcontext()
-        traced = self._tracing.attempt(lane, record, work, attempt=context.attempt, cause=cause)
-        with block, traced as trace, continuing_trace(trace):
+        with self._tracing.attempt(lane, record, work, attempt=context.attempt, cause=cause) as trace:
             placed = dataclasses.replace(context, traceparent=str(trace)) if trace else context
-            if (result := work.handler(work.argument, placed)) is not None:
-                check_ran(result)
+            # The blocks that users open check what they are given, and are objects: every message passes here.
+            outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
+            before = CONTINUED_TRACE.set(trace)
+            try:
+                if (result := work.handler(work.argument, placed)) is not None:
+                    check_ran(result)
+            finally:
+                CONTINUED_TRACE.reset(before)
+                CURRENT_PRIORITY.reset(outer)
 
     def _failed(
         self,

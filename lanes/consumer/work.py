@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from lanes.consumer.records import RawRecord
 from lanes.errors import MessageDecodeError
 from lanes.message import Message
 from lanes.trace_context import TraceContext
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from lanes.consumer.context import HandlerContext
     from lanes.consumer.handlers import Handlers
+    from lanes.consumer.records import RawRecord
 
 TRACE_HEADER = "AWSTraceHeader"
 """AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
@@ -23,19 +23,19 @@ TRACE_HEADER = "AWSTraceHeader"
 
 @value_type
 class Work:
-    """What a record asks for: the handler, its argument, the id of its effect, and where in a trace it was sent."""
+    """
+    What a record asks for: the handler, its argument, the id of its effect, and where in a trace it was sent.
+
+    `id` is the message's own; a raw body has that of SQS.
+    """
 
     handler: Callable[[Any, HandlerContext], Any]
     argument: Message | RawRecord
+    id: str
     effect_id: str
     kind: str
     priority: int | None
     trace: TraceContext | None = None
-
-    @property
-    def id(self) -> str:
-        """The message's own id; a raw body has that of SQS."""
-        return self.argument.message_id if isinstance(self.argument, RawRecord) else self.argument.id
 
     @property
     def trace_id(self) -> str | None:
@@ -52,7 +52,7 @@ def resolve(record: RawRecord, handlers: Handlers) -> Work:
         UnknownKindError: no handler is registered for its kind.
 
     """
-    header = TraceContext.of_xray_header(record.attributes.get(TRACE_HEADER))
+    header = record.attributes.get(TRACE_HEADER)
     try:
         message = Message.from_body(record.body, group=record.group)
     except MessageDecodeError:
@@ -62,17 +62,24 @@ def resolve(record: RawRecord, handlers: Handlers) -> Work:
             handler=handlers.raw,
             # Its own copy: by the other one the consumer still knows the record when the handler is through with it.
             argument=dataclasses.replace(record),
+            id=record.message_id,
             effect_id=record.message_id,
             kind="",
             priority=None,
-            trace=header,
+            trace=TraceContext.of_xray_header(header),
         )
     return Work(
         handler=handlers.for_kind(message.kind),
         argument=message,
+        id=message.id,
         # CloudEvents: source and id together are unique, an id alone is not.
         effect_id=f"{message.source}#{message.id}",
         kind=message.kind,
         priority=message.priority,
-        trace=TraceContext.parse(message.traceparent) or header,
+        trace=_trace(message.traceparent, header) if message.traceparent or header else None,
     )
+
+
+def _trace(traceparent: str | None, header: str | None) -> TraceContext | None:
+    """Return the place in a trace that the message names, or else its header."""
+    return TraceContext.parse(traceparent) or TraceContext.of_xray_header(header)
