@@ -52,7 +52,14 @@ class Intake:
         """
         again = [record for record in records if record.receive_count > 1]
         known = self._known(lane, again) if again else {}
-        return {record.message_id: self._as_received(lane, record, known) for record in records}
+        if first := len(records) - len(again):
+            self._telemetry.count(receives(Cause.FIRST), first)
+        return {
+            record.message_id: self._received_again(lane, record, known)
+            if record.receive_count > 1
+            else _new_entry(lane, record)
+            for record in records
+        }
 
     def _known(self, lane: Lane, again: Sequence[RawRecord]) -> dict[str, Entry]:
         self._parks.forget(lane.name, [record.message_id for record in again])
@@ -68,15 +75,12 @@ class Intake:
         except AwsError:
             return self._ledger.read(lane.name, message_ids)
 
-    def _as_received(self, lane: Lane, record: RawRecord, known: Mapping[str, Entry]) -> Entry:
+    def _received_again(self, lane: Lane, record: RawRecord, known: Mapping[str, Entry]) -> Entry:
         entry = known.get(record.message_id)
         if entry is None or entry.is_of_earlier_life(record):
-            entry = Entry(
-                lane=lane.name, message_id=record.message_id, first_received_at=record.first_received_at
-            )
-        cause = entry.cause_of(record)
-        self._telemetry.count(receives(cause))
-        return entry if cause is Cause.FIRST else entry.seen_again(record)
+            entry = _new_entry(lane, record)
+        self._telemetry.count(receives(entry.cause_of(record)))
+        return entry.seen_again(record)
 
     def hold(
         self, lane: Lane, records: Sequence[RawRecord], entries: Mapping[str, Entry], *, seconds: float
@@ -105,6 +109,10 @@ class Intake:
             for record in records
         ]
         return set(self._visibility.change_visibility(lane.name, changes))
+
+
+def _new_entry(lane: Lane, record: RawRecord) -> Entry:
+    return Entry(lane=lane.name, message_id=record.message_id, first_received_at=record.first_received_at)
 
 
 def _received_at(record: RawRecord, entry: Entry) -> float:

@@ -84,19 +84,19 @@ class RawRecord:
     @classmethod
     def from_event(cls, record: Mapping[str, Any]) -> RawRecord:
         """Read one entry of `Records`; times arrive in milliseconds, counts as text."""
-        attributes = record["attributes"]
+        message_id, attributes = record["messageId"], record["attributes"]
         sent_at = int(attributes["SentTimestamp"]) / 1000
         first = attributes.get("ApproximateFirstReceiveTimestamp")
         return cls(
-            message_id=record["messageId"],
+            message_id=message_id,
             receipt_handle=record["receiptHandle"],
             body=record["body"],
             # AWS: only FIFO records have a group. A queue without groups has no order to keep.
-            group=attributes.get("MessageGroupId", record["messageId"]),
+            group=attributes.get("MessageGroupId", message_id),
             receive_count=int(attributes.get("ApproximateReceiveCount", "1")),
             sent_at=sent_at,
             first_received_at=int(first) / 1000 if first else sent_at,
-            deduplication_id=attributes.get("MessageDeduplicationId", record["messageId"]),
+            deduplication_id=attributes.get("MessageDeduplicationId", message_id),
             attributes=attributes,
             message_attributes=record.get("messageAttributes") or {},
             entry=record,
