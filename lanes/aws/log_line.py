@@ -63,13 +63,13 @@ class LogLines:
         self, namespace: str, lane: str, counts: Mapping[str, float], durations: Mapping[str, Sequence[float]]
     ) -> None:
         """
-        Write one metric object.
+        Write one metric object; durations are in milliseconds, to the thousandth.
 
         AWS: what CloudWatch takes from it stands under `_aws` (CloudWatch, "Specification: Embedded metric format").
         """
         directive = _directive(namespace, tuple(counts), tuple(durations))
         values = [f'"{name}":[{float(value)!r}]' for name, value in counts.items()]
-        values += [f'"{name}":{list(map(float, values))!r}' for name, values in durations.items()]
+        values += [f'"{name}":[{_thousandths(values)}]' for name, values in durations.items()]
         meaning = f'{{"Timestamp":{int(time.time() * 1000)},"CloudWatchMetrics":{directive}}}'
         _write(f'{{"_aws":{meaning},"lane":{_encode(lane)},"service":{self._service},{",".join(values)}}}\n')
 
@@ -92,6 +92,11 @@ def _members(fields: Mapping[str, Any]) -> str:
             if value is not None
         ]
     )
+
+
+def _thousandths(values: Sequence[float]) -> str:
+    """Return the numbers of a JSON array. All digits of a float take three times as long, and the clock has fewer."""
+    return ",".join(["%.3f"] * len(values)) % tuple(values)
 
 
 @functools.lru_cache(maxsize=64)

@@ -88,6 +88,15 @@ def test_every_text_and_number_is_read_as_it_was(new_logger, printed):
     assert {key: line[key] for key in fields} == fields
 
 
+def test_durations_are_told_to_the_microsecond(new_logger, printed):
+    """Which is what the clock tells; a wait may be less than nothing where two clocks differ."""
+    LogLines(new_logger()).figures(
+        "PriorityLanes", "HIGH", {}, {"WaitTime": [0.00023841, 28123.59571, -1.5, 3]}
+    )
+
+    assert printed()[0]["WaitTime"] == [0.0, 28123.596, -1.5, 3.0]
+
+
 def test_figures_are_the_object_of_powertools_metrics(new_logger, printed):
     """Key by key, but for the time."""
     logger = new_logger()
