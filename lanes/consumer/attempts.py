@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import delays
 from lanes.consumer.context import HandlerContext, Yielded
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
     from lanes.consumer.tracing import Tracing
     from lanes.consumer.work import Work
+    from lanes.trace_context import TraceContext
 
 EXHAUSTED = "attempts exhausted"
 ELSEWHERE_RETRY = 2
@@ -115,18 +116,11 @@ class Attempts:
         if announced:
             entry = self._count(entry, record, Ending.STARTED, error="")
         attempt = entry.attempts if announced else entry.attempts + 1
-        context = HandlerContext(
-            lane=lane.name,
-            attempt=attempt,
-            max_attempts=self._settings.max_attempts,
-            receive_count=record.receive_count,
-            message_id=record.message_id,
-            remaining=lambda: timedelta(seconds=max(0.0, seconds_left())),
-            check=check,
-        )
         started_at = self._clock()
         try:
-            self._run(lane, record, work, context, cause=cause)
+            self._run(
+                lane, record, work, attempt=attempt, cause=cause, check=check, seconds_left=seconds_left
+            )
         except Yielded:
             self._release(work, record)
             forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if announced else entry
@@ -142,20 +136,55 @@ class Attempts:
         )
 
     def _run(
-        self, lane: Lane, record: RawRecord, work: Work, context: HandlerContext, *, cause: Cause
+        self,
+        lane: Lane,
+        record: RawRecord,
+        work: Work,
+        *,
+        attempt: int,
+        cause: Cause,
+        check: Callable[[], None],
+        seconds_left: Callable[[], float],
     ) -> None:
         """Call the handler inside the message's priority and trace."""
-        with self._tracing.attempt(lane, record, work, attempt=context.attempt, cause=cause) as trace:
-            placed = dataclasses.replace(context, traceparent=str(trace)) if trace else context
+        with self._tracing.attempt(lane, record, work, attempt=attempt, cause=cause) as trace:
+            given: list[Any] = [work.argument]
+            if work.handler.takes_context:
+                given.append(
+                    self._context(
+                        lane, record, trace, attempt=attempt, check=check, seconds_left=seconds_left
+                    )
+                )
             # The blocks that users open check what they are given, and are objects: every message passes here.
             outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
             before = CONTINUED_TRACE.set(trace)
             try:
-                if (result := work.handler(work.argument, placed)) is not None:
+                if (result := work.handler.function(*given)) is not None:
                     check_ran(result)
             finally:
                 CONTINUED_TRACE.reset(before)
                 CURRENT_PRIORITY.reset(outer)
+
+    def _context(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        trace: TraceContext | None,
+        *,
+        attempt: int,
+        check: Callable[[], None],
+        seconds_left: Callable[[], float],
+    ) -> HandlerContext:
+        return HandlerContext(
+            lane=lane.name,
+            attempt=attempt,
+            max_attempts=self._settings.max_attempts,
+            receive_count=record.receive_count,
+            message_id=record.message_id,
+            remaining=lambda: timedelta(seconds=max(0.0, seconds_left())),
+            check=check,
+            traceparent=str(trace) if trace else None,
+        )
 
     def _failed(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,27 +19,46 @@ Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, Handle
 """Called in place of each handler, with the handler, its message or raw record, and its context."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """
+    A handler as it was registered.
+
+    Attributes:
+        function: takes the message or raw record, and the context if it asked for one.
+        takes_context: whether it did; for one that didn't none has to be made.
+
+    """
+
+    function: Callable[..., Any]
+    takes_context: bool
+
+    def __call__(self, argument: Any, context: HandlerContext) -> Any:
+        """Call it with what it takes of the two."""
+        return self.function(argument, context) if self.takes_context else self.function(argument)
+
+
 class Handlers:
     """The handlers of one consumer."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[str, Callable[..., Any]] = {}
-        self._raw: Callable[..., Any] | None = None
+        self._by_kind: dict[str, Registered] = {}
+        self._raw: Registered | None = None
 
     def add(self, kind: str, handler: Callable[..., Any]) -> None:
         """Register a handler for a kind."""
         if kind in self._by_kind:
             raise DuplicateHandlerError(kind=kind)
-        self._by_kind[kind] = with_context(handler)
+        self._by_kind[kind] = registered(handler)
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
         if self._raw is not None:
             raise DuplicateHandlerError(kind="raw bodies")
-        self._raw = with_context(handler)
+        self._raw = registered(handler)
 
     @property
-    def raw(self) -> Callable[..., Any] | None:
+    def raw(self) -> Registered | None:
         """The handler of raw bodies, if there is one."""
         return self._raw
 
@@ -49,7 +69,7 @@ class Handlers:
         other._raw = None if self._raw is None else _through(around, self._raw)
         return other
 
-    def for_kind(self, kind: str) -> Callable[..., Any]:
+    def for_kind(self, kind: str) -> Registered:
         """Return the handler of a kind or raise `UnknownKindError`, which lists the known ones."""
         try:
             return self._by_kind[kind]
@@ -57,9 +77,9 @@ class Handlers:
             raise UnknownKindError(kind=kind, known=sorted(self._by_kind)) from None
 
 
-def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext], Any]:
+def registered(handler: Callable[..., Any]) -> Registered:
     """
-    Return the handler as a function of message and context, whether it asked for the context or not.
+    Return the handler, with whether it asks for the context.
 
     Raises:
         TypeError: the handler would not run when called, or takes neither one nor two positional arguments.
@@ -74,13 +94,13 @@ def with_context(handler: Callable[..., Any]) -> Callable[[Any, HandlerContext],
     signature = inspect.signature(handler)
     if not _accepts(signature, 1) and not _accepts(signature, 2):
         raise TypeError(f"{name}{signature} must take (message) or (message, context)")
-    if _wants_context(signature):
-        return handler
-    return lambda message, _context: handler(message)
+    return Registered(function=handler, takes_context=_wants_context(signature))
 
 
-def _through(around: Around, handler: Callable[..., Any]) -> Callable[[Any, HandlerContext], Any]:
-    return lambda argument, context: around(handler, argument, context)
+def _through(around: Around, handler: Registered) -> Registered:
+    return Registered(
+        function=lambda argument, context: around(handler, argument, context), takes_context=True
+    )
 
 
 def check_ran(result: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lanes.errors import MessageDecodeError
 from lanes.message import Message
@@ -11,10 +11,7 @@ from lanes.trace_context import TraceContext
 from lanes.values import value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lanes.consumer.context import HandlerContext
-    from lanes.consumer.handlers import Handlers
+    from lanes.consumer.handlers import Handlers, Registered
     from lanes.consumer.records import RawRecord
 
 TRACE_HEADER = "AWSTraceHeader"
@@ -29,7 +26,7 @@ class Work:
     `id` is the message's own; a raw body has that of SQS.
     """
 
-    handler: Callable[[Any, HandlerContext], Any]
+    handler: Registered
     argument: Message | RawRecord
     id: str
     effect_id: str

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanes import Message, current_traceparent
+from lanes import Message, current_priority, current_traceparent, processing_priority
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.work import resolve
 from lanes.errors import DeadLetter
@@ -57,6 +57,39 @@ def test_a_message_of_no_trace_does_not_join_that_of_whoever_runs_the_consumer()
         _, seen = handled(None)
 
     assert seen == [None, None, None]
+
+
+def test_a_handler_without_a_context_is_in_the_messages_trace_too():
+    """What it sends goes on with it."""
+    world, seen = World(), []
+    world.consumer.handler("work")(lambda _message: seen.append(current_traceparent()))
+
+    world.send_body("HIGH", Message(kind="work", traceparent=TRACEPARENT).to_body())
+
+    assert world.step("HIGH") == set()
+    assert TraceContext.parse(*seen).trace_id == TRACE
+
+
+@pytest.mark.parametrize("error", [None, ValueError, DeadLetter("no"), SystemExit])
+def test_whoever_runs_the_consumer_has_its_trace_and_priority_back(error):
+    """However the handler ended; a message without a priority takes the one that it finds."""
+    world, seen = World(), []
+
+    @world.consumer.handler("work")
+    def work(_message):
+        seen.append(current_priority())
+        if error is not None:
+            raise error
+
+    with continuing_trace(TRACEPARENT), processing_priority(7):
+        for priority in (None, 70):
+            message = Message(kind="work", priority=priority, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+            world.send_body("HIGH", message.to_body(), group=f"of-{priority}")
+            world.step("HIGH")
+        after = current_priority(), current_traceparent()
+
+    assert seen == [7, 70]
+    assert after == (7, TRACEPARENT)
 
 
 def test_every_event_of_a_message_has_the_traces_id():

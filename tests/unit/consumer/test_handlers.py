@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from lanes import Consumer
-from lanes.consumer.handlers import Handlers, with_context
+from lanes.consumer.handlers import Handlers, registered
 from lanes.errors import DuplicateHandlerError, UnknownKindError
 from tests.support.memory import World
 
@@ -88,14 +88,14 @@ async def later_stepwise(message):
 )
 def test_a_handler_takes_the_message_and_the_context_if_it_asks_for_it(function, expected):
     """A second parameter with a default of its own is the user's business."""
-    assert with_context(function)("m", "c") == expected
+    assert registered(function)("m", "c") == expected
 
 
 @pytest.mark.parametrize("function", [no_argument, three, keyword_needed])
 def test_other_signatures_are_refused(function):
     """At registration, not at the first message."""
     with pytest.raises(TypeError, match="must take"):
-        with_context(function)
+        registered(function)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_other_signatures_are_refused(function):
 def test_what_would_not_run_when_called_is_refused(function):
     """A coroutine function or a generator returns at once and does nothing: the message would be lost."""
     with pytest.raises(TypeError, match="plain function"):
-        with_context(function)
+        registered(function)
 
 
 @pytest.mark.parametrize(
