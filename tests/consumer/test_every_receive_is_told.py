@@ -6,8 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lanes.consumer.ledger import Cause
 from lanes.consumer.records import RawRecord
 from lanes.consumer.reports import READ_FOR_ID, unopened
+from lanes.consumer.telemetry import receives
 from tests.support.memory import aws_error
 from tests.support.story import Story
 
@@ -50,7 +52,7 @@ def listen(story):
     seed=st.integers(0, 99),
 )
 def test_every_receive_is_told_once(messages, slots, idempotency, seed):
-    """Whatever mixture of successes, failures, yields and returns it is."""
+    """Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause."""
     consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
     story = Story({"consumer": consumer}, environments=slots, seed=seed)
     received = listen(story)
@@ -59,7 +61,10 @@ def test_every_receive_is_told_once(messages, slots, idempotency, seed):
 
     story.drain()
 
+    counts = story.world.recorder.counts
     assert sorted(told(story)) == sorted(received)
+    assert sum(counts[receives(cause)] for cause in Cause) == len(received)
+    assert counts[receives(Cause.FIRST)] == len({message_id for message_id, _ in received})
 
 
 @pytest.mark.parametrize(
