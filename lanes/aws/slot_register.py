@@ -130,6 +130,8 @@ def _line_item(line: Occupation) -> dict[str, Any]:
         "waiting_since": number(line.waiting_since),
         "rank": {"N": str(line.rank)},
         **({"tenant": {"S": line.tenant}} if line.tenant else {}),
+        **({"slot": {"N": str(line.slot)}} if line.slot is not None else {}),
+        **({"ends_about": number(line.ends_about)} if line.ends_about else {}),
     }
 
 
@@ -145,6 +147,8 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> SlotsSnapshot:
             waiting_since=float(value["M"].get("waiting_since", NOTHING)["N"]),
             rank=int(value["M"].get("rank", NOTHING)["N"]),
             tenant=value["M"].get("tenant", {"S": ""})["S"],
+            slot=int(value["M"]["slot"]["N"]) if "slot" in value["M"] else None,
+            ends_about=float(value["M"].get("ends_about", NOTHING)["N"]),
         )
         for name, value in item.items()
         if name.startswith(LINE)

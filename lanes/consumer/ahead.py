@@ -62,6 +62,10 @@ class ReadAhead:
         likely = self._likely.get(lane.name, seconds)
         self._likely[lane.name] = min(seconds, likely + (seconds - likely) * DRIFT)
 
+    def likely(self, lane: Lane) -> float:
+        """Return the seconds that a record of a lane is likely to take; 0 where that is not known."""
+        return self._likely.get(lane.name, 0.0)
+
     def _read(self, lane: Lane) -> None:
         began = self._clock()
         # Whatever goes wrong here is met again before the next record, and told then.

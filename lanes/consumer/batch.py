@@ -90,6 +90,7 @@ class Batch:
                 deadline=self._invocation.deadline,
                 patience=self._way.patience,
                 overdue=lambda: parts.reserve.admits(self._lane, self._records[0]),
+                lasts=self._way.lasts,
                 tenant=self._tenant(self._records[0]) if parts.fairness.concerns(self._lane) else "",
             ):
                 return True

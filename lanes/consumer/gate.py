@@ -92,6 +92,7 @@ class Gate:
         deadline: float,
         patience: float,
         overdue: Callable[[], bool],
+        lasts: float = 0.0,
         tenant: str = "",
     ) -> bool:
         """
@@ -103,6 +104,7 @@ class Gate:
             deadline: when it ends at the latest, in epoch seconds.
             patience: seconds for which it waits for a slot, where there is a waiting room.
             overdue: tells whether they may go before all others in the waiting room.
+            lasts: seconds for which they are likely to need a slot; 0 where that can't be told.
             tenant: whose they are, in a lane with a `tenant_share`.
 
         Raises:
@@ -120,7 +122,7 @@ class Gate:
             # What others have spent of the reserve by now.
             self._others.look()
         line = self._others.line(lane, records=records, busy=True, until=deadline + OVER)
-        return self._take_slot(lane, line, patience=patience, overdue=overdue)
+        return self._take_slot(lane, line, patience=patience, overdue=overdue, lasts=lasts)
 
     @property
     def serves_overdue(self) -> bool:
@@ -154,6 +156,7 @@ class Gate:
         *,
         patience: float,
         overdue: Callable[[], bool],
+        lasts: float = 0.0,
         since: float | None = None,
     ) -> bool:
         assert self._room is not None  # noqa: S101 - asked for with one only
@@ -162,7 +165,8 @@ class Gate:
             self._others.seen,
             patience=patience,
             parked_until=self._others.news(),
-            rank=lambda seen: self._rank(lane, seen, overdue=overdue),
+            rank=lambda waits, seen: self._rank(lane, waits, seen, overdue=overdue),
+            lasts=lasts,
             since=since,
         )
         self._serves_overdue = taken is not None and taken[0].rank < 0
@@ -175,11 +179,17 @@ class Gate:
         self._foreseen = None, self._seated_at
         return True
 
-    def _rank(self, lane: Lane, seen: SlotsSnapshot, *, overdue: Callable[[], bool]) -> int:
+    def _rank(
+        self, lane: Lane, waits: Occupation, seen: SlotsSnapshot, *, overdue: Callable[[], bool]
+    ) -> int:
         """Return the place in line: overdue records go before all, but one at a time, for there is one account."""
         self._reserve.learn(seen.parked_until.get(RESERVE, 0.0))
         now = self._clock()
-        is_free = not any(line.rank < 0 and line.until > now for line in seen.others)
+        mine = dataclasses.replace(waits, rank=-1)
+        is_free = not any(
+            line.rank < 0 and line.until > now and (line.busy or line.goes_before(mine))
+            for line in seen.others
+        )
         return -1 if is_free and overdue() else lane.position
 
     def leave(self, lane: Lane, *, done: int, kept: int, more_behind: bool = False) -> None:

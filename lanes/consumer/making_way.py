@@ -53,6 +53,12 @@ class MakingWay:
         share = self._parts.settings.function_timeout.total_seconds() * WAITING_SHARE
         return max(0.0, min(share, self._invocation.seconds_left() - self._needed))
 
+    @property
+    def lasts(self) -> float:
+        """Seconds that the batch is likely to take; 0 where that is not known."""
+        invocation = self._invocation
+        return len(invocation.records) * self._parts.ahead.likely(invocation.lane)
+
     def is_too_late(self) -> bool:
         """Whether the time that is left is too short for the next record."""
         return self._invocation.seconds_left() < self._needed

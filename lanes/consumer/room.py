@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
     from lanes.consumer.slots import Occupation, SlotRegister, SlotsSnapshot
 
-LOOK_SOON, LOOK_LATER = 0.03, 0.1
-"""Seconds between two looks for a slot, for those next in line and for the others."""
+LOOK_SOON, LOOK_LATER = 0.02, 0.1
+"""
+Seconds between two looks for a slot: for as many as may have one soon, a third of the slots and one more, and for the
+others; also for all while it is known that no slot becomes free.
+"""
+
+GIVING_BACK = 0.01
+"""Seconds after a batch's likely end at which its slot is free, if all went as it is likely to: a call and a bit."""
 
 LINE_LASTS, LINE_RENEWED = 3.0, 1.0
 """Seconds for which a line of who waits holds, if its environment is lost, and after which it is written anew."""
@@ -64,7 +70,8 @@ class WaitingRoom:
         *,
         patience: float,
         parked_until: Mapping[str, float],
-        rank: Callable[[SlotsSnapshot], int],
+        rank: Callable[[Occupation, SlotsSnapshot], int],
+        lasts: float = 0.0,
         since: float | None = None,
     ) -> tuple[Occupation, SlotsSnapshot] | None:
         """
@@ -75,7 +82,8 @@ class WaitingRoom:
             seen: what was last known of the others.
             patience: seconds.
             parked_until: what else to tell.
-            rank: its place in the order of lanes, asked at each look: while it waits its records may become overdue.
+            rank: the place of its line in the order of lanes, asked at each look: its records may become overdue.
+            lasts: seconds for which it is likely to need the slot; 0 where that can't be told.
             since: when this environment told that it waits, if it did.
 
         Raises:
@@ -86,12 +94,13 @@ class WaitingRoom:
         waits = dataclasses.replace(line, busy=False, waiting_since=since or began)
         told = since or float("-inf")
         while True:
-            told_rank, waits = waits.rank, dataclasses.replace(waits, rank=rank(seen))
+            told_rank, waits = waits.rank, dataclasses.replace(waits, rank=rank(waits, seen))
             slot = self._free_slot(waits, seen)
             if slot is not None:
                 # Noted before the call: if its answer is lost, the slot is given back all the same.
                 self._slot = slot
-                line = dataclasses.replace(line, rank=waits.rank)
+                ends_about = self._clock() + lasts if lasts else 0.0
+                line = dataclasses.replace(line, rank=waits.rank, slot=slot, ends_about=ends_about)
                 taken = self._register.take(line, slot, now=self._clock(), parked_until=parked_until)
                 if taken is not None and not self._is_behind(waits, taken):
                     return line, taken
@@ -106,8 +115,25 @@ class WaitingRoom:
                     continue
             if self._clock() - began >= patience:
                 return None
-            self._pause(LOOK_SOON if self._before(waits, seen) < self._slots else LOOK_LATER)
-            seen = self._register.read(line.environment)
+            slot = self._await(waits, seen)
+            seen = self._register.read(line.environment) if slot is None else seen.without(slot)
+
+    def _await(self, line: Occupation, seen: SlotsSnapshot) -> int | None:
+        """Wait for the next look, or with the first in line for a slot that is likely free by then; return that."""
+        now, place = self._clock(), self._before(line, seen)
+        # Lower lanes may make way sooner for this one, the others only for those before it.
+        ends = sorted(
+            (other.ends_about + GIVING_BACK, other.slot)
+            for other in seen.others
+            if other.slot is not None and other.rank <= line.rank and other.ends_about + GIVING_BACK > now
+        )
+        pause = LOOK_SOON if place <= self._slots // 3 + 1 and len(ends) < self._slots else LOOK_LATER
+        if ends and ends[0][0] - now <= pause:
+            free_at, slot = ends[0]
+            self._pause(free_at - now)
+            return None if place else slot
+        self._pause(pause)
+        return None
 
     def step_aside(
         self, line: Occupation, *, since: float, parked_until: Mapping[str, float]

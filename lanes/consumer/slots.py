@@ -29,6 +29,8 @@ class Occupation:
             to come keeps a place for a batch of its lane that is expected by then: whoever is in line comes before.
         rank: place of its lane in the order of lanes; -1 for overdue records that go before all.
         tenant: whose records it has, in a lane with a `tenant_share`.
+        slot: the slot that it has taken from the waiting room.
+        ends_about: when it is likely to give that back, in epoch seconds; 0 where it can't tell.
 
     """
 
@@ -41,6 +43,8 @@ class Occupation:
     waiting_since: float = 0.0
     rank: int = 0
     tenant: str = ""
+    slot: int | None = None
+    ends_about: float = 0.0
 
     def waits(self, now: float) -> bool:
         """Whether it waits for a slot at this moment."""
@@ -67,6 +71,12 @@ class SlotsSnapshot:
     others: tuple[Occupation, ...] = ()
     parked_until: Mapping[str, float] = dataclasses.field(default_factory=dict)
     taken: Mapping[int, float] = dataclasses.field(default_factory=dict)
+
+    def without(self, slot: int) -> SlotsSnapshot:
+        """Return the same with one slot free."""
+        return dataclasses.replace(
+            self, taken={key: until for key, until in self.taken.items() if key != slot}
+        )
 
     def busy(self, now: float, lane: str | None = None) -> int:
         """Return how many slots the others hold, for all lanes or for one."""

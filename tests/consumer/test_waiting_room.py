@@ -1,8 +1,11 @@
 """The waiting room from the consumer's side: no slot, no work; no loss and no attempt for having waited."""
 
+import dataclasses
+
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.consumer.slots import Occupation
 from lanes.testing import InMemoryLanes
 from tests.support.memory import aws_error
 from tests.support.story import Story
@@ -46,6 +49,27 @@ def test_the_slot_of_a_crashed_invocation_stays_taken_as_long_as_it_might_run():
     (high,) = (start for start in story.starts if start.id == "high")
     assert TIMEOUT <= high.at - began <= TIMEOUT + 12
     story.check_kept()
+
+
+@pytest.mark.parametrize(("since", "served_after"), [(5.0, 0.5), (-5.0, TIMEOUT / 3)])
+def test_of_two_overdue_batches_in_line_the_one_that_waits_longer_goes_first(since, served_after):
+    """And not neither, because each of them sees the other."""
+    raw = {
+        "consumer": {"waiting_room": True},
+        "lanes": [{"name": "HIGH", "threshold": 0}, {"name": "MAIN", "max_wait": 60}],
+    }
+    story = Story(raw)
+    now = story.world.clock.now
+    line = Occupation(environment="other", lane="MAIN", records=1, busy=False, until=now + 300)
+    story.world.register.lines["other"] = dataclasses.replace(line, waiting_since=now + 60 + since, rank=-1)
+    story.send("MAIN", "mine")
+    story.world.clock.advance(60.1)
+
+    began = story.world.clock.now
+    story.step("MAIN")
+
+    assert (story.done == ["mine"]) == (served_after < 1)
+    assert story.world.clock.now - began <= served_after + 1
 
 
 @pytest.mark.parametrize(("lane", "yielded"), [("HIGH", 0), ("MAIN", 1)])

@@ -211,3 +211,15 @@ def test_whose_records_a_slot_works_on_is_told(register):
     assert seen.busy_with(lane, "other", NOW) == 0
     assert seen.busy_with("NONE", "acme", NOW) == 0
     assert seen.busy_with(lane, "acme", NOW + 31) == 0
+
+
+def test_who_has_a_slot_tells_which_and_when_it_is_likely_to_give_it_back(register):
+    """Until it tells something else."""
+    holder = dataclasses.replace(line("a"), slot=2, ends_about=NOW + 1.25)
+
+    register.take(holder, 2, now=NOW, parked_until={})
+    seen = register.read("b")
+    write(register, line("a", busy=False))
+
+    assert seen.others == (holder,)
+    assert register.read("b").others == (line("a", busy=False),)

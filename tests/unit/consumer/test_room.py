@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lanes.consumer.room import LINE_LASTS, WaitingRoom
+from lanes.consumer.room import GIVING_BACK, LINE_LASTS, LOOK_LATER, WaitingRoom
 from lanes.consumer.slots import Occupation, SlotsSnapshot
 from lanes.errors import AwsError
 from lanes.testing.memory import MemoryRegister
@@ -48,14 +48,15 @@ class House:
             parked_until={},
         )
 
-    def take(self, environment, *, rank=2, patience=5.0, room=None):
+    def take(self, environment, *, rank=2, patience=5.0, room=None, lasts=0.0):
         room = room or self.room()
         return room.take(
             self.line(environment, rank=rank),
             SlotsSnapshot(),
             patience=patience,
             parked_until={},
-            rank=rank if callable(rank) else lambda _seen: rank,
+            lasts=lasts,
+            rank=rank if callable(rank) else lambda _waits, _seen: rank,
         )
 
     def holders(self):
@@ -77,6 +78,16 @@ def test_a_free_slot_is_taken_with_one_call():
 
     assert house.holders() == {"a"}
     assert house.calls.log == ["UpdateItem"]
+
+
+def leaving(house, environment, room, *, after):
+    """Let who holds a slot give it back so many seconds from now."""
+
+    def leave():
+        line = dataclasses.replace(house.line(environment), busy=False)
+        house.register.write(line, now=house.clock.now, parked_until={}, frees=room.give_back())
+
+    house.meanwhile.append((house.clock.now + after, leave))
 
 
 def test_a_slot_has_one_holder():
@@ -105,15 +116,66 @@ def test_a_slot_that_is_given_back_is_taken_within_a_moment():
     first = house.room()
     house.take("a", room=first)
     began = house.clock.now
-
-    def leave():
-        line = dataclasses.replace(house.line("a"), busy=False)
-        house.register.write(line, now=house.clock.now, parked_until={}, frees=first.give_back())
-
-    house.meanwhile.append((began + 1.0, leave))
+    leaving(house, "a", first, after=1.0)
 
     assert house.take("b") is not None
     assert 1.0 <= house.clock.now - began <= 1.1
+
+
+def looks(house):
+    return house.calls.counts["GetItem"]
+
+
+def test_the_first_in_line_takes_a_slot_at_its_holders_likely_end_without_a_look():
+    """It knew since its last one when that would be."""
+    house = House()
+    first = house.room()
+    house.take("a", room=first, lasts=1.0)
+    began = house.clock.now
+    leaving(house, "a", first, after=1.0)
+
+    assert house.take("b") is not None
+    assert 1.0 <= house.clock.now - began <= 1.0 + GIVING_BACK + 1e-6
+    assert looks(house) <= 1.0 / LOOK_LATER + 1
+
+
+@pytest.mark.parametrize("after", [0.3, 1.5])
+def test_a_holder_that_leaves_at_another_time_than_is_likely_is_followed_soon_all_the_same(after):
+    """Nobody has the slot beside it, whenever it leaves."""
+    house = House()
+    first = house.room()
+    house.take("a", room=first, lasts=1.0)
+    began = house.clock.now
+    leaving(house, "a", first, after=after)
+
+    assert house.take("b") is not None
+    assert after <= house.clock.now - began <= after + LOOK_LATER + 1e-6
+
+
+def test_who_may_be_made_way_for_does_not_rely_on_a_lower_lanes_end():
+    """It looks as often as where nothing is known."""
+    known, unknown = House(), House()
+    for house, lasts in ((known, 10.0), (unknown, 0.0)):
+        house.take("main", rank=2, lasts=lasts)
+        assert house.take("high", rank=0, patience=2.0) is None
+
+    assert looks(known) == looks(unknown) > 50
+
+
+def test_those_far_behind_look_seldom():
+    """However many there are, they cost the item that all share little."""
+    near, far = House(), House()
+    for house, before in ((near, 1), (far, 4)):
+        house.take("holder")
+        for number in range(before):
+            house.wait(f"before{number}", rank=0, since=house.clock.now - 5)
+            house.register.lines[f"before{number}"] = dataclasses.replace(
+                house.register.lines[f"before{number}"], until=house.clock.now + LASTS
+            )
+        assert house.take("me", patience=2.0) is None
+
+    assert looks(far) <= 2.0 / LOOK_LATER + 1
+    assert looks(near) > 2 * looks(far)
 
 
 @pytest.mark.parametrize(("rank", "since"), [(0, 5.0), (2, -5.0), (-1, 5.0)])
@@ -150,7 +212,7 @@ def test_who_becomes_overdue_in_line_goes_before_all_from_then_on():
         (began + 1.3, lambda: ranks.extend(line.rank for line in house.register.lines.values()))
     )
 
-    taken, _ = house.take("main", rank=lambda _seen: -1 if house.clock.now - began > 1.5 else 2)
+    taken, _ = house.take("main", rank=lambda _waits, _seen: -1 if house.clock.now - began > 1.5 else 2)
 
     assert taken.rank == -1
     assert house.holders() == {"main"}
@@ -167,7 +229,7 @@ def test_who_becomes_overdue_in_line_tells_the_others_at_once():
     for moment in (0.4, 0.7):
         house.meanwhile.append((began + moment, lambda: told.append(house.register.lines["main"].rank)))
 
-    house.take("main", rank=lambda _seen: -1 if house.clock.now - began > 0.5 else 2, patience=1.0)
+    house.take("main", rank=lambda _waits, _seen: -1 if house.clock.now - began > 0.5 else 2, patience=1.0)
 
     assert told == [2, -1]
 
@@ -270,7 +332,7 @@ def test_stepping_aside_lets_the_higher_lane_in_and_brings_the_slot_back():
     house.meanwhile += [(since + 0.02, high_comes), (since + 1.0, high_leaves)]
     seen = main.step_aside(house.line("main"), since=since, parked_until={})
     taken = main.take(
-        house.line("main"), seen, patience=5.0, parked_until={}, rank=lambda _seen: 2, since=since
+        house.line("main"), seen, patience=5.0, parked_until={}, rank=lambda _waits, _seen: 2, since=since
     )
 
     assert taken is not None
