@@ -84,7 +84,7 @@ class Batch:
         """Have a slot and tell the others; return False, with all sent back, where there is none."""
         parts = self._parts
         try:
-            if parts.gate.enter(
+            if parts.seat.enter(
                 self._lane,
                 records=len(self._records),
                 deadline=self._invocation.deadline,
@@ -97,7 +97,7 @@ class Batch:
         except AwsError:
             parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
             parts.telemetry.count(Metric.AWS_ERRORS)
-            if not parts.gate.has_room:
+            if not parts.seat.has_room:
                 # Unregistered, its records look as if they waited: others may yield once too often.
                 return True
         if parts.gate.is_highest(self._lane):

@@ -37,7 +37,7 @@ class Closing:
         # SQS fills a batch from one group as far as it can: what is full of one may have left others of it behind.
         more_behind = len(records) == lane.batch_size and len({record.group for record in records}) == 1
         try:
-            self._parts.gate.leave(
+            self._parts.seat.leave(
                 lane, done=len(self._invocation.done), kept=len(self._returns), more_behind=more_behind
             )
         except AwsError:

@@ -88,7 +88,7 @@ class MakingWay:
             # Records of this lane ran since the last look, and what waits now may have waited as long.
             since = max(parts.gate.clear_at, invocation.began_at)
             parts.telemetry.milliseconds(Metric.INVERSION, (parts.clock() - since) * 1000)
-        self._overdue = parts.gate.serves_overdue and parts.reserve.admits(invocation.lane, record)
+        self._overdue = parts.seat.serves_overdue and parts.reserve.admits(invocation.lane, record)
         self.to, self.known = above, parts.gate.knew
         return not self._overdue and not self._waits_in_place(record)
 
@@ -97,7 +97,7 @@ class MakingWay:
         parts, invocation = self._parts, self._invocation
         left = len(invocation.records) - len(invocation.done)
         try:
-            back = parts.gate.waits_in_place(
+            back = parts.seat.waits_in_place(
                 invocation.lane,
                 records=left,
                 deadline=invocation.deadline,
@@ -109,7 +109,7 @@ class MakingWay:
             parts.telemetry.count(Metric.AWS_ERRORS)
             return False
         # Without a room it never came back, so this asks for what was told in line alone.
-        self._overdue = back and parts.gate.serves_overdue
+        self._overdue = back and parts.seat.serves_overdue
         return back and not self.is_too_late()
 
     def check(self) -> None:

@@ -19,6 +19,7 @@ from lanes.consumer.others import Others
 from lanes.consumer.parks import ParkedRecords, ParkKnowledge
 from lanes.consumer.reserve import Reserve
 from lanes.consumer.room import WaitingRoom
+from lanes.consumer.seat import Seat
 from lanes.consumer.settlement import Settlement
 from lanes.consumer.waking import Waker
 
@@ -39,6 +40,7 @@ class Parts:
     settings: ConsumerSettings
     gate: Gate
     ahead: ReadAhead
+    seat: Seat
     others: Others
     parks: ParkKnowledge
     attempts: Attempts
@@ -66,6 +68,7 @@ class _View:
     parked: ParkedRecords
     loads: QueueLoads
     gate: Gate
+    seat: Seat
 
 
 def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
@@ -82,6 +85,7 @@ def build_parts(around: Surroundings, handlers: Handlers) -> Parts:
     return Parts(
         settings=config.consumer,
         gate=view.gate,
+        seat=view.seat,
         ahead=ReadAhead(gate=view.gate, background=around.background, clock=around.clock),
         others=view.others,
         parks=view.parks,
@@ -127,15 +131,19 @@ def _view(around: Surroundings) -> _View:
     parked = ParkedRecords(known=parks, config=config, ledger=around.ledger, others=others, clock=clock)
     loads = QueueLoads(depths=around.queues, others=others, parks=parks, parked=parked, clock=clock)
     room = WaitingRoom(register=around.register, slots=slots, clock=clock, pause=around.pause)
-    gate = Gate(
+    gate = Gate(config=config, others=others, loads=loads, clock=clock)
+    seat = Seat(
         config=config,
+        gate=gate,
         others=others,
         loads=loads,
         room=room if config.has_waiting_room else None,
         reserve=reserve,
         clock=clock,
     )
-    return _View(reserve=reserve, parks=parks, others=others, parked=parked, loads=loads, gate=gate)
+    return _View(
+        reserve=reserve, parks=parks, others=others, parked=parked, loads=loads, gate=gate, seat=seat
+    )
 
 
 def _attempts(around: Surroundings, handlers: Handlers) -> Attempts:
