@@ -41,4 +41,4 @@ def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
         return Spent(work=work)
     held = lanes.function.times.invoked / whole
     invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
-    return Spent(work=work, calls=held - work - invoking, invoking=invoking, unused=100 - held)
+    return Spent(work=work, calls=max(0.0, held - work - invoking), invoking=invoking, unused=100 - held)
