@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import weakref
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ class SentBefore:
             return
         if self._table is None:
             self._table = _new_table()
+            weakref.finalize(self, self._table.close)
         self._table.executemany("INSERT OR IGNORE INTO sent VALUES (?)", chain([first], rows))
         self._table.commit()
 

@@ -1,6 +1,7 @@
 """The manifest: what tasks write, what others and later sessions find, where it is kept."""
 
 import json
+import sqlite3
 from datetime import UTC, datetime
 
 import pytest
@@ -175,3 +176,15 @@ def test_any_number_of_ids_is_looked_up():
 
     assert all(before.has(one) for one in ("a", "b", "\ud800", "0", "49999"))
     assert not before.has("50000")
+
+
+def test_the_table_of_ids_is_closed_with_its_object():
+    """Python 3.13 warns of databases that are left to the garbage collector."""
+    before = SentBefore()
+    before.add_all([["a"]])
+    table = before._table
+
+    del before
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        table.execute("SELECT 1")
