@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 VISIBILITY_FACTOR = 6
-SLOTS_WITH_SLOW_RECHECK = 10
-SLOW_RECHECK = timedelta(milliseconds=500)
+RECHECK_IN_ROOM = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lanes.config import (
-    SLOTS_WITH_SLOW_RECHECK,
-    SLOW_RECHECK,
+    RECHECK_IN_ROOM,
     ConsumerSettings,
     Lane,
     LanesConfig,
@@ -172,8 +171,7 @@ def _consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     usual = ConsumerSettings()
     slots = table.integer("reserved_concurrency", usual.reserved_concurrency, minimum=1)
     room = table.boolean("waiting_room", usual.waiting_room)
-    slow = slots >= SLOTS_WITH_SLOW_RECHECK and not room
-    recheck = SLOW_RECHECK if slow else usual.recheck_interval
+    recheck = RECHECK_IN_ROOM if room else usual.recheck_interval
     settings = ConsumerSettings(
         reserved_concurrency=slots,
         waiting_room=room,

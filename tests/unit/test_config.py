@@ -71,12 +71,20 @@ def test_visibility_follows_the_function_timeout_unless_set():
     assert {timedelta(minutes=1)} == {lane.visibility_timeout for lane in config.lanes}
 
 
-@pytest.mark.parametrize(("slots", "recheck", "maximum"), [(1, 250, 2), (9, 250, 9), (10, 500, 10)])
-def test_settings_that_follow_from_the_slots(slots, recheck, maximum):
-    """Many slots read the queues less often each, and mappings may use all of them."""
-    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
+@pytest.mark.parametrize(("room", "recheck"), [(False, 250), (True, 100)])
+@pytest.mark.parametrize("slots", [1, 10])
+def test_the_higher_lanes_are_read_more_often_with_a_waiting_room(slots, room, recheck):
+    """Its register is one call for all lanes."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots, "waiting_room": room}})
 
     assert timedelta(milliseconds=recheck) == config.consumer.recheck_interval
+
+
+@pytest.mark.parametrize(("slots", "maximum"), [(1, 2), (9, 9), (10, 10)])
+def test_mappings_may_use_all_slots_unless_set(slots, maximum):
+    """AWS takes no maximum concurrency below two."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
+
     assert {maximum} == {lane.maximum_concurrency for lane in config.lanes}
 
 
@@ -158,7 +166,7 @@ def test_with_a_waiting_room_a_batch_more_than_there_are_slots_stands_ready(slot
 
     assert {lane.maximum_concurrency for lane in config.lanes} == {most}
     assert config.function_concurrency == together
-    assert config.consumer.recheck_interval == timedelta(milliseconds=250)
+    assert config.consumer.recheck_interval == timedelta(milliseconds=100)
     assert LanesConfig.from_dict(config.to_dict()) == config
 
 
