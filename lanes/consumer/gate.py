@@ -60,6 +60,8 @@ class Gate:
         """Take in that an invocation of a lane begins: what it would make way for may be what it serves."""
         if self._waiting and not self._waiting[0].outranks(lane):
             self._waiting = None
+        if self._foreseen[0] and not self._foreseen[0].outranks(lane):
+            self._foreseen = None, self._clock()
         self._entered_at[lane.name] = self._clock()
 
     def seated(self, lane: Lane, *, serves_overdue: bool) -> None:
