@@ -18,12 +18,20 @@ from lanes.consumer.telemetry import Metric
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.ledger import Ledger
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
+
+
+NOTED_FIRST = 5.0
+"""
+Seconds before which a record may be back while its note is still on its way: a call takes two tries of 2 s at most.
+
+A note that comes late would replace what the next invocation has noted meanwhile, and an attempt with it.
+"""
 
 
 class Why(enum.Enum):
@@ -97,18 +105,30 @@ class Settlement:
         """
         together = same_delay_in_group(returned)
         report_returned(self._telemetry, lane, together)
-        refused = self._change(lane, together)
-        now = self._clock()
-        entries = [
-            _noted(item, item.entry, lane, now=now, refused=refused, batch=batch)
-            for item in together
-            if item.entry
-        ]
-        if note and entries:
+        entries = self._noted(lane, together, batch=batch)
+        ahead = note and any(item.delay < NOTED_FIRST for item in together)
+        if ahead:
             self._note(lane, entries)
+        refused = self._change(lane, together)
+        if refused or not ahead:
+            entries = self._noted(lane, together, batch=batch, refused=refused)
+            if note:
+                self._note(lane, entries)
         return entries
 
+    def _noted(
+        self, lane: Lane, items: Sequence[Returned], *, batch: str, refused: Collection[str] = ()
+    ) -> list[Entry]:
+        now = self._clock()
+        return [
+            _noted(item, item.entry, lane, now=now, refused=refused, batch=batch)
+            for item in items
+            if item.entry
+        ]
+
     def _note(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
         for _ in range(2):
             try:
                 self._ledger.note(entries)
@@ -157,7 +177,9 @@ def same_delay_in_group(returned: Sequence[Returned]) -> list[Returned]:
     ]
 
 
-def _noted(item: Returned, entry: Entry, lane: Lane, *, now: float, refused: set[str], batch: str) -> Entry:
+def _noted(
+    item: Returned, entry: Entry, lane: Lane, *, now: float, refused: Collection[str], batch: str
+) -> Entry:
     record = item.record
     lost = record.message_id in refused
     # A refused change leaves the record invisible until its timeout ends, at the latest a whole one from now.

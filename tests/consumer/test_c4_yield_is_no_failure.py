@@ -355,3 +355,28 @@ def test_a_redriven_message_starts_anew():
     story.drain()
 
     assert [start.attempt for start in story.starts] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("does", [("fail",), ("retry", "fail")])
+def test_a_late_note_of_what_went_back_never_replaces_a_later_attempt(does):
+    """What may be back before its note has landed is noted before it is let go."""
+    story = Story(environments=2)
+    story.takes = 29.5  # of 30 s
+    story.send("HIGH", "long", group="one")
+    story.send("HIGH", "failing", *does, group="two")
+    meanwhile = []
+
+    def slow(operation):
+        # Whoever writes first is overtaken by a whole invocation, where the queue lets it.
+        if operation in {"PutItem", "BatchWriteItem"} and story.done == ["long"] and not meanwhile:
+            meanwhile.append(operation)
+            story.takes = 0.01
+            story.step("HIGH", environment=1)
+
+    story.world.calls.takes = slow
+    story.step("HIGH", environment=0)
+    story.drain()
+
+    assert meanwhile
+    assert [start.attempt for start in story.starts if start.id == "failing"] == [1, 2, 3, 4, 5]
+    story.check_kept()
