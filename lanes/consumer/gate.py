@@ -93,7 +93,7 @@ class Gate:
         if (
             foreseen is not None
             and foreseen.outranks(lane)
-            and asked_at - read_at <= FRESH_BEFORE_LONG_RECORD
+            and 0 <= asked_at - read_at <= FRESH_BEFORE_LONG_RECORD
         ):
             return foreseen
         return self._read(lane, asked_at)
@@ -163,9 +163,13 @@ class Gate:
             self._clear_at, self._clear_for = asked_at, below[0]
 
     def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
-        """Whether a reading not older than `age` found nothing waiting in any lane above this one."""
+        """
+        Whether a reading not older than `age` found nothing waiting in any lane above this one.
+
+        Nobody knows how old one is that was made at a moment to come: the clock was set back since.
+        """
         covered = self._clear_for is not None and not self._clear_for.outranks(lane)
-        return covered and now - self._clear_at <= age
+        return covered and 0 <= now - self._clear_at <= age
 
     def _still_waiting(self, lane: Lane, now: float) -> Lane | None:
         """
@@ -176,7 +180,7 @@ class Gate:
         if not self._others.alone or self._waiting is None:
             return None
         waiting, seen_at = self._waiting
-        return waiting if waiting.outranks(lane) and now - seen_at <= STILL_WAITING else None
+        return waiting if waiting.outranks(lane) and 0 <= now - seen_at <= STILL_WAITING else None
 
     @property
     def clear_at(self) -> float:

@@ -54,3 +54,15 @@ def test_what_was_read_ahead_is_forgotten_when_the_lane_that_waited_is_served(la
     lanes.gate.entered(lanes.config.lane("MAIN"))
 
     assert lanes.above("MAIN") is None
+
+
+@pytest.mark.parametrize("back", [1.0, 3_600.0])
+@pytest.mark.parametrize("seen", [0, 1])
+def test_after_the_clock_was_set_back_the_lanes_above_are_read_anew(lanes, back, seen):
+    """Else what was read before would be believed until the clock has come as far again."""
+    lanes.waiting = seen
+    lanes.gate.look_ahead(lanes.config.lane("MAIN"))
+    lanes.waiting = 1 - seen
+    lanes.clock.now -= back
+
+    assert lanes.above("MAIN") == (None if seen else "HIGH")
