@@ -104,8 +104,9 @@ class WaitingRoom:
                 taken = self._register.take(line, slot, now=self._clock(), parked_until=parked_until)
                 if taken is not None and not self._is_behind(waits, taken):
                     return line, taken
-                self._slot = None
-                seen = self._tell(waits, parked_until, frees=None if taken is None else slot)
+                if taken is None:
+                    self._slot = None
+                seen = self._give_back_and_tell(waits, parked_until)
                 # Told once: by now others may know better.
                 told, parked_until = self._clock(), {}
             elif waits.rank != told_rank or self._clock() - told >= LINE_RENEWED:
@@ -139,9 +140,14 @@ class WaitingRoom:
         self, line: Occupation, *, since: float, parked_until: Mapping[str, float]
     ) -> SlotsSnapshot:
         """Give the slot back and stand in line for the next."""
-        slot = self.give_back()
         waits = dataclasses.replace(line, busy=False, waiting_since=since)
-        return self._tell(waits, parked_until, frees=slot)
+        return self._give_back_and_tell(waits, parked_until)
+
+    def _give_back_and_tell(self, line: Occupation, parked_until: Mapping[str, float]) -> SlotsSnapshot:
+        """Stand in line; a slot that was not given back for sure is still this one's, to be given back later."""
+        seen = self._tell(line, parked_until, frees=self._slot)
+        self._slot = None
+        return seen
 
     def _tell(
         self, line: Occupation, parked_until: Mapping[str, float], *, frees: int | None = None

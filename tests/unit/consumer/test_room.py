@@ -314,6 +314,49 @@ def test_a_slot_that_was_taken_although_the_answer_was_lost_is_given_back():
     assert house.holders() == set()
 
 
+def test_a_slot_whose_giving_back_failed_is_given_back_with_what_is_told_next():
+    """Else nobody had it until this environment's invocation could run no more."""
+    house = House()
+    room = house.room()
+    house.take("a", room=room)
+    house.calls.break_if = lambda _operation, _: aws_error()
+    with pytest.raises(AwsError):
+        room.step_aside(house.line("a"), since=house.clock.now, parked_until={})
+    assert house.holders() == {"a"}
+
+    assert room.give_back() == 0
+
+
+def test_a_slot_that_goes_to_a_higher_lane_is_kept_in_mind_until_that_was_told():
+    """The lane came at the same moment, and the call that gives the slot back failed."""
+    house = House()
+    room = house.room()
+    take = house.register.take
+
+    def taken(*args, **fields):
+        house.wait("high", rank=0)
+        return take(*args, **fields)
+
+    house.register.take = taken
+    house.calls.break_if = lambda _operation, _: aws_error() if house.holders() else None
+    with pytest.raises(AwsError):
+        house.take("main", room=room)
+    assert house.holders() == {"main"}
+
+    assert room.give_back() == 0
+
+
+def test_a_slot_that_somebody_else_was_faster_to_take_is_nothing_to_give_back():
+    """It never was this environment's."""
+    house = House()
+    house.take("a")
+    room = house.room()
+
+    assert house.take("b", room=room, patience=0.5) is None
+
+    assert room.give_back() is None
+
+
 def test_stepping_aside_lets_the_higher_lane_in_and_brings_the_slot_back():
     """The records stay in hand meanwhile."""
     house = House()
