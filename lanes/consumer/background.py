@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -55,10 +56,16 @@ class BackgroundThread:
         with self._changed:
             self._action, self._begins_at = action, time.monotonic() + seconds
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="lanes-background", daemon=True)
-                self._thread.start()
+                self._start()
             self._changed.notify_all()
         return self
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._serve, name="lanes-background", daemon=True)
+        # Handlers may have started as many threads as the process may have: this errand can be left undone.
+        with suppress(RuntimeError):
+            thread.start()
+            self._thread = thread
 
     def end(self) -> None:
         """Drop the action if it has not begun, else wait until it is done."""

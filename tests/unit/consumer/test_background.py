@@ -83,6 +83,23 @@ def test_an_errand_that_was_done_is_ended_without_waiting(background):
     assert done == ["done"]
 
 
+def test_where_no_thread_can_be_started_an_errand_is_left_undone(background, monkeypatch):
+    """A handler may have used up what the process may have of them; there is one when it may have more again."""
+    done, start = [], threading.Thread.start
+
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    background.after(0.0, lambda: done.append("undone")).end()
+    monkeypatch.setattr(threading.Thread, "start", start)
+    background.after(0.0, lambda: done.append("done"))
+
+    until(lambda: done)
+
+    assert done == ["done"]
+
+
 def test_without_a_background_nothing_is_done():
     """What needs it is done where it is needed."""
     done = []
