@@ -52,9 +52,10 @@ class ReadAhead:
         self._errand = self._background.after(max(0.0, likely - lead), lambda: self._read(lane))
 
     def end(self) -> None:
-        """Have the gate for the foreground again."""
-        if self._errand is not None:
-            self._errand.end()
+        """Have the gate for the foreground again; threads of one handler may come here at the same time."""
+        errand = self._errand
+        if errand is not None:
+            errand.end()
             self._errand = None
 
     def took(self, lane: Lane, seconds: float) -> None:

@@ -1,0 +1,53 @@
+"""Reading ahead: who ends a reading, and what is learnt of how long records take."""
+
+from lanes.config import LanesConfig
+from lanes.consumer.ahead import ReadAhead
+from lanes.testing.clock import FakeClock
+
+(LANE,) = LanesConfig.from_dict({"lanes": [{"name": "ONLY"}]}).lanes
+
+
+class AlwaysOld:
+    """A gate for which nothing is ever known."""
+
+    def needs_reading(self, _lane, *, at, expected):  # noqa: ARG002
+        return True
+
+
+class Ended:
+    """A background whose errand notes that it was ended."""
+
+    def __init__(self):
+        self.count = 0
+
+    def after(self, _seconds, _action):
+        return self
+
+    def end(self):
+        self.count += 1
+
+
+class Beside(ReadAhead):
+    """Another thread of the handler ends the reading whenever this one has looked whether there is any."""
+
+    @property
+    def _errand(self):
+        errand, self._kept = self._kept, None
+        return errand
+
+    @_errand.setter
+    def _errand(self, errand):
+        self._kept = errand
+
+
+def test_threads_of_a_handler_may_end_a_reading_at_the_same_time():
+    """A checkpoint in each of them does."""
+    background = Ended()
+    ahead = Beside(gate=AlwaysOld(), background=background, clock=FakeClock())
+    ahead.took(LANE, 0.1)
+    ahead.begin(LANE, expected=0.1)
+
+    ahead.end()
+    ahead.end()
+
+    assert background.count == 1
