@@ -10,7 +10,7 @@ from lanes.testing.clock import FakeClock
 class AlwaysOld:
     """A gate for which nothing is ever known."""
 
-    def needs_reading(self, _lane, *, at, expected):  # noqa: ARG002
+    def needs_reading(self, _lane, *, at, expected):
         return True
 
 
