@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import suppress
@@ -45,6 +46,10 @@ class BackgroundThread:
     """
 
     def __init__(self) -> None:
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._action: Callable[[], None] | None = None
@@ -53,6 +58,7 @@ class BackgroundThread:
 
     def after(self, seconds: float, action: Callable[[], None]) -> Errand:
         """Begin an action in so many seconds."""
+        self._know_process()
         with self._changed:
             self._action, self._begins_at = action, time.monotonic() + seconds
             if self._thread is None:
@@ -69,10 +75,16 @@ class BackgroundThread:
 
     def end(self) -> None:
         """Drop the action if it has not begun, else wait until it is done."""
+        self._know_process()
         with self._changed:
             self._action = None
             while self._runs:
                 self._changed.wait()
+
+    def _know_process(self) -> None:
+        """Begin anew in a process that a handler forked: the thread is not in it, and can't end what it had begun."""
+        if self._process != os.getpid():
+            self._begin_anew()
 
     def _serve(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 """The thread that does errands beside a handler."""
 
+import os
 import threading
 
 import pytest
@@ -96,6 +97,28 @@ def test_where_no_thread_can_be_started_an_errand_is_left_undone(background, mon
     background.after(0.0, lambda: done.append("done"))
 
     until(lambda: done)
+
+    assert done == ["done"]
+
+
+def test_in_a_forked_process_nobody_waits_for_an_errand_of_the_one_before(background, monkeypatch):
+    """The thread that did it is not there; one of its own does the next."""
+    began, may_end, done = threading.Event(), threading.Event(), []
+
+    def act():
+        began.set()
+        assert may_end.wait(PATIENCE)
+
+    background.after(0.0, act)
+    assert began.wait(PATIENCE)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    ends = threading.Thread(target=background.end, daemon=True)
+    ends.start()
+    ends.join(PATIENCE)
+    assert not ends.is_alive()
+    background.after(0.0, lambda: done.append("done"))
+    until(lambda: done)
+    may_end.set()
 
     assert done == ["done"]
 
