@@ -136,8 +136,12 @@ class MakingWay:
             raise Yielded
 
     def begins(self) -> None:
-        """Let what the next record has to make way for be found out while the handler of this one is at work."""
-        if self._reads_ahead:
+        """
+        Let what the next record has to make way for be found out while the handler of this one is at work.
+
+        Not where there will be no time for a next one: the answer must not wait for a slow reading in vain.
+        """
+        if self._reads_ahead and self._invocation.seconds_left() - self._expected >= self._needed:
             self._parts.ahead.begin(self._invocation.lane, expected=self._expected)
 
     def ends(self, seconds: float) -> None:
