@@ -59,7 +59,8 @@ class ReadAhead:
             self._errand = None
 
     def took(self, lane: Lane, seconds: float) -> None:
-        """Learn how long a record took."""
+        """Learn how long a record took; by a clock that was set back meanwhile that is less than nothing."""
+        seconds = max(0.0, seconds)
         likely = self._likely.get(lane.name, seconds)
         self._likely[lane.name] = min(seconds, likely + (seconds - likely) * DRIFT)
 

@@ -51,3 +51,14 @@ def test_threads_of_a_handler_may_end_a_reading_at_the_same_time():
     ahead.end()
 
     assert background.count == 1
+
+
+def test_a_clock_that_was_set_back_during_a_handler_spoils_little_of_what_is_learnt():
+    """That handler seemed to take less than no time; a few more and it is known again how long they take."""
+    ahead = ReadAhead(gate=AlwaysOld(), background=Ended(), clock=FakeClock())
+    ahead.took(LANE, -3_600.0)
+
+    for _ in range(10):
+        ahead.took(LANE, 0.1)
+
+    assert 0.05 < ahead.likely(LANE) <= 0.1
