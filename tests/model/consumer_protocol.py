@@ -67,6 +67,7 @@ class Invocation:
     announced: bool = False
     made_way: frozenset = frozenset()
     unnoted: frozenset = frozenset()
+    let_go: frozenset = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class Mistakes:
     enters_without_holding: bool = False
     announces_nothing: bool = False
     gives_up_unnoted: bool = False
+    lets_go_before_noting: bool = False
 
 
 @dataclass(slots=True)
@@ -122,6 +124,8 @@ class Protocol:
                 "running": self._run,
                 "give up": self._give_up,
                 "settle": self._settle,
+                "let go": self._let_go,
+                "note late": self._note_late,
                 "answer": self._answer,
             }[invocation.phase]
             yield from step(state, slot, invocation)
@@ -155,7 +159,7 @@ class Protocol:
             for invocation in state.invocations
             if invocation is not None and invocation.phase != "throttled"
             for number, receive in invocation.records
-            if number not in invocation.lost
+            if number not in invocation.lost | invocation.let_go
         }
         waiting = {
             (number, receive)
@@ -362,23 +366,36 @@ class Protocol:
             )
 
     def _settle(self, state, slot, invocation):
-        mine = [(number, why) for number, why in invocation.returned if number not in invocation.lost]
-        answering = replace(invocation, phase="answer")
-        moved = state
-        for number, _ in mine:
-            group = moved.messages[number].group
-            together = frozenset(other for other, _ in mine if moved.messages[other].group == group)
+        """What goes back is noted while it is still hidden, or a late note would replace that of its next receive."""
+        if self.mistakes.lets_go_before_noting:
+            yield f"{slot} lets go", self._gone_back(state, slot, invocation, "note late")
+            return
+        noted = self._noted(state, invocation)
+        yield f"{slot} notes what goes back", _at(noted, slot, replace(invocation, phase="let go"))
+        if _mine(invocation) and state.failures:
+            fewer = replace(_untold(state, invocation), failures=state.failures - 1)
+            yield f"{slot} can't note what goes back", _at(fewer, slot, replace(invocation, phase="let go"))
+
+    def _let_go(self, state, slot, invocation):
+        yield f"{slot} lets go", self._gone_back(state, slot, invocation, "answer")
+
+    def _note_late(self, state, slot, invocation):
+        noted = self._noted(state, invocation)
+        yield f"{slot} notes what went back", _at(noted, slot, replace(invocation, phase="answer"))
+
+    def _gone_back(self, state, slot, invocation, phase):
+        mine = [number for number, _ in _mine(invocation)]
+        for number in mine:
+            group = state.messages[number].group
+            together = frozenset(other for other in mine if state.messages[other].group == group)
             if self.mistakes.releases_one_record:
                 together = frozenset({number})
-            moved = _put(moved, number, replace(moved.messages[number], with_=together, parked=True))
-        yield f"{slot} settles", _at(self._noted(moved, invocation, mine), slot, answering)
-        if mine and state.failures:
-            fewer = replace(_untold(moved, invocation), failures=state.failures - 1)
-            yield f"{slot} settles and can't note it", _at(fewer, slot, answering)
+            state = _put(state, number, replace(state.messages[number], with_=together, parked=True))
+        return _at(state, slot, replace(invocation, phase=phase, let_go=frozenset(mine)))
 
-    def _noted(self, state, invocation, mine):
+    def _noted(self, state, invocation):
         places = {number: place for place, (number, _) in enumerate(invocation.records)}
-        for number, why in mine:
+        for number, why in _mine(invocation):
             if why is None:
                 continue
             entry = invocation.entries[places[number]]
@@ -413,7 +430,7 @@ class Protocol:
             message = state.messages[number]
             state = _put(state, number, replace(message, failures=message.failures + 1))
             state = state if invocation.announced else _unseen(state, number)
-        elif invocation.phase != "answer":
+        elif invocation.phase not in {"let go", "answer"}:
             state = _untold(state, invocation)
         return _at(replace(state, crashes=state.crashes - 1), slot, None)
 
@@ -421,6 +438,11 @@ class Protocol:
 def _as_received(row, number, receive):
     entry = row or Entry(lane=LANE, message_id=str(number))
     return entry if receive == 1 else entry.seen_again(Received(receive))
+
+
+def _mine(invocation):
+    """Return what goes back and is still this invocation's."""
+    return [(number, why) for number, why in invocation.returned if number not in invocation.lost]
 
 
 def _receive(invocation):

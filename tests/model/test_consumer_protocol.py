@@ -58,3 +58,12 @@ def test_working_on_an_expired_batch_is_found():
 
     with pytest.raises(Violation, match="of a group are handled at once"):
         explore(scene, Protocol(Mistakes(enters_without_holding=True), batch=3), limit=LIMIT)
+
+
+def test_a_note_that_comes_after_its_message_is_found():
+    """The next invocation has noted an attempt by then, and the late note knows nothing of it."""
+    scene = State(messages=(Message(),), invocations=(None, None), yields=2, crashes=1, failures=0, signals=0)
+    explore(scene, Protocol(batch=3), limit=LIMIT)
+
+    with pytest.raises(Violation, match=r"is dead-lettered after [0-9] counted attempts|went uncounted"):
+        explore(scene, Protocol(Mistakes(lets_go_before_noting=True), batch=3), limit=LIMIT)
