@@ -79,3 +79,30 @@ def test_on_a_phone_the_view_that_is_shown_and_its_buttons_are_seen_whole(writin
     shown = tab.locator("nav a[aria-current]")
     expect(shown).to_have_text("Check")
     expect(shown).to_be_in_viewport(ratio=1)
+
+
+def test_on_a_phone_the_tab_of_the_view_stays_whole_when_another_one_grows(writing, tab):
+    """The number of dead letters stands in a tab of its own, and comes with each look."""
+    dead = [0]
+
+    def with_dead_letters(route):
+        response = route.fetch()
+        look = response.json()
+        for lane in look["lanes"]:
+            lane["dead_letters"] = dead[0]
+        route.fulfill(response=response, json=look)
+
+    tab.route("**/api/lanes", with_dead_letters)
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(writing.url)
+    tab.goto(f"{writing.base}#check")
+    shown = tab.locator("nav a[aria-current]")
+    expect(shown).to_have_text("Check")
+    expect(tab.locator("#connection")).to_contain_text("live")
+    expect(shown).to_be_in_viewport(ratio=1)
+
+    dead[0] = 1_000_000
+
+    expect(tab.locator("nav .badge")).to_contain_text("000")
+    expect(shown).to_be_in_viewport(ratio=1)
+    tab.unroute_all(behavior="wait")

@@ -86,7 +86,8 @@ function show() {
   byId("nav").replaceChildren(...VIEWS
     .filter(([id]) => id !== "outbox" || state.place?.outbox)
     .map(([id, title]) => el("a", { href: `#${id}`, "aria-current": id === found[0] ? "page" : null }, title, badge(id))));
-  byId("nav").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  byId("nav").scrollIntoView({ block: "nearest" });
+  showTab();
   if (!state.place) return;
   byId("dialog").close();
   state.shown?.leave?.();
@@ -95,6 +96,14 @@ function show() {
   state.shown = found[2];
   state.shown.enter(main, { place: state.place, query: new URLSearchParams(query), state });
   if (state.look) state.shown.renew?.(state);
+}
+
+/** Where there is no room for all tabs, let that of the view be seen whole; the page stays where it is. */
+function showTab() {
+  const tab = byId("nav").querySelector("[aria-current]");
+  if (!tab) return;
+  const [frame, box] = [byId("nav"), tab].map((one) => one.getBoundingClientRect());
+  byId("nav").scrollLeft += (box.left + box.right - frame.left - frame.right) / 2;
 }
 
 function badge(id) {
@@ -115,7 +124,9 @@ async function poll() {
     Object.assign(state, { look, lastAt: Date.now(), trouble: null, wait: 0 });
     state.shown?.renew?.(state);
     const link = byId("nav").querySelector("a[href='#dead-letters']");
+    const before = link?.textContent;
     link?.replaceChildren("Dead letters", badge("dead-letters") ?? "");
+    if (link?.textContent !== before) showTab();
   } catch (error) {
     state.trouble = troubleOf(error);
     state.wait = Math.min(LONGEST_WAIT, Math.max(1, state.wait * 2));
