@@ -55,9 +55,12 @@ class MakingWay:
 
     @property
     def lasts(self) -> float:
-        """Seconds that the batch is likely to take; 0 where that is not known."""
-        invocation = self._invocation
-        return len(invocation.records) * self._parts.ahead.likely(invocation.lane)
+        """Seconds that what is left of the batch is likely to take; 0 where that is not known."""
+        return self._left * self._parts.ahead.likely(self._invocation.lane)
+
+    @property
+    def _left(self) -> int:
+        return len(self._invocation.records) - len(self._invocation.done)
 
     def is_too_late(self) -> bool:
         """Whether the time that is left is too short for the next record."""
@@ -95,11 +98,10 @@ class MakingWay:
     def _waits_in_place(self, record: RawRecord) -> bool:
         """Make way without sending anything back, where there is a waiting room; return whether the slot came back."""
         parts, invocation = self._parts, self._invocation
-        left = len(invocation.records) - len(invocation.done)
         try:
             back = parts.seat.waits_in_place(
                 invocation.lane,
-                records=left,
+                records=self._left,
                 deadline=invocation.deadline,
                 patience=self.patience,
                 overdue=lambda: parts.reserve.admits(invocation.lane, record),

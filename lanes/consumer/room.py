@@ -126,7 +126,10 @@ class WaitingRoom:
         ends = sorted(
             (other.ends_about + GIVING_BACK, other.slot)
             for other in seen.others
-            if other.slot is not None and other.rank <= line.rank and other.ends_about + GIVING_BACK > now
+            if other.slot is not None
+            and other.slot < self._slots
+            and other.rank <= line.rank
+            and other.ends_about + GIVING_BACK > now
         )
         pause = LOOK_SOON if place <= self._slots // 3 + 1 and len(ends) < self._slots else LOOK_LATER
         if ends and ends[0][0] - now <= pause:

@@ -81,8 +81,8 @@ class Seat:
         deadline: float,
         patience: float,
         overdue: Callable[[], bool],
-        lasts: float = 0.0,
-        tenant: str = "",
+        lasts: float,
+        tenant: str,
     ) -> bool:
         """
         Tell the others that an invocation began, once it has a slot; return False where it waited for one in vain.

@@ -105,15 +105,13 @@ class Settlement:
         """
         together = same_delay_in_group(returned)
         report_returned(self._telemetry, lane, together)
-        entries = self._noted(lane, together, batch=batch)
-        ahead = note and any(item.delay < NOTED_FIRST for item in together)
-        if ahead:
-            self._note(lane, entries)
+        noted_first = note and any(item.delay < NOTED_FIRST for item in together)
+        if noted_first:
+            self._note(lane, self._noted(lane, together, batch=batch))
         refused = self._change(lane, together)
-        if refused or not ahead:
-            entries = self._noted(lane, together, batch=batch, refused=refused)
-            if note:
-                self._note(lane, entries)
+        entries = self._noted(lane, together, batch=batch, refused=refused)
+        if note and (refused or not noted_first):
+            self._note(lane, entries)
         return entries
 
     def _noted(

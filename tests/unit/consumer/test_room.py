@@ -162,6 +162,17 @@ def test_who_may_be_made_way_for_does_not_rely_on_a_lower_lanes_end():
     assert looks(known) == looks(unknown) > 50
 
 
+def test_a_slot_that_there_is_no_more_is_not_waited_for():
+    """After a deploy with fewer slots the line of one who had it may stand for a while."""
+    house = House()
+    house.take("a")
+    gone = dataclasses.replace(house.line("old"), slot=1, ends_about=house.clock.now + LASTS)
+    house.register.write(gone, now=house.clock.now, parked_until={})
+
+    assert house.take("b", patience=2.0) is None
+    assert looks(house) > 2 * 2.0 / LOOK_LATER
+
+
 def test_those_far_behind_look_seldom():
     """However many there are, they cost the item that all share little."""
     near, far = House(), House()
