@@ -1,8 +1,8 @@
 """
-The CDK app: one stack of priority lanes, as `lanes.toml` and the stage describe it.
+The CDK app: one stack of priority lanes, configured by `lanes.toml` and a stage.
 
-`cdk deploy`, `cdk deploy -c stage=demo`, `cdk deploy -c removal=destroy`, `cdk deploy -c bulk=on`.
-The outbox is a setting of `lanes.toml`.
+Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c bulk=on` as you need.
+Enable the outbox in `lanes.toml`.
 """
 
 import sys
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from aws_cdk import App
 
-from cdk.bulk_enqueue import BulkEnqueue
+from cdk.bulk.enqueue import BulkEnqueue
 from cdk.stack import PriorityLanesStack
-from cdk.stage_settings import StageSettings
+from cdk.stage import StageSettings
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent
 
 
 def add_stack(app: App) -> PriorityLanesStack:
-    """Add the stack of the stage that the app's context names."""
+    """Add the stack of the stage in the app's context."""
     settings = StageSettings.from_context(app.node)
     stack = PriorityLanesStack(
         app,

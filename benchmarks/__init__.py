@@ -1,1 +1,1 @@
-"""Measurements of what a message costs, each a program of its own."""
+"""Measurements of the price, wait and safety of messages; each is its own program."""

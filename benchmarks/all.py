@@ -1,9 +1,9 @@
 """
-All benchmarks, one after the other: `make bench`.
+Run all benchmarks, one after the other: `make bench`.
 
-Each runs in a process of its own and leaves its figures in `build/bench/NAME.json` and all that it printed in
-`build/bench/NAME.txt`; `build/bench/table.md` holds every figure to its target. A run of all at full size also renews
-`docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`; `--page` does so from what lies in the folder.
+Each runs in its own process and leaves its figures in `build/bench/NAME.json` and its output in `build/bench/NAME.txt`;
+`build/bench/table.md` compares all figures with their targets. A run of all at full size also renews
+`docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`; `--page` does so from the files in the folder.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from benchmarks.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-LONGEST = 1800.0
+TIMEOUT = 1800.0
 """Seconds after which a benchmark is stopped."""
 
 
 def measured(name: str, *, quick: bool, into: Path) -> dict[str, Any]:
-    """Run one benchmark; return the object of its last line, or what went wrong under `error`."""
+    """Run one benchmark; return the object of its last line, or the problem under `error`."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if quick else [])]
     try:
         done = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LONGEST, check=False
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"stopped after {LONGEST:.0f} s"}
+        return {"error": f"stopped after {TIMEOUT:.0f} s"}
     (into / f"{name}.txt").write_text(done.stdout, encoding="utf-8")
     try:
         line = json.loads(done.stdout.splitlines()[-1])
@@ -46,8 +46,8 @@ def measured(name: str, *, quick: bool, into: Path) -> dict[str, Any]:
     return dict(line)
 
 
-def surroundings() -> dict[str, Any]:
-    """Return what a reader needs to know of the machine."""
+def machine() -> dict[str, Any]:
+    """Describe this machine."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
@@ -58,15 +58,15 @@ def surroundings() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run them and write what they found; the exit status says whether all of them ran, not what they found."""
+    """Run them and write their results; the exit status says whether all of them ran, not whether targets hold."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.all", description="Run all benchmarks.")
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see that they run; the page stays"
+        "--quick", action="store_true", help="run small sizes, to check that they run; keep the page"
     )
-    parser.add_argument("--only", default="", help=f"some of {','.join(TARGETS)}; the page stays")
-    parser.add_argument("--page", action="store_true", help="run nothing, renew the page from the folder")
+    parser.add_argument("--only", default="", help=f"run some of {','.join(TARGETS)}; keep the page")
+    parser.add_argument("--page", action="store_true", help="renew the page from the folder without a run")
     parser.add_argument(
-        "--into", type=Path, default=ROOT / "build/bench", help="folder (default build/bench)"
+        "--into", type=Path, default=ROOT / "build/bench", help="write to this folder (default build/bench)"
     )
     options = parser.parse_args()
     if options.page:
@@ -90,18 +90,18 @@ def main() -> int:
 
 
 def _renew_page(into: Path) -> int:
-    """Renew the page from the results in a folder; return 1, and leave it, where one is missing or of small size."""
+    """Renew the page from the results in a folder; return 1 and keep it if one is missing or of small size."""
     results, printed = {}, {}
     for name in TARGETS:
         path = into / f"{name}.json"
         line = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if not line or line.get("conditions", {}).get("quick"):
-            sys.stderr.write(f"{path}: missing or of small size, so the page stays as it is\n")
+            sys.stderr.write(f"{path}: missing or of small size, so the page is not renewed\n")
             return 1
         results[name] = line
         text = (into / f"{name}.txt").read_text(encoding="utf-8")
         printed[name] = text.rstrip().rpartition("\n")[0].rstrip()
-    whole = {"surroundings": surroundings(), "results": results, "printed": printed}
+    whole = {"machine": machine(), "results": results, "printed": printed}
     text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     (DOCS / "benchmarks.json").write_text(text, encoding="utf-8")
     (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")

@@ -1,9 +1,9 @@
 """
 Whether `max_wait` bounds the wait of a lower lane under an endless flood: `python -m benchmarks.bounded --json`.
 
-HIGH always has more than the slots can do. Once MAIN has a trickle, less than the reserve can carry: each of its
-messages is to start soon after its `max_wait`. Once it has a backlog far beyond the reserve: it may take its share of
-the slots' time and no more. Without `max_wait` priority is strict, and MAIN starves by choice.
+HIGH always has more work than the slots can do. First MAIN has a trickle that the reserve can carry: each of its
+messages must start soon after its `max_wait`. Then it has a backlog far beyond the reserve: it may take its share of
+slot time and no more. Without `max_wait` priority is strict, and MAIN starves by choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.flood import Flood
 from benchmarks.report import Findings, Table, run
 from lanes.config import LanesConfig
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 SLOTS = (1, 3, 10)
 WORK = 0.2
@@ -27,16 +27,12 @@ TRICKLE = 0.03
 """Share of the slots' time that the trickle asks for: the reserve can carry it."""
 
 BOUNDED, STRICT = "max_wait 60 s", "strict"
-ROOM, STRICT_ROOM = "max_wait 60 s, waiting room", "strict, waiting room"
 RUNS = (
     ("trickle", BOUNDED, Pattern.LANES, MAX_WAIT),
-    ("trickle", ROOM, Pattern.LANES, MAX_WAIT),
     ("trickle", STRICT, Pattern.LANES, None),
-    ("trickle", STRICT_ROOM, Pattern.LANES, None),
     ("trickle", "plain", Pattern.PLAIN, None),
     ("trickle", "none", Pattern.NONE, None),
     ("backlog", BOUNDED, Pattern.LANES, MAX_WAIT),
-    ("backlog", ROOM, Pattern.LANES, MAX_WAIT),
     ("backlog", STRICT, Pattern.LANES, None),
 )
 
@@ -52,13 +48,13 @@ the environment that receives it next may be overdrawn by the one before it.
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """
-    What MAIN had of a run.
+    MAIN's part of a run.
 
     Attributes:
-        share: of all slots' time, in its handlers.
-        handled: how many messages.
-        longest: longest wait in seconds, those that still waited at the end included.
-        yielding: time of invocations that did nothing but yield or wait in the room, over that of all slots.
+        share: of slot time, in its handlers.
+        handled: number of messages.
+        longest: longest wait in seconds, including messages that still waited at the end.
+        yielding: time of invocations that only yielded, over that of all slots.
 
     """
 
@@ -75,27 +71,26 @@ def serve(
     backlog: bool,
     max_wait: float | None,
     pattern: Pattern,
-    room: bool = False,
     seed: int,
 ) -> Served:
-    """Let the flood last so many seconds."""
+    """Let the flood last this many seconds."""
     main: dict[str, Any] = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
     raw = {
-        "consumer": {"reserved_concurrency": slots, "reserve": RESERVE, "waiting_room": room},
+        "consumer": {"reserved_concurrency": slots, "reserve": RESERVE},
         "lanes": [{"name": "HIGH", "threshold": 50}, main],
     }
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=pattern, seed=seed)
     flood = Flood(lanes=lanes, work=WORK, groups=40 * slots)
     flood.begin()
     moments = _sent(lanes, backlog=backlog, seconds=seconds, seed=seed)
-    began = lanes.kernel.now
+    began = lanes.scheduler.now
     lanes.run(seconds=seconds)
     flood.end()
     return _served(lanes, began=began, seconds=seconds, moments=moments)
 
 
 def _sent(lanes: SimulatedLanes, *, backlog: bool, seconds: float, seed: int) -> list[float]:
-    """Send to MAIN, or see to it that it is sent; return the moments."""
+    """Send to MAIN now, or schedule it; return the times."""
     slots = lanes.config.consumer.reserved_concurrency
     chance = Random(seed)  # noqa: S311 - a simulation
     groups = 10 * slots
@@ -103,12 +98,12 @@ def _sent(lanes: SimulatedLanes, *, backlog: bool, seconds: float, seed: int) ->
         count = int(seconds * slots * RESERVE / WORK * 3)
         for number in range(count):
             lanes.send("MAIN", group=f"m{number % groups}", seconds=WORK)
-        return [lanes.kernel.now] * count
+        return [lanes.scheduler.now] * count
     moments, moment = [], 0.0
     while (moment := moment + chance.expovariate(TRICKLE * slots / WORK)) < seconds:
         group = f"m{len(moments) % groups}"
-        lanes.kernel.after(moment, lambda group=group: lanes.send("MAIN", group=group, seconds=WORK))
-        moments.append(lanes.kernel.now + moment)
+        lanes.scheduler.after(moment, lambda group=group: lanes.send("MAIN", group=group, seconds=WORK))
+        moments.append(lanes.scheduler.now + moment)
     return moments
 
 
@@ -136,7 +131,6 @@ def measure(*, quick: bool, seed: int) -> Findings:
             backlog=load == "backlog",
             max_wait=wait,
             pattern=pattern,
-            room=name in (ROOM, STRICT_ROOM),
             seed=seed,
         )
         for slots in all_slots
@@ -146,17 +140,15 @@ def measure(*, quick: bool, seed: int) -> Findings:
     def of(load: str, name: str) -> list[Served]:
         return [one for (_, its_load, its_name), one in found.items() if (its_load, its_name) == (load, name)]
 
-    figures: dict[str, Any] = {}
-    for suffix, bounded, strict in (("", BOUNDED, STRICT), ("_waiting_room", ROOM, STRICT_ROOM)):
-        longest = max(one.longest for one in of("trickle", bounded))
-        both = [*of("trickle", bounded), *of("backlog", bounded)]
-        figures |= {
-            f"max_wait_held{suffix}": longest <= MAX_WAIT + GRACE,
-            f"longest_wait_s{suffix}": round(longest, 1),
-            f"reserve_share{suffix}": round(max(one.share for one in both), 4),
-            f"strict_longest_wait_s{suffix}": round(min(one.longest for one in of("trickle", strict)), 1),
-            f"strict_share{suffix}": round(max(one.share for one in of("trickle", strict)), 5),
-        }
+    longest = max(one.longest for one in of("trickle", BOUNDED))
+    both = [*of("trickle", BOUNDED), *of("backlog", BOUNDED)]
+    figures = {
+        "max_wait_held": longest <= MAX_WAIT + GRACE,
+        "longest_wait_s": round(longest, 1),
+        "reserve_share": round(max(one.share for one in both), 4),
+        "strict_longest_wait_s": round(min(one.longest for one in of("trickle", STRICT)), 1),
+        "strict_share": round(max(one.share for one in of("trickle", STRICT)), 5),
+    }
     rows = [
         (f"{slots} slots", load, name, one.handled, one.share, one.longest, one.yielding)
         for (slots, load, name), one in found.items()
@@ -168,7 +160,7 @@ def measure(*, quick: bool, seed: int) -> Findings:
         "handled",
         "share of time",
         "longest wait s",
-        "only waiting",
+        "only yielded",
     )
     conditions = {
         "slots": all_slots,

@@ -1,12 +1,11 @@
 """
-What a million messages cost in calls and dollars, by mix: `python -m benchmarks.calls --json`.
+The price of a million messages in calls and dollars, by mix: `python -m benchmarks.calls --json`.
 
-The mixes: a backlog of one lane with nothing above it, single messages now and then, bursts of HIGH and a trickle of
-MEDIUM over a backlog of MAIN at one slot and at three, and those with the waiting room, whose waiting is billed, and
-with idempotency on (the plain pattern has neither). Calls are those that the function makes; requests also those of the
-mappings (receives and deletions) and invocations. Dollars are all of these with the function's time and the table's
-units, at the prices of `lanes/operate/prices.toml`; what producers send, polls that bring nothing, and logs are left
-out.
+The mixes: a backlog of one lane below empty ones, single messages now and then, bursts of HIGH and a trickle of
+MEDIUM over a backlog of MAIN at one slot and at three, and the latter with idempotency on (the plain pattern has none).
+Calls are those of the function; requests also count receives and deletions of the mappings, and invocations. Dollars
+cover all of these, the function's time and the table's units, at the prices of `lanes/operate/cost/prices.toml`. The
+producers' requests, empty polls and logs are left out.
 """
 
 from __future__ import annotations
@@ -16,39 +15,38 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import Findings, NotSaturatedError, Table, run
-from benchmarks.scenarios import Load, meet
-from lanes.operate.cost import cost_of, times
-from lanes.operate.prices import Item, read_prices
+from benchmarks.scenarios import Load, simulate
+from lanes.operate.cost.model import cost_of, times
+from lanes.operate.cost.prices import Item, read_prices
 from simulator.outcome import use_of
 from simulator.parameters import Unknowns
-from simulator.world import Pattern
+from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simulator.world import SimulatedLanes
+    from simulator.simulated_lanes import SimulatedLanes
 
 WORK = 0.1
 MILLION = 1_000_000
-LEAST = 100
-"""Messages without which a mix shows nothing."""
+MIN_HANDLED = 100
+"""Handled messages below which a mix shows nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """A load on so many slots; `contended` ones have something make way, `room` ones have the waiting room."""
+    """A load on a number of slots; in a `contended` one, batches yield."""
 
     name: str
     slots: int
     load: Load
     contended: bool = True
     idempotency: bool = False
-    room: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a message cost under one pattern: the function's calls, all requests, and a million of them in dollars."""
+    """Price of a message under one pattern: calls of the function, all requests, and dollars per million."""
 
     calls: float
     requests: float
@@ -56,30 +54,34 @@ class Price:
 
 
 def mixes(seconds: float) -> tuple[Mix, ...]:
-    """Return the mixes, each for so many virtual seconds."""
-    usual = Load(seconds=seconds, work=WORK, high_work=WORK)
-    calm = dataclasses.replace(usual, high=0.0, medium=0.0)
-    single = dataclasses.replace(usual, depth=0, high=0.0, medium=0.05, seconds=seconds * 4)
+    """Return the mixes, each for this many virtual seconds."""
+    default = Load(seconds=seconds, work=WORK, high_work=WORK)
+    calm = dataclasses.replace(default, high=0.0, medium=0.0)
+    single = dataclasses.replace(default, depth=0, high=0.0, medium=0.05, seconds=seconds * 4)
     return (
         Mix(name="backlog alone", slots=1, load=calm, contended=False),
         Mix(name="single messages", slots=1, load=single, contended=False),
-        Mix(name="bursts over a backlog", slots=1, load=usual),
-        Mix(name="bursts over a backlog", slots=3, load=usual),
-        Mix(name="the same, waiting room", slots=1, load=usual, contended=False, room=True),
-        Mix(name="the same, waiting room", slots=3, load=usual, contended=False, room=True),
-        Mix(name="the same, idempotent", slots=3, load=usual, idempotency=True),
+        Mix(name="bursts over a backlog", slots=1, load=default),
+        Mix(name="bursts over a backlog", slots=3, load=default),
+        Mix(name="the same, idempotent", slots=3, load=default, idempotency=True),
     )
 
 
 def price_of(mix: Mix, pattern: Pattern, *, seed: int) -> Price:
     """Run a mix under a pattern."""
-    raw = {"consumer": {"idempotency": mix.idempotency, "waiting_room": mix.room}}
-    lanes = meet(mix.load, slots=mix.slots, pattern=pattern, raw=raw, unknowns=Unknowns(), seed=seed)
+    lanes = simulate(
+        mix.load,
+        slots=mix.slots,
+        pattern=pattern,
+        unknowns=Unknowns(),
+        seed=seed,
+        idempotency=mix.idempotency,
+    )
     handled = len(lanes.handled)
-    if handled < LEAST:
+    if handled < MIN_HANDLED:
         raise NotSaturatedError(f"{mix.name}: {handled} messages were handled")
     if pattern is Pattern.LANES and mix.contended and not lanes.tally.counts["YieldedMessages"]:
-        raise NotSaturatedError(f"{mix.name}: nothing ever made way")
+        raise NotSaturatedError(f"{mix.name}: no record yielded")
     use = times(use_of(lanes), MILLION / handled)
     return Price(
         calls=sum(lanes.calls.counts.values()) / handled,
@@ -118,4 +120,4 @@ def measure(*, quick: bool, seed: int) -> Findings:
 
 
 if __name__ == "__main__":
-    sys.exit(run("calls", measure, about="What a million messages cost in calls and dollars, by mix."))
+    sys.exit(run("calls", measure, about="The price of a million messages in calls and dollars, by mix."))

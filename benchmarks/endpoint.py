@@ -62,7 +62,7 @@ class Calls(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer what has come in full."""
+        """Answer the requests received in full."""
         self._buffer += data
         while True:
             end = self._buffer.find(b"\r\n\r\n")

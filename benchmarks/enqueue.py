@@ -1,12 +1,12 @@
 """
-What a message of a bulk job costs: messages a second of one core's time, beside boto3 and the tutorials' loop.
+The speed of bulk sending: messages per second of one core's time, compared with boto3 and the tutorials' loop.
 
     python -m benchmarks.enqueue --json
 
-All three send the same rows to an endpoint that answers at once, in a process of its own, over plain HTTP. What counts
-is the CPU time of the sending process, so that neither the endpoint nor what else the machine does is in the figures.
-The three take turns, and medians are compared. Each reads its rows from the same Arrow batches.
-The peak memory is that of a process that does nothing but send one partition, as a Python worker of Spark does.
+All three send the same rows over plain HTTP to an endpoint that answers at once, in its own process. The figures are
+CPU time of the sending process, so they include neither the endpoint nor other load. The three take turns, and
+medians are compared. Each reads its rows from the same Arrow batches. The peak memory is that of a process that
+only sends one partition, like a Python worker of Spark.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.config import Lane
-    from simulator.world import SimulatedLanes
+    from simulator.simulated_lanes import SimulatedLanes
 
 RATE = 1.15
-"""What arrives, over what the slots can handle: the same whatever the consumer makes of it."""
+"""Arrivals over the capacity of the slots; independent of the consumer."""
 
 FIRST_BATCHES = 6
 """Batches for each slot that are there from the start."""
@@ -48,7 +48,7 @@ class Flood:
     def begin(self) -> None:
         """Send the first messages and see to the others."""
         self._send(self._slots * self._lane.batch_size * FIRST_BATCHES)
-        self.lanes.kernel.after(EVERY, self._go_on)
+        self.lanes.scheduler.after(EVERY, self._go_on)
 
     def end(self) -> None:
         """
@@ -71,7 +71,7 @@ class Flood:
         whole = int(self._due)
         self._due -= whole
         self._send(whole)
-        self.lanes.kernel.after(EVERY, self._go_on)
+        self.lanes.scheduler.after(EVERY, self._go_on)
 
     def _send(self, count: int) -> None:
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""Bodies that nobody should send: what is no JSON, no event, no text, or an event with one thing wrong."""
+"""Invalid bodies: no JSON, no event, no text, or an event with one wrong field."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """
-How much of the slots' time is work while messages wait: `python -m benchmarks.idle --json`.
+The share of slot time in handlers while messages wait: `python -m benchmarks.idle --json`.
 
-Against the same load with no priority, over mixes that make slots stand idle elsewhere: bursts at the top that send
-everything below back, hundreds of groups below, one strictly ordered group below, and a message at the top that fails
-again and again with others behind it. A backlog stands in the last lane, so something waits all the time.
+Compared with the same load without priority, over mixes that leave slots idle elsewhere: bursts at the top that make
+all lower lanes yield, hundreds of groups below, one strictly ordered group below, and a message at the top that fails
+repeatedly with others behind it. The last lane has a constant backlog, so messages always wait.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import Findings, Table, run
 from benchmarks.saturation import require_saturated
-from benchmarks.scenarios import ROOM, THROTTLED, Load, in_vain, meet
+from benchmarks.scenarios import Load, simulate
 from simulator.parameters import Unknowns, variants
-from simulator.world import Pattern
+from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ SLOTS = (1, 3, 10)
 SECONDS = {1: 600.0, 3: 300.0, 10: 120.0}
 
 RANGE_SCALE = 0.4
-"""Share of that time for each of what AWS leaves open."""
+"""Share of that time for each undocumented behaviour."""
 
 BURSTS = "bursts"
 MIXES: Mapping[str, Load] = {
@@ -38,10 +38,10 @@ MIXES: Mapping[str, Load] = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """Shares of the slots' time: at work, held by invocations that only yielded; and what was billed over the work."""
+    """Shares of slot time: in handlers, and in invocations that only yielded; and billed time over handler time."""
 
     work: float
-    in_vain: float
+    only_yielded: float
     billed: float
 
 
@@ -52,7 +52,6 @@ class Case:
     name: str
     slots: int
     ours: Busy
-    throttled: Busy
     plain: Busy
     none: Busy
 
@@ -66,24 +65,18 @@ class Case:
         return (
             f"{self.name}, {self.slots} slots",
             self.busy,
-            self.throttled.work / self.none.work,
             self.plain.work / self.none.work,
-            self.ours.in_vain,
-            self.throttled.in_vain,
+            self.ours.only_yielded,
             self.ours.billed,
-            self.throttled.billed,
         )
 
 
 COLUMNS = (
     "mix",
     "busy over none",
-    "throttled",
     "plain",
     "only yields",
-    "throttled",
     "billed over work",
-    "throttled",
 )
 
 
@@ -106,57 +99,51 @@ class Bench:
         groups = 20 * slots if usual.groups == Load(seconds=0.0).groups else usual.groups
         load = dataclasses.replace(usual, seconds=SECONDS[slots] * self._scale, groups=groups)
 
-        def busy(pattern: Pattern, raw: Mapping[str, Any]) -> Busy:
-            lanes = meet(load, slots=slots, pattern=pattern, raw=raw, unknowns=unknowns, seed=self._seed)
-            # Under what AWS leaves open it is the same load, also where pollers come so late that slots stand empty.
+        def busy(pattern: Pattern) -> Busy:
+            lanes = simulate(load, slots=slots, pattern=pattern, unknowns=unknowns, seed=self._seed)
+            # Some undocumented behaviours add pollers so late that slots stay empty under the same load.
             if pattern is Pattern.NONE and groups >= slots and unknowns == Unknowns():
                 require_saturated(lanes, seconds=load.seconds, work=load.work)
             whole = slots * load.seconds
             return Busy(
                 work=lanes.meter.worked / whole,
-                in_vain=in_vain(lanes) / whole,
+                only_yielded=lanes.function.times.only_yielded / whole,
                 billed=lanes.function.times.invoked / lanes.meter.worked,
             )
 
         return Case(
             name=name,
             slots=slots,
-            ours=busy(Pattern.LANES, ROOM),
-            throttled=busy(Pattern.LANES, THROTTLED),
-            plain=busy(Pattern.PLAIN, THROTTLED),
-            none=busy(Pattern.NONE, THROTTLED),
+            ours=busy(Pattern.LANES),
+            plain=busy(Pattern.PLAIN),
+            none=busy(Pattern.NONE),
         )
 
 
 def measure(*, quick: bool, seed: int) -> Findings:
-    """Run all mixes, and the bursts over what AWS leaves open."""
+    """Run all mixes, and the bursts over undocumented AWS behaviour."""
     bench = Bench(seed=seed, scale=0.2 if quick else 1.0)
     shorter = Bench(seed=seed, scale=0.2 if quick else RANGE_SCALE)
     cases = [bench.case(name, slots=slots, unknowns=Unknowns()) for slots in SLOTS for name in MIXES]
     ranges = list(_ranges(shorter, quick=quick))
     figures = {
         "busy_over_none": round(min(case.busy for case in cases), 3),
-        "yield_time_share": round(max(case.ours.in_vain for case in cases), 4),
+        "yield_time_share": round(max(case.ours.only_yielded for case in cases), 4),
         "billed_over_work": round(max(case.ours.billed for case in cases), 2),
         "plain_busy_over_none": round(min(case.plain.work / case.none.work for case in cases), 3),
-        "throttled": {
-            "busy_over_none": round(min(case.throttled.work / case.none.work for case in cases), 3),
-            "yield_time_share": round(max(case.throttled.in_vain for case in cases), 4),
-            "billed_over_work": round(max(case.throttled.billed for case in cases), 2),
-        },
         "worst_of_range": {"busy_over_none": round(min(case.busy for _, case in ranges), 3)},
     }
     return Findings(
         figures=figures,
         tables=[
             Table(
-                title="with a waiting room, and throttled: work while messages wait, over that without priority",
+                title="work while messages wait, over that without priority",
                 columns=COLUMNS,
                 rows=[case.row() for case in cases],
             ),
             Table(
-                title="bursts over what AWS leaves open",
-                columns=("what", *COLUMNS),
+                title="bursts over undocumented AWS behaviour",
+                columns=("behaviour", *COLUMNS),
                 rows=[(name, *case.row()) for name, case in ranges],
             ),
         ],
@@ -174,4 +161,4 @@ def _ranges(bench: Bench, *, quick: bool) -> Iterator[tuple[str, Case]]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("idle", measure, about="How much of the slots' time is work while messages wait."))
+    sys.exit(run("idle", measure, about="The share of slot time in handlers while messages wait."))

@@ -27,7 +27,7 @@ def instructions_each(module: str, *arguments: str, few: int, many: int) -> floa
 
     Args:
         module: is called as `python -m MODULE ARGUMENTS TIMES`, and runs its piece so many times.
-        arguments: what it is to run.
+        arguments: its command line.
         few: the smaller number of times.
         many: the larger one.
 

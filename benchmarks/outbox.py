@@ -1,8 +1,8 @@
 """
-`python -m benchmarks.outbox --json`: what the outbox costs and how fast it is, on this machine.
+`python -m benchmarks.outbox --json`: the price and speed of the outbox on this machine.
 
-The last line is one JSON object. Costs are counted and hardly depend on the machine; times do, so each stands beside
-the plain way of doing it in the same run.
+The last line is one JSON object. Costs are counted and hardly depend on the machine; times do, so each is
+compared with the plain way in the same run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK = {"sizes": (100, 1_000), "published": 200, "backlog": 1_000, "urgent": 10
 
 
 def measure(scale: dict[str, Any]) -> dict[str, Any]:
-    """Run everything, telling on standard error what is at work."""
+    """Run everything, with progress on standard error."""
     sizes = scale["sizes"]
     smallest, largest = sizes[0], sizes[-1]
     _say("claims in DynamoDB")

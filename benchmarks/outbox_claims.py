@@ -13,14 +13,14 @@ import sqlalchemy as sa
 from moto import mock_aws
 from moto.dynamodb.models import dynamodb_backends
 
-from lanes.aws.outbox_item import item_bytes, item_of
-from lanes.aws.outbox_store import DynamoDBOutboxStore
-from lanes.aws.outbox_table import create_table
 from lanes.config import LanesConfig
+from lanes.outbox.dynamodb.item import item_bytes, item_of
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
+from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.outbox import Outbox
 from lanes.outbox.rules import lane_shares
-from lanes.outbox.sql_schema import OutboxTables, row_of
-from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.store import SqlOutboxStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ class ReadMeter:
 
     AWS: a query costs the sizes of the items that it reads, as the index holds them, rounded up to 4 KB, half of that
     where it is read eventually, and at least one unit or half of one (DynamoDB, "Read and write operations"). The local
-    DynamoDB does not count them, so they are worked out here from what each call read.
+    DynamoDB does not count them, so they are computed here from the items that each call read.
     """
 
     def __init__(self, client: Any) -> None:
@@ -142,7 +142,7 @@ def _postgresql_cost(url: str, size: int) -> dict[str, float]:
 
 
 def _rows(plan: dict[str, Any]) -> int:
-    """Add up what the scans of a plan read, kept or thrown away."""
+    """Add up the rows read by the scans of a plan, kept or not."""
     inner = sum(_rows(child) for child in plan.get("Plans", ()))
     if "Scan" not in plan["Node Type"]:
         return inner

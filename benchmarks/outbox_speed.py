@@ -15,13 +15,14 @@ import boto3
 import sqlalchemy as sa
 
 from lanes.aws.clients import Clients
-from lanes.aws.outbox_relay import relay_producer
 from lanes.config import LanesConfig
+from lanes.events import Event
+from lanes.outbox.dynamodb.relay_function import relay_producer
 from lanes.outbox.outbox import Outbox
 from lanes.outbox.relay import Relay
-from lanes.outbox.sql_schema import OutboxTables, row_of
-from lanes.outbox.sql_store import SqlOutboxStore
-from lanes.outgoing import SentMessage
+from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.producer.report import SentMessage
 from local.deploy import CdkApp
 from local.platform import ROOT, Platform
 from local.server import AwsServer
@@ -76,7 +77,9 @@ def publish_rates(url: str, count: int) -> dict[str, float]:
         store = new_store(url, "rates_relay")
         write(store, everyday(count))
         relay = Relay(
-            store=store, producer=relay_producer(lanes.deployment, clients), config=lanes.deployment.config
+            store=store,
+            producer=relay_producer(lanes.deployment, clients),
+            config=lanes.deployment.config,
         )
         started = time.perf_counter()
         done = relay.run_until(float("inf"))
@@ -114,14 +117,14 @@ def naive_loop(store: SqlOutboxStore, lanes: LanesOnServer) -> int:
 
 
 class _InstantProducer:
-    """Takes everything at once, so that what is measured is the order of the outbox and not a queue."""
+    """Accept everything at once, to measure the order of the outbox and not a queue."""
 
     def __init__(self) -> None:
         self.sent = 0
         self.urgent_left: set[str] = set()
 
     def send_many(self, messages: Sequence[Message], *, concurrency: int = 4) -> list[SentMessage]:
-        """Note what was sent."""
+        """Record the messages."""
         del concurrency
         self.urgent_left.difference_update(message.id for message in messages)
         self.sent += len(messages)
@@ -164,7 +167,7 @@ def commit_to_send(count: int) -> dict[str, float]:
     chance = random.Random(0)  # noqa: S311 - pauses, not secrets
 
     def note(_function: str, line: str) -> None:
-        if '"message_handled"' in line:
+        if f'"{Event.MESSAGE_HANDLED}"' in line:
             event: dict[str, Any] = json.loads(line)
             with changed:
                 seen[event["id"]] = event["sent_at"]

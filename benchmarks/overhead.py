@@ -1,9 +1,9 @@
 """
-What the consumer adds to each message beside AWS's own time: `python -m benchmarks.overhead --json`.
+The consumer's own time per message: `python -m benchmarks.overhead --json`.
 
-The deployed consumer, its logs and metrics included, with all calls to AWS answered at once, against a loop that
-decodes each body and calls the handler. CPU time, the least of several turns: what else the machine does only adds.
-Where valgrind is installed the machine instructions are counted too; those don't depend on the machine's mood.
+The deployed consumer with its logs and metrics, all calls to AWS answered at once, compared with a loop that decodes
+each body and calls the handler. CPU time, the minimum of several turns, since other load on the machine only adds to
+it. If valgrind is installed, machine instructions are counted too; they do not depend on other load.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import instructions, stubbed
 from benchmarks.report import Findings, Table, run
-from lanes.consumer.telemetry import Silence
+from lanes.testing.silence import Silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
     "deployed": stubbed.consumer,
 }
 IMPORTED = {
-    "cold_import_ms": "import lanes.consumer, lanes.aws.surroundings, lanes.message",
+    "cold_import_ms": "import lanes.consumer, lanes.aws.runtime, lanes.message",
     "cold_import_lanes_ms": "import lanes.consumer, lanes.message",
 }
 
@@ -52,7 +52,7 @@ def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing he
         figures[name] = cold_import_ms(statement, turns=1 if quick else 7)
     rows = [(name, batch, micros[name, batch], counts.get((name, batch))) for name, batch in micros]
     title = "CPU of one message" + ("" if counts else " (instructions: not counted here, valgrind is needed)")
-    columns = ("what", "batch", "us", "instructions")
+    columns = ("handler", "batch", "us", "instructions")
     return Findings(figures=figures, tables=[Table(title=title, columns=columns, rows=rows)])
 
 
@@ -80,7 +80,7 @@ def seconds_of(handle: Callable[..., Any], *, batch: int, records: int) -> float
 
 @contextlib.contextmanager
 def silenced() -> Any:
-    """Send what is printed to the system's sink: it is written, as in Lambda, and read by nobody."""
+    """Write printed lines to /dev/null, so that they cost a write as in Lambda."""
     kept = os.dup(1)
     sink = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -118,7 +118,7 @@ def cold_import_ms(statement: str, *, turns: int) -> float:
 
 
 def work(name: str, batch: int, records: int) -> None:
-    """Handle so many records; what a process does that is counted."""
+    """Handle this many records, for a process that counts its instructions."""
     with silenced():
         seconds_of(HANDLES[name](), batch=batch, records=records)
 
@@ -127,6 +127,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--worker"]:
         work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
         sys.exit(0)
-    sys.exit(
-        run("overhead", measure, about="What the consumer adds to each message, AWS's own time left out.")
-    )
+    sys.exit(run("overhead", measure, about="The consumer's own time per message, without that of AWS."))

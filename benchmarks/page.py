@@ -1,4 +1,4 @@
-"""The page of the benchmarks, made from their results: `python -m benchmarks.page` writes it anew."""
+"""Write the page of the benchmarks from their results: `python -m benchmarks.page`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,19 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 INTRODUCTION = """# Benchmarks
 
-What is claimed of time, order and loss under load, in figures that one command makes again:
+Time, order and loss under load, in figures that you can repeat with one command:
 
 ```console
 $ make bench
 $ make bench ARGS=--quick
 ```
 
-The first takes minutes and renews this page; the second only shows that everything runs. One benchmark alone is
-`python -m benchmarks.wait`, with `--json` for its figures only and `--seed` for other chances. Those of priority run
-the deployed consumer in virtual time ([architecture](architecture.md)) beside the plain pattern (a check of the higher
-queues before each record, visibility left alone, records one by one, a native dead-letter queue after five receives)
-and beside no priority at all. Each first sees to it that the system is saturated, and stops with status 3 where it is
-not: where nothing waits, nothing about priority can be shown.
-
-The waiting room ([tune](how-to/tune.md#with-or-without-a-waiting-room)) is off unless `lanes.toml` turns it on. `wait`
-and `idle` are judged with it and show the default, where Lambda throttles, beside it; `finish`, `bounded` and `scale`
-are judged both ways; `purity` and `overhead` are the default's; the soak draws either. `policies` has ours with it and
-without among the others, `defaults` tries settings both ways.
+The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
+`python -m benchmarks.wait`; add `--json` for its figures only and `--seed` for other random choices. The benchmarks
+of priority run the deployed consumer in virtual time ([architecture](architecture.md)) and compare it with the plain
+pattern (a check of the higher queues before each record, visibility left alone, records one by one, a native
+dead-letter queue after five receives) and with no priority at all. Each first checks that the system is saturated,
+and exits with 3 if it is not: if no message waits, its figures say nothing about priority.
 
 Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
 times on the machine.
@@ -44,7 +39,7 @@ times on the machine.
 
 
 def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return every figure with a target, as Markdown."""
+    """Return all figures with a target, as Markdown."""
     lines = ["| Benchmark | Figure | Found | Target | |", "|---|---|---|---|---|"]
     for name, line in results.items():
         if "error" in line:
@@ -57,10 +52,10 @@ def table_of(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def page_of(whole: Mapping[str, Any]) -> str:
-    """Return the page from the surroundings, results and printed tables of a run at full size."""
+    """Return the page from the machine, results and printed tables of a run at full size."""
     parts = [
         INTRODUCTION,
-        _run_on(whole["surroundings"]),
+        _run_on(whole["machine"]),
         "## Targets\n",
         table_of(whole["results"]),
     ]
@@ -74,18 +69,18 @@ def page_of(whole: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _run_on(around: Mapping[str, Any]) -> str:
-    where = f"{around['system']} {around['machine']}, {around['cores']} cores"
-    return f"Run on {around['date']} with Python {around['python']} on {where}.\n"
+def _run_on(machine: Mapping[str, Any]) -> str:
+    where = f"{machine['system']} {machine['machine']}, {machine['cores']} cores"
+    return f"Run on {machine['date']} with Python {machine['python']} on {where}.\n"
 
 
 def _about(name: str) -> str:
-    """Return what a benchmark's module says of it."""
+    """Return the description of a benchmark's module."""
     return f"{(import_module(f'benchmarks.{name}').__doc__ or '').strip()}\n"
 
 
 def main() -> None:
-    """Write the page from the results that stand beside it."""
+    """Write the page from the results beside it."""
     whole = json.loads((DOCS / "benchmarks.json").read_text(encoding="utf-8"))
     (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")
     sys.stdout.write(f"{DOCS / 'benchmarks.md'}\n")

@@ -1,10 +1,10 @@
 """
-What an endless flood does to messages that have done nothing wrong: `python -m benchmarks.purity --json`.
+The fate of healthy messages under an endless flood: `python -m benchmarks.purity --json`.
 
-One simulated day: HIGH always has more than the slots can do, MEDIUM and MAIN have trickles that wait for the flood's
-end, a hundredth of all handlers fail (half of them once, half always), processes die now and then, and mappings are
-throttled all the time. Then the flood ends and everything settles. Yields, throttles and deaths must not have sent
-anything healthy to a dead-letter queue, and what fails always must have had exactly its attempts.
+One simulated day: HIGH always has more work than the slots can do, MEDIUM and MAIN have trickles that wait for the
+flood's end, a hundredth of all handlers fail (half of them once, half always), processes die now and then, and
+mappings are throttled all the time. Then the flood ends and all lanes drain. Yields, throttles and deaths must not
+dead-letter any healthy message, and a message that always fails must have had exactly its attempts.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from benchmarks.flood import Flood
 from benchmarks.report import Findings, Table, run
 from lanes.config import LanesConfig
-from simulator.letters import data_of
+from simulator.bodies import data_of
 from simulator.oracle import violations
 from simulator.parameters import Faults
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 SLOTS = 3
 WORK = 5.0
@@ -34,12 +34,12 @@ TRICKLE = 1 / 60
 
 ALWAYS = "always"
 LONG = 400_000.0
-"""Virtual seconds within which everything settles after the flood."""
+"""Virtual seconds in which all lanes drain after the flood."""
 
 
 @dataclasses.dataclass(slots=True)
 class Day:
-    """A run and what was sent in it: the places of the messages that always fail."""
+    """A run, and the places of its messages that always fail."""
 
     lanes: SimulatedLanes
     chance: Random
@@ -55,14 +55,14 @@ class Day:
 
     def trickle(self, lane: str, *, until: float, number: int = 0) -> None:
         """Send to a lower lane now and then."""
-        if self.lanes.kernel.now < until:
+        if self.lanes.scheduler.now < until:
             self.send(lane, f"{lane}{number % 50}")
             wait = self.chance.expovariate(TRICKLE)
-            self.lanes.kernel.after(wait, lambda: self.trickle(lane, until=until, number=number + 1))
+            self.lanes.scheduler.after(wait, lambda: self.trickle(lane, until=until, number=number + 1))
 
 
-def lived_through(pattern: Pattern, *, seconds: float, seed: int) -> Day:
-    """Let the flood last so many seconds, then settle everything."""
+def simulate_day(pattern: Pattern, *, seconds: float, seed: int) -> Day:
+    """Let the flood last this many seconds, then drain all lanes."""
     raw = {
         "consumer": {
             "reserved_concurrency": SLOTS,
@@ -78,7 +78,7 @@ def lived_through(pattern: Pattern, *, seconds: float, seed: int) -> Day:
     flood = Flood(lanes=lanes, work=WORK, groups=40 * SLOTS, send=day.send)
     flood.begin()
     for lane in ("MEDIUM", "MAIN"):
-        day.trickle(lane, until=lanes.kernel.now + seconds)
+        day.trickle(lane, until=lanes.scheduler.now + seconds)
     lanes.run(seconds=seconds)
     flood.end()
     if not lanes.settle(within=LONG):
@@ -87,14 +87,14 @@ def lived_through(pattern: Pattern, *, seconds: float, seed: int) -> Day:
 
 
 def figures_of(day: Day) -> dict[str, Any]:
-    """Judge a day by what lies in the dead-letter queues and by the oracle."""
+    """Judge a day by its dead-letter queues and the oracle."""
     lanes = day.lanes
     dead = {int(data_of(body)["place"]) for queue in lanes.queues.dead.values() for body in queue.bodies()}
-    told = violations(lanes)
-    chronicle = lanes.chronicle
-    lost = sum(1 for place in chronicle.places if not chronicle.times_done(place) and place not in dead)
-    failures = {place: sum(how != "done" for _, how in chronicle.attempts.get(place, ())) for place in dead}
-    deaths = {place for place, ends in chronicle.attempts.items() if any(how == "died" for _, how in ends)}
+    broken = violations(lanes)
+    history = lanes.history
+    lost = sum(1 for place in history.places if not history.times_done(place) and place not in dead)
+    failures = {place: sum(how != "done" for _, how in history.attempts.get(place, ())) for place in dead}
+    deaths = {place for place, ends in history.attempts.items() if any(how == "died" for _, how in ends)}
     miscounted = [
         # A first attempt that killed its process may go uncounted, one run more at most.
         place
@@ -103,10 +103,10 @@ def figures_of(day: Day) -> dict[str, Any]:
     ]
     return {
         "healthy_dead_lettered": len(dead - day.poison),
-        "failed_attempts_exact": not miscounted and not any("attempt" in line for line in told),
+        "failed_attempts_exact": not miscounted and not any("attempt" in line for line in broken),
         "dead_lettered_after_other_than_max_attempts": len(miscounted),
         "lost": lost,
-        "order_kept": not any("order" in line for line in told),
+        "order_kept": not any("order" in line for line in broken),
         "dead_lettered": len(dead),
         "sent": lanes.sent,
         "processes_lost": lanes.function.times.lost,
@@ -115,10 +115,10 @@ def figures_of(day: Day) -> dict[str, Any]:
 
 
 def measure(*, quick: bool, seed: int) -> Findings:
-    """Live through the day with this product's consumer, and with the plain one."""
+    """Simulate the day with this product, and with the plain pattern."""
     seconds = QUICK_DAY if quick else DAY
     found = {
-        pattern: figures_of(lived_through(pattern, seconds=seconds, seed=seed))
+        pattern: figures_of(simulate_day(pattern, seconds=seconds, seed=seed))
         for pattern in (Pattern.LANES, Pattern.PLAIN)
     }
     ours, plain = found[Pattern.LANES], found[Pattern.PLAIN]
@@ -139,4 +139,4 @@ def measure(*, quick: bool, seed: int) -> Findings:
 
 
 if __name__ == "__main__":
-    sys.exit(run("purity", measure, about="What an endless flood does to healthy messages."))
+    sys.exit(run("purity", measure, about="The fate of healthy messages under an endless flood."))

@@ -1,7 +1,7 @@
 """
-How a benchmark is run and what it prints: readable tables first, and one JSON object on the last line.
+Run a benchmark and print its results: readable tables first, and one JSON object on the last line.
 
-A benchmark gives a function that measures; `run` gives it the options that all of them have.
+A benchmark passes a function that measures; `run` adds the common options.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 NOT_SATURATED = 3
-"""Exit status of a benchmark whose load turned out too light to show anything."""
+"""Exit status of a benchmark with a load too light to show anything."""
 
 
 class NotSaturatedError(Exception):
-    """The system had room for everything: nothing waited, so nothing about priority can be shown."""
+    """Slots were free, so no message waited and the figures say nothing about priority."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,12 @@ class Table:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """
-    What a benchmark found.
+    The results of a benchmark.
 
     Attributes:
-        figures: by name; those with a target are judged by it.
+        figures: by name; those with a target are compared with it.
         tables: for readers.
-        conditions: under which the figures hold: sizes, times, parameters.
+        conditions: sizes, times and parameters of the figures.
 
     """
 
@@ -66,9 +66,9 @@ def run(
 
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
-    parser.add_argument("--json", action="store_true", help="nothing but the JSON object")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    parser.add_argument("--seed", type=int, default=1, help="decides all that chance decides (default 1)")
+    parser.add_argument("--json", action="store_true", help="print the JSON object only")
+    parser.add_argument("--quick", action="store_true", help="run small sizes, to check that it runs")
+    parser.add_argument("--seed", type=int, default=1, help="set the seed of all random choices (default 1)")
     options = parser.parse_args(arguments)
     began = time.perf_counter()
     try:
@@ -90,7 +90,7 @@ def run(
 
 
 def text_of(name: str, findings: Findings) -> str:
-    """Return all tables, the last one that of the targets."""
+    """Return all tables, that of the targets last."""
     found = verdicts(name, findings.figures)
     judged = [
         (target.figure, findings.figures.get(target.figure), str(target), word(found[target.figure]))

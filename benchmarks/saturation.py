@@ -1,4 +1,4 @@
-"""Whether the load of a benchmark fills the slots: where it does not, nothing waits and nothing can be shown."""
+"""Check that the load of a benchmark fills the slots: otherwise no message waits, and its figures show nothing."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ from typing import TYPE_CHECKING
 from benchmarks.report import NotSaturatedError
 
 if TYPE_CHECKING:
-    from simulator.world import SimulatedLanes
+    from simulator.simulated_lanes import SimulatedLanes
 
-LEAST_BUSY = 0.9
+MIN_BUSY = 0.9
 """Share of the slots' time that the run without priority must have used."""
 
-LEAST_WAIT = 5.0
+MIN_WAIT = 5.0
 """Handlers' times that half of the messages must have waited in the run without priority."""
 
 
 def require_saturated(lanes: SimulatedLanes, *, seconds: float, work: float) -> None:
     """
-    Check a run without priority: all slots at work nearly all the time, and messages that wait for them.
+    Check a run without priority: all slots are busy nearly all the time, and messages wait for them.
 
     Args:
         lanes: the run, at its end.
-        seconds: how long it had work.
+        seconds: time with work.
         work: seconds of one handler.
 
     Raises:
-        NotSaturatedError: there was room.
+        NotSaturatedError: slots were free.
 
     """
     slots = lanes.config.consumer.reserved_concurrency
     busy = sum(one.finished_at - one.started_at for one in lanes.handled) / (slots * seconds)
-    if busy < LEAST_BUSY:
-        raise NotSaturatedError(
-            f"the {slots} slots were busy for {busy:.0%} of the time, not {LEAST_BUSY:.0%}"
-        )
+    if busy < MIN_BUSY:
+        raise NotSaturatedError(f"the {slots} slots were busy for {busy:.0%} of the time, not {MIN_BUSY:.0%}")
     waited = median(one.started_at - one.sent_at for one in lanes.handled)
-    if waited < LEAST_WAIT * work:
+    if waited < MIN_WAIT * work:
         raise NotSaturatedError(
             f"half of the messages waited less than {waited:.2f} s, handlers take {work} s"
         )

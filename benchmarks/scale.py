@@ -1,10 +1,9 @@
 """
 Whether a message costs the same in a small and in a large system: `python -m benchmarks.scale --json`.
 
-A backlog of MAIN from a thousand to a million messages, and in one to ten thousand groups: once with nothing above it,
-once under a trickle of HIGH, which it makes way for, with and without the waiting room. Cost is counted in calls to AWS
-that the function makes, so the figures don't depend on the machine. With nothing above, it's what carrying a message
-costs; under the trickle it is also how often messages have to be carried.
+A backlog of MAIN from a thousand to a million messages, and in one to ten thousand groups: first alone, then under a
+trickle of HIGH, to which it yields. The price is the function's number of calls to AWS, so the figures do not depend on
+the machine. Alone, they measure the price of a delivery; under the trickle also the number of deliveries.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from typing import TYPE_CHECKING
 
 from benchmarks.report import Findings, NotSaturatedError, Table, run
 from lanes.config import LanesConfig
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SLOTS = 1
 WORK = 0.2
-TRICKLES = {"calm": 0.0, "trickle": 0.1, "trickle_waiting_room": 0.1}
+TRICKLES = {"calm": 0.0, "trickle": 0.1}
 """Share of the slots' time that HIGH asks for, by load."""
 
 USUAL_GROUPS = 100
 SIZES = {
     "calm": (1_000, 10_000, 100_000, 1_000_000),
     "trickle": (1_000, 10_000, 50_000),
-    "trickle_waiting_room": (1_000, 10_000, 50_000),
 }
 QUICK_SIZES = (200, 400)
 MANY = 10_000
@@ -45,7 +43,7 @@ SEEDS = 5
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """
-    What a message cost.
+    Price of a message.
 
     Attributes:
         calls: to AWS by the function, a message.
@@ -60,7 +58,7 @@ class Price:
 
 
 def price(*, messages: int, groups: int, load: str, seed: int) -> Price:
-    """Drain a backlog of so many messages in so many groups, a small one several times; return the mean."""
+    """Drain a backlog, a small one several times; return the mean price."""
     began = time.process_time()
     runs = SEEDS if max(QUICK_SIZES) < messages < MANY else 1
     calls = invocations = handled = 0
@@ -74,9 +72,9 @@ def price(*, messages: int, groups: int, load: str, seed: int) -> Price:
 
 
 def drained(*, messages: int, groups: int, load: str, seed: int) -> SimulatedLanes:
-    """Return lanes that have handled the backlog and what came above it meanwhile."""
-    trickle, room = TRICKLES[load], load.endswith("room")
-    raw = {"consumer": {"reserved_concurrency": SLOTS, "waiting_room": room}}
+    """Return lanes that have handled the backlog and the trickle above it."""
+    trickle = TRICKLES[load]
+    raw = {"consumer": {"reserved_concurrency": SLOTS}}
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=Pattern.LANES, seed=seed)
     backlog = round(messages * (1 - trickle))
     urgent = messages - backlog
@@ -88,20 +86,20 @@ def drained(*, messages: int, groups: int, load: str, seed: int) -> SimulatedLan
         lanes.send("HIGH", group=f"h{left % 100}", seconds=WORK)
         if left > 1:
             wait = chance.expovariate(trickle * SLOTS / WORK)
-            lanes.kernel.after(wait, lambda: send_urgent(left - 1))
+            lanes.scheduler.after(wait, lambda: send_urgent(left - 1))
 
     if urgent:
-        lanes.kernel.after(WORK, lambda: send_urgent(urgent))
+        lanes.scheduler.after(WORK, lambda: send_urgent(urgent))
     if not lanes.run(seconds=messages * WORK * 10, until=lambda: len(lanes.handled) >= messages):
         raise RuntimeError(f"{messages - len(lanes.handled)} of {messages} messages were not handled")
-    _require_saturated(lanes, contended=bool(urgent) and not room)
+    _require_saturated(lanes, contended=bool(urgent))
     return lanes
 
 
 def _require_saturated(lanes: SimulatedLanes, *, contended: bool) -> None:
-    # Nobody's slot was free for long, or the whole would have been done in less: the backlog is there from the start.
+    # The backlog is there from the start, so the slots were busy all the time.
     if contended and not lanes.tally.counts["YieldedMessages"]:
-        raise NotSaturatedError("no message of MAIN ever made way for HIGH")
+        raise NotSaturatedError("no message of MAIN yielded to HIGH")
     last = lanes.handled[len(lanes.handled) - 1]
     if last.started_at - last.sent_at < WORK and not contended and last.lane == "MAIN":
         raise NotSaturatedError("the last message of the backlog did not wait")
@@ -124,15 +122,14 @@ def measure(*, quick: bool, seed: int) -> Findings:
         prices += [(many, groups, one) for groups, one in by_groups.items()]
         rows += [(load, size, groups, one.calls, one.invocations, one.micros) for size, groups, one in prices]
     figures["flatness"] = max(figures["flatness_messages_calm"], figures["flatness_groups_calm"])
-    for load in list(TRICKLES)[1:]:
-        figures[f"flatness_under_{load}"] = max(
-            figures[f"flatness_messages_{load}"], figures[f"flatness_groups_{load}"]
-        )
+    figures["flatness_under_trickle"] = max(
+        figures["flatness_messages_trickle"], figures["flatness_groups_trickle"]
+    )
     columns = ("above it", "messages", "groups", "calls a message", "invocations", "us of CPU")
     conditions = {"slots": SLOTS, "work_s": WORK, "trickles": TRICKLES}
     return Findings(
         figures=figures,
-        tables=[Table(title="what a message costs", columns=columns, rows=rows)],
+        tables=[Table(title="price of a message", columns=columns, rows=rows)],
         conditions=conditions,
     )
 

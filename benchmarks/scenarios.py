@@ -1,57 +1,40 @@
 """
-Loads that several benchmarks share: a standing backlog in the last lane, bursts at the top, a trickle between.
+Loads that several benchmarks share: a constant backlog in the last lane, bursts at the top, a trickle between.
 
-A backlog stands: what is handled is sent again, so that the lower lanes want every slot all the time, at any depth.
+Each handled message of the backlog is replaced, so the lower lanes need every slot all the time, at any depth.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping  # noqa: TC003 - the types of what stands in the module
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.held_slots import WatchedRegister
 from lanes.config import LanesConfig
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lanes.config import Lane
     from simulator.parameters import Unknowns
 
-ROOM: Mapping[str, Any] = {
-    "consumer": {"waiting_room": True},
-    "lanes": [
-        {"name": "HIGH", "threshold": 50, "batch_size": 5},
-        {"name": "MEDIUM", "threshold": 0},
-        {"name": "MAIN"},
-    ],
-}
-"""Batches wait for a slot in the function, and the top lane's are short (`docs/how-to/tune.md`)."""
-
-THROTTLED: Mapping[str, Any] = {}
-"""All defaults: Lambda throttles the batches for which there is no slot."""
-
 TOP_UP = 0.1
-"""Seconds between two looks at what is left of a standing backlog."""
+"""Seconds between two refills of a constant backlog."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """
-    What is sent while a benchmark looks.
+    The messages of a benchmark.
 
     Attributes:
-        seconds: virtual seconds looked at.
-        last: share of them, at the end, in which nothing is sent to the lanes above any more: what was, is begun.
-        depth: messages that the last lane always has; 0 for none.
-        groups: groups among them, in turn.
+        seconds: virtual seconds measured.
+        last: share of them, at the end, without new messages in the upper lanes, so that all earlier ones start.
+        depth: constant backlog of the last lane; 0 for none.
+        groups: its groups, in turn.
         work: seconds of a handler.
-        high, medium: share of all slots' time that the top lane and the one below it ask for.
+        high, medium: share of slot time needed by the top lane and the one below it.
         burst: messages that arrive in the top lane at once.
-        high_groups: groups of the top lane, by chance.
+        high_groups: groups of the top lane, at random.
         high_work: seconds of a handler in the top lane.
         failing: whether a message of the top lane fails from the first second on, with others behind it in its group.
 
@@ -71,38 +54,34 @@ class Load:
 
     @property
     def alone(self) -> Load:
-        """The same arrivals at the top, with nothing below."""
+        """The same arrivals at the top, over empty lanes."""
         return dataclasses.replace(self, depth=0, medium=0.0)
 
 
-def meet(
+def simulate(
     load: Load,
     *,
     slots: int,
     pattern: Pattern,
-    raw: Mapping[str, Any],
     unknowns: Unknowns,
     seed: int,
-    make: Callable[..., SimulatedLanes] = SimulatedLanes,
+    idempotency: bool = False,
 ) -> SimulatedLanes:
     """
-    Run lanes under a load for its time.
+    Run three lanes with the default settings under a load for its time.
 
     Args:
-        load: what is sent.
+        load: the messages.
         slots: the reserved concurrency.
-        pattern: whose consumer runs.
-        raw: what `lanes.toml` says beside it.
-        unknowns: what AWS leaves open.
+        pattern: the consumer to run.
+        unknowns: undocumented behaviour of AWS.
         seed: of arrivals and of the run.
-        make: makes the lanes.
+        idempotency: the setting of that name.
 
     """
-    consumer = {**raw.get("consumer", {}), "reserved_concurrency": slots}
-    lanes = make(
-        LanesConfig.from_dict({**raw, "consumer": consumer}), pattern=pattern, unknowns=unknowns, seed=seed
-    )
-    lanes.register = WatchedRegister(lanes.calls, lanes.kernel.clock)
+    consumer = {"reserved_concurrency": slots, "idempotency": idempotency}
+    config = LanesConfig.from_dict({"consumer": consumer})
+    lanes = SimulatedLanes(config, pattern=pattern, unknowns=unknowns, seed=seed)
     if load.depth:
         Backlog(lanes, load).top_up()
     top, middle = lanes.config.lanes[:2]
@@ -111,21 +90,13 @@ def meet(
     rate = slots * load.medium / load.work
     _arrivals(lanes, load, middle, rate=rate, burst=1, work=load.work, seed=f"{seed} middle")
     if load.failing:
-        lanes.kernel.after(1.0, lambda: _fail(lanes, top))
+        lanes.scheduler.after(1.0, lambda: _fail(lanes, top))
     lanes.run(seconds=load.seconds)
     return lanes
 
 
-def in_vain(lanes: SimulatedLanes) -> float:
-    """Return the seconds for which slots were held by invocations that handled nothing."""
-    register = lanes.register
-    if lanes.config.has_waiting_room and isinstance(register, WatchedRegister):
-        return register.in_vain
-    return lanes.function.times.only_yielded
-
-
 class Backlog:
-    """Messages of the last lane that never become fewer."""
+    """A backlog of the last lane with a constant number of messages."""
 
     def __init__(self, lanes: SimulatedLanes, load: Load) -> None:
         self._lanes = lanes
@@ -135,7 +106,7 @@ class Backlog:
         self._handled = 0
 
     def top_up(self) -> None:
-        """Send as many as were handled since the last look."""
+        """Replace the messages handled since the last call."""
         lanes, name = self._lanes, self._lanes.config.last_lane.name
         for place in range(self._seen, len(lanes.handled)):
             self._handled += lanes.handled[place].lane == name
@@ -143,13 +114,13 @@ class Backlog:
         while self._sent - self._handled < self._load.depth:
             lanes.send(name, group=f"b{self._sent % self._load.groups}", seconds=self._load.work)
             self._sent += 1
-        lanes.kernel.after(TOP_UP, self.top_up)
+        lanes.scheduler.after(TOP_UP, self.top_up)
 
 
 def _arrivals(
     lanes: SimulatedLanes, load: Load, lane: Lane, *, rate: float, burst: int, work: float, seed: str
 ) -> None:
-    """Let bursts arrive by chance, so many a second, in groups by chance."""
+    """Let bursts arrive at random times, in random groups, at this rate per second."""
     chance = Random(seed)  # noqa: S311 - a simulation
     if not rate:
         return
@@ -157,14 +128,14 @@ def _arrivals(
     def arrive() -> None:
         for _ in range(burst):
             lanes.send(lane.name, group=f"g{chance.randrange(load.high_groups)}", seconds=work)
-        lanes.kernel.after(chance.expovariate(rate), arrive_unless_over)
+        lanes.scheduler.after(chance.expovariate(rate), arrive_unless_over)
 
     def arrive_unless_over() -> None:
-        if lanes.kernel.now < ends_at:
+        if lanes.scheduler.now < ends_at:
             arrive()
 
-    ends_at = lanes.kernel.now + load.seconds * (1 - load.last)
-    lanes.kernel.after(1.0, arrive_unless_over)
+    ends_at = lanes.scheduler.now + load.seconds * (1 - load.last)
+    lanes.scheduler.after(1.0, arrive_unless_over)
 
 
 def _fail(lanes: SimulatedLanes, top: Lane) -> None:
@@ -174,5 +145,5 @@ def _fail(lanes: SimulatedLanes, top: Lane) -> None:
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """Return the figure below which that share of an ordered list lies."""
+    """Return the quantile of an ordered list."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -10,7 +10,7 @@ import boto3
 
 from benchmarks.rows import cloud_event
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from spark_jobs.options import WriterOptions
 from spark_jobs.plan import WritePlan
 from spark_jobs.source import rows_of_batches
@@ -28,7 +28,7 @@ LANES = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "thresh
 
 @dataclass(frozen=True)
 class OneTask:
-    """What Spark tells a task of itself."""
+    """Spark's context of a task."""
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's own name
         """Give the number of the partition."""

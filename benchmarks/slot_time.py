@@ -1,4 +1,4 @@
-"""What the time of the slots went into: handlers, calls of the consumer, Lambda's own share, and nothing."""
+"""The use of slot time: handlers, calls of the consumer, Lambda's own share, and idle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.world import SimulatedLanes
+    from simulator.simulated_lanes import SimulatedLanes
 
 SPENT = ("work %", "calls %", "invoking %", "unused %")
 """Titles of the shares, for tables."""
@@ -17,28 +17,24 @@ class Spent:
     """
     Shares of all slots' time in per cent.
 
-    With a waiting room only `work` is told: the others would count what invocations without a slot do.
-
     Attributes:
         work: handlers that succeeded.
-        calls: the consumer waited for its own calls, or a handler failed.
-        invoking: starting an invocation and taking its answer.
-        unused: nobody held the slot.
+        calls: the consumer's own calls, and failed handlers.
+        invoking: starts and answers of invocations.
+        unused: free slots.
 
     """
 
     work: float
-    calls: float | None = None
-    invoking: float | None = None
-    unused: float | None = None
+    calls: float
+    invoking: float
+    unused: float
 
 
 def spent(lanes: SimulatedLanes, *, seconds: float) -> Spent:
-    """Divide the slots' time of a run that lasted so many seconds."""
+    """Divide the slot time of a run of this many seconds."""
     whole = lanes.config.consumer.reserved_concurrency * seconds / 100
     work = sum(one.finished_at - one.started_at for one in lanes.handled) / whole
-    if lanes.config.has_waiting_room:
-        return Spent(work=work)
     held = lanes.function.times.invoked / whole
     invoking = lanes.function.times.invocations * 2 * lanes.unknowns.invoke / whole
     return Spent(work=work, calls=max(0.0, held - work - invoking), invoking=invoking, unused=100 - held)

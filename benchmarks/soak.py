@@ -1,10 +1,10 @@
 """
-Everything goes wrong at once, round after round: `python -m benchmarks.soak --minutes 60`.
+All faults at once, round after round: `python -m benchmarks.soak --minutes 60`.
 
-Each round draws lanes, settings, load, what AWS leaves open, and faults from its seed, runs the deployed consumer in
-virtual time until every queue is empty, and looks at what became of each message: none lost, order within groups kept,
-attempts exact wherever they can be told, nothing healthy dead-lettered, every hostile body in a dead-letter queue.
-On a breach it makes the round as small as it can and prints the command that shows it again; the exit status is 1.
+Each round draws lanes, settings, load, undocumented AWS behaviour and faults from its seed, runs the deployed consumer
+in virtual time until every queue is empty, and checks each message: no loss, order within groups, exact attempts if
+they can be known, no healthy message dead-lettered, every hostile body in a dead-letter queue. On a breach it reduces
+the round, prints the command that repeats it, and exits with 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def command_of(one: Round) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as long as asked to and print what was seen; the last line is one JSON object."""
+    """Run for the given time and print the counts; the last line is one JSON object."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak", description=__doc__.split("\n\n")[0].strip()
     )
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         seen: Counter[str] = Counter(rounds=1)
         found = breaches(one, seen)
-        sys.stdout.write("".join(f"{line}\n" for line in [*one.story(), *found]))
+        sys.stdout.write("".join(f"{line}\n" for line in [*one.description(), *found]))
         return _told(seen, one if found else None, options=options, began=began)
 
     def go_on(done: int) -> bool:

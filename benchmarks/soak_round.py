@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.hostile import hostile_body
 from lanes.config import LanesConfig
-from simulator.backoff import ThrottleBackoff
-from simulator.letters import data_of
+from lanes.mapping.undocumented import ThrottleBackoff, Winner
+from simulator.bodies import data_of
 from simulator.oracle import FAILURES, violations
-from simulator.parameters import Faults, Unknowns, Winner
-from simulator.world import SimulatedLanes
+from simulator.parameters import Faults, Unknowns
+from simulator.simulated_lanes import SimulatedLanes
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -78,7 +78,7 @@ class Round:
         return dataclasses.replace(self, **changes)
 
     def chance(self, what: str) -> Random:
-        """Return the source of what is drawn for one part, so that no part depends on another."""
+        """Return the source of chance for one part, so that no part depends on another."""
         return Random(f"{what} {self.seed}")  # noqa: S311 - a simulation
 
     @property
@@ -116,7 +116,6 @@ class Round:
             "reserved_concurrency": chance.choice((1, 1, 2, 3, 5, 10)),
             "function_timeout": chance.choice((10, 30)),
             "idempotency": chance.random() < 0.5,  # noqa: PLR2004 - one round in two
-            "waiting_room": chance.random() < 0.5,  # noqa: PLR2004
             "max_attempts": ATTEMPTS,
             "backoff_base": chance.choice((1, 2, 10)),
             "backoff_max": chance.choice((10, 60)),
@@ -128,7 +127,7 @@ class Round:
 
     @property
     def unknowns(self) -> Unknowns:
-        """What AWS leaves open, anywhere in its range."""
+        """Undocumented behaviour of AWS, anywhere in its range."""
         chance = self.chance("unknowns")
         longest = timedelta(seconds=chance.choice((0.3, 2, 10)))
         return Unknowns(
@@ -143,8 +142,8 @@ class Round:
             cold_start=chance.choice((0.1, 0.4, 3.0)),
         )
 
-    def story(self) -> Iterator[str]:
-        """Give lines that tell what was drawn."""
+    def description(self) -> Iterator[str]:
+        """Yield lines that describe the round."""
         yield f"messages {self.messages}"
         yield f"faults {self.faults}"
         yield f"consumer {self.config.consumer}"
@@ -154,14 +153,14 @@ class Round:
 
 @dataclasses.dataclass(slots=True)
 class Sent:
-    """What a round sent beside what the simulator keeps: places of poison, and hostile bodies by lane."""
+    """Messages of a round that the simulator does not record: places of poison, and hostile bodies by lane."""
 
     poison: set[int] = dataclasses.field(default_factory=set)
     hostile: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def breaches(one: Round, seen: Counter[str]) -> list[str]:
-    """Run a round; return the promises that were broken, and add to what was seen."""
+    """Run a round; return the broken promises, and add to the counts."""
     drawn = one.faults
     share = drawn.pop("hostile", 0.0)
     lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
@@ -170,7 +169,7 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
         _send_all(one, lanes, sent, share)
         lanes.run(seconds=one.messages)
         lanes.run(seconds=SETTLED_WITHIN, until=lambda: _is_over(lanes))
-    except Exception as error:  # noqa: BLE001 - whatever leaves the function is a breach of its own
+    except Exception as error:  # noqa: BLE001 - any exception out of the function is a breach
         return [f"the function raised {error!r}"]
     _count(lanes, sent, seen)
     if lanes.left:
@@ -209,7 +208,7 @@ def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> No
             sent.poison.add(lanes.sent)
 
     for number in range(one.messages):
-        lanes.kernel.after(chance.random() * spread, lambda number=number: send(number))
+        lanes.scheduler.after(chance.random() * spread, lambda number=number: send(number))
 
 
 def _hostile_lost(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:
@@ -228,7 +227,7 @@ def _healthy_dead(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:
         for body in queue.bodies()
         if body not in sent.hostile
     }
-    ends = {place: lanes.chronicle.attempts.get(place, []) for place in sorted(dead - sent.poison)}
+    ends = {place: lanes.history.attempts.get(place, []) for place in sorted(dead - sent.poison)}
     healthy = [
         place
         for place, attempts in ends.items()
@@ -245,9 +244,9 @@ def _count(lanes: SimulatedLanes, sent: Sent, seen: Counter[str]) -> None:
     seen["invocations"] += lanes.function.times.invocations
     seen["processes_lost"] += lanes.function.times.lost
     seen["yields"] += lanes.tally.counts["YieldedMessages"]
-    ends = lanes.chronicle.attempts.values()
+    ends = lanes.history.attempts.values()
     seen["yields_in_mid_work"] += sum(how == "yielded" for attempts in ends for _, how in attempts)
     seen["throttles"] += sum(mapping.throttles for mapping in lanes.mappings.values())
     seen["calls"] += sum(lanes.calls.counts.values())
     seen["problems"] += sum(lanes.tally.problems.values())
-    seen["virtual_seconds"] += int(lanes.kernel.now - 1_800_000_000)
+    seen["virtual_seconds"] += int(lanes.scheduler.now - 1_800_000_000)

@@ -6,13 +6,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.telemetry import PowertoolsTelemetry
+from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import LanesConfig
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
-from lanes.consumer.consumer import Surroundings
-from lanes.consumer.slots import SingleSlot
-from lanes.consumer.yielding import LaneDepth
-from lanes.deployment import Deployment, LaneQueues
+from lanes.consumer.runtime import Runtime
+from lanes.depth import LaneDepth
 from lanes.message import Message
 
 if TYPE_CHECKING:
@@ -74,11 +73,11 @@ def event_of(records: int) -> dict[str, Any]:
 
 
 def handler(message: Any) -> None:
-    """Do nothing: what is left is what carrying a message here costs."""
+    """Do nothing, so that only the consumer's own time is left."""
 
 
 def bare_loop(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 - as Lambda calls it
-    """Do what the least function would do."""
+    """Handle a batch like a minimal function."""
     for record in event["Records"]:
         handler(json.loads(record["body"]))
     return {"batchItemFailures": []}
@@ -95,11 +94,10 @@ def consumer(telemetry: Telemetry | None = None) -> Callable[..., Any]:
         for lane in config.lanes
     }
     made = Consumer(
-        Surroundings(
+        Runtime(
             deployment=Deployment(config=config, queues=queues, table="ledger"),
             queues=EmptyQueues(),  # type: ignore[arg-type]
             ledger=None,  # type: ignore[arg-type]
-            register=SingleSlot(),
             telemetry=telemetry or PowertoolsTelemetry(environ={}),
         )
     )

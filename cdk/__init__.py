@@ -1,23 +1,23 @@
 """
-The infrastructure of the lanes as CDK constructs, for this app and for others.
+CDK constructs for priority lanes: use them one by one in your app, or all at once as a stack.
 
-Owns the constructs ``LaneQueues`` (the queues), ``Ledger`` (the table), ``PriorityConsumer`` (function and
-event source mappings), ``Outbox`` (its table and relay), ``LanesParameter`` (where producers find the lanes),
-``Observability`` (alarms and dashboard), and ``PriorityLanesStack``, which is all of them in one stack. Another
-app takes what it needs and brings its own function code.
+``LaneQueues`` makes the queues, ``Ledger`` the table, ``PriorityConsumer`` the function and its event source mappings,
+``Outbox`` a table of entries with its relay, ``LanesParameter`` the parameter where producers find the lanes,
+``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an application for Spark jobs. ``PriorityLanesStack``
+combines them.
 """
 
-from .bulk_enqueue import BulkEnqueue
-from .function_code import consumer_code
-from .job_network import JobNetwork
-from .lane_queues import LaneQueue, LaneQueues
-from .lanes_parameter import LanesParameter
-from .ledger import Ledger
+from .bulk.enqueue import BulkEnqueue
+from .bulk.network import JobNetwork
+from .consumer import PriorityConsumer
+from .function.code import consumer_code
 from .observability import Observability, Severity
 from .outbox import Outbox
-from .priority_consumer import PriorityConsumer
+from .parameter import LanesParameter
+from .queues.lane_queues import LaneQueue, LaneQueues
 from .stack import PriorityLanesStack
-from .stage_settings import StageSettings
+from .stage import StageSettings
+from .tables.ledger import Ledger
 
 __all__ = [
     "BulkEnqueue",

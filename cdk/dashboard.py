@@ -15,13 +15,14 @@ from constructs import Construct
 
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Cause
-from lanes.consumer.telemetry import Metric, receives
+from lanes.consumer.telemetry import receives
+from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarms import place_of
-from .lane_queues import LaneQueue, LaneQueues
+from .alarms.cloudwatch import path_of
+from .consumer import PriorityConsumer
 from .outbox import Outbox
-from .priority_consumer import PriorityConsumer
+from .queues.lane_queues import LaneQueue, LaneQueues
 
 FULL_WIDTH = 24
 THIRD = FULL_WIDTH // 3
@@ -49,14 +50,14 @@ def add_dashboard(
     Add the dashboard.
 
     Args:
-        scope: The construct that holds it.
-        queues: The lanes' queues.
+        scope: The construct to add it to.
+        queues: The queues of the lanes.
         consumer: Their consumer.
-        outbox: The outbox, if there is one.
-        alarms: Alarms whose state it shows, by name; those of lanes are lines in the lanes' graphs too.
+        outbox: The outbox, or None.
+        alarms: The alarms to show, by name; those of a lane also appear as lines in its graphs.
 
     """
-    name = "-".join(place_of(scope))
+    name = "-".join(path_of(scope))
     monitoring = MonitoringFacade(
         scope,
         "Monitoring",
@@ -78,7 +79,7 @@ def add_dashboard(
     if outbox is not None:
         _add(monitoring, "Outbox", _outbox(outbox))
     dashboard = monitoring.created_dashboard()
-    assert dashboard is not None  # noqa: S101 - the factory above was asked for one
+    assert dashboard is not None  # noqa: S101 - the factory above makes one
     return dashboard
 
 
@@ -113,8 +114,8 @@ def _lane(
     yield _graph("Dead letters", queue.metric_dead_letters(), line=alarms.get(f"{name}DeadLetters"))
     higher = config.lanes_above(queue.lane)
     if higher or queue.lane.tenant_share is not None:
-        yield _graph("Share of receives that made way (%)", _yield_ratio(consumer, name))
-        yield _graph("Served from the reserve, woken early", *_helped(consumer, name))
+        yield _graph("Share of receives that yielded (%)", _yield_ratio(consumer, name))
+        yield _graph("Served from the reserve, woken early", *_reserve_and_woken(consumer, name))
     if higher:
         yield _graph("Work done while a higher lane waited (ms)", consumer.metric(Metric.INVERSION, name))
 
@@ -122,7 +123,7 @@ def _lane(
 def _yield_ratio(consumer: PriorityConsumer, lane: str) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
         expression="100 * yielded / (yielded + FILL(handled, 0) + FILL(failed, 0))",
-        label="made way",
+        label="yielded",
         period=MINUTE,
         using_metrics={
             "yielded": consumer.metric(Metric.YIELDED, lane),
@@ -132,7 +133,7 @@ def _yield_ratio(consumer: PriorityConsumer, lane: str) -> cloudwatch.MathExpres
     )
 
 
-def _helped(consumer: PriorityConsumer, lane: str) -> Iterator[cloudwatch.Metric]:
+def _reserve_and_woken(consumer: PriorityConsumer, lane: str) -> Iterator[cloudwatch.Metric]:
     yield consumer.metric(Metric.RESERVE, lane, label="from the reserve")
     yield consumer.metric(Metric.WOKEN, lane, label="woken")
 
@@ -140,12 +141,10 @@ def _helped(consumer: PriorityConsumer, lane: str) -> Iterator[cloudwatch.Metric
 def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[CustomMetricGroup]:
     function = consumer.function
     busy = function.metric("ConcurrentExecutions", period=MINUTE, statistic="Maximum", label="busy")
-    most = config.function_concurrency
+    slots = config.consumer.reserved_concurrency
     free = cloudwatch.MathExpression(
-        expression=f"{most} - FILL(busy, 0)", label="free", period=MINUTE, using_metrics={"busy": busy}
+        expression=f"{slots} - FILL(busy, 0)", label="free", period=MINUTE, using_metrics={"busy": busy}
     )
-    # In a waiting room more run than there are slots; Lambda can't tell who waits from who works.
-    what = "slots" if most == config.consumer.reserved_concurrency else "slots and places in the waiting room"
     yield _graph(
         "Invocations, errors, throttles",
         function.metric_invocations(period=MINUTE),
@@ -157,7 +156,7 @@ def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[Custo
         function.metric_duration(period=MINUTE, statistic="p50", label="p50"),
         function.metric_duration(period=MINUTE, statistic="p99", label="p99"),
     )
-    yield _graph(f"Busy and free of {most} {what}", busy, free)
+    yield _graph(f"Busy and free of {slots} slots", busy, free)
     yield _graph(
         "Failed calls of the consumer",
         *(consumer.metric(Metric.AWS_ERRORS, lane.name, label=lane.name) for lane in config.lanes),
@@ -167,7 +166,7 @@ def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[Custo
 def _outbox(outbox: Outbox) -> Iterator[CustomMetricGroup]:
     yield _graph("Age of the oldest entry (s)", outbox.metric(RelayMetric.OLDEST_AGE, statistic="Maximum"))
     yield _graph(
-        "Entries that wait, failed, were abandoned",
+        "Entries waiting, failed and abandoned",
         *(
             outbox.metric(metric, statistic="Maximum")
             for metric in (RelayMetric.WAITING, RelayMetric.WAITING_FAILED, RelayMetric.KEPT_ABANDONED)

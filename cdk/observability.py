@@ -1,8 +1,4 @@
-"""
-What operators look at: alarms and one dashboard of a set of lanes.
-
-Owns the construct ``Observability``.
-"""
+"""Observability of a set of lanes: alarms and one dashboard."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -12,12 +8,13 @@ from constructs import Construct
 
 from lanes.errors import ConfigurationError
 
-from .alarm_rules import Severity, alarm_rules
-from .alarms import RUNBOOK, add_alarms
+from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.lanes import alarm_rules
+from .alarms.rule import Severity
+from .consumer import PriorityConsumer
 from .dashboard import add_dashboard
-from .lane_queues import LaneQueues
 from .outbox import Outbox
-from .priority_consumer import PriorityConsumer
+from .queues.lane_queues import LaneQueues
 
 __all__ = ["Observability", "Severity"]
 
@@ -26,8 +23,8 @@ class Observability(Construct):
     """
     Alarms on dead letters, waits, starvation, errors and throttles, and a dashboard with a section for each lane.
 
-    Every alarm carries its severity as a tag and at the start of its description, which names the first step to take
-    and the runbook's page with the others. Alarms do nothing until they are given actions.
+    Every alarm has its severity as a tag and at the start of its description. The description also names the first
+    step and the runbook page with the others. Alarms do nothing until you give them actions.
 
     Example:
         >>> Observability(
@@ -39,23 +36,22 @@ class Observability(Construct):
         ... )
 
     Args:
-        scope: The construct that holds this one.
-        construct_id: Its id there.
-        queues: The lanes' queues.
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The queues of the lanes.
         consumer: Their consumer.
-        outbox: An outbox to show as well, none by default. It brings its own alarms.
-        oldest_age: The wait from which on a lane alarms, by lane name. By default five minutes for the
-            highest lane, a day for the last one and an hour in between.
-        actions: What alarms of a severity do, nothing by default.
-        runbook: Where the pages of the runbook are, as alarms write it before a page's name: a URL, or by default
-            their folder in this repository.
+        outbox: An outbox to show on the dashboard, none by default. It has its own alarms.
+        oldest_age: The wait that raises an alarm, by lane name. By default five minutes for the highest lane, a day
+            for the last one and an hour in between.
+        actions: The actions of the alarms by severity, none by default.
+        runbook: The URL of the runbook, by default its folder in this repository.
 
     Raises:
         ConfigurationError: ``oldest_age`` names a lane that doesn't exist.
 
     Attributes:
         alarms: The alarms by name: ``<lane>DeadLetters``, ``<lane>OldestAge``, ``<lane>NearExpiry``,
-            ``<lane>Starved`` for lanes that make way, ``CallErrors``, ``Errors`` and ``Throttles``.
+            ``<lane>Starved`` for lanes that yield, ``CallErrors``, ``Errors`` and ``Throttles``.
         dashboard: The dashboard.
 
     """

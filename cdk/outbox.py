@@ -1,14 +1,14 @@
 """
-The outbox: the table of entries, and the relay that brings them to the lanes.
+The outbox: a table of entries, and a relay that sends them to the lanes.
 
-Owns the construct ``Outbox``. The relay is a function behind the table's stream, which wakes it for new entries,
-and a schedule, which wakes it for retries, ended locks and its figures.
+The relay is a function. The stream of the table invokes it for new entries; a schedule invokes it for retries, expired
+locks and metrics.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from aws_cdk import Acknowledgment, CfnResource, Duration, RemovalPolicy, Stack, Validations
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -17,26 +17,25 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct, IConstruct
+from constructs import Construct
 
-from lanes import deployment
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarm_rules import Severity
-from .alarms import RUNBOOK, add_alarms
-from .function_code import ARCHITECTURE, RUNTIME
-from .lane_queues import LaneQueues
-from .lanes_parameter import deployment_document
-from .ledger import Ledger
-from .outbox_alarms import outbox_rules
-from .outbox_table import OutboxTable
-from .priority_consumer import METRICS_NAMESPACE
+from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.outbox import outbox_rules
+from .alarms.rule import Severity
+from .findings import acknowledge
+from .function.lambda_function import METRICS_NAMESPACE, add_function, own_variables
+from .parameter import deployment_document
+from .queues.lane_queues import LaneQueues
+from .tables.ledger import Ledger
+from .tables.outbox import OutboxTable
 
 RELAY_TIMEOUT = timedelta(minutes=2)
 RELAY_MEMORY_MB = 512
 SCHEDULE = timedelta(minutes=1)
-# AWS: up to 10,000 records a batch (API_CreateEventSourceMapping). A batch only says that there is work; a large one
-# is one invocation instead of many.
+# AWS: up to 10,000 records a batch (API_CreateEventSourceMapping). A batch only wakes the relay, so one large batch
+# saves many invocations.
 STREAM_BATCH = 1000
 
 
@@ -44,8 +43,8 @@ class Outbox(Construct):
     """
     A transactional outbox in DynamoDB.
 
-    Applications write entries in their own transactions (:meth:`grant_add`); within about a second of a commit
-    the relay sends them to their lanes, the most urgent first. Batch, retries, retention and windows come from
+    Your application writes entries in its own transactions (:meth:`grant_add`). Within about a second of a commit the
+    relay sends them to their lanes, the most urgent first. Batch size, retries, retention and windows come from
     ``[outbox]`` of the configuration.
 
     Example:
@@ -55,26 +54,26 @@ class Outbox(Construct):
         >>> outbox.grant_add(order_service_role)
 
     Args:
-        scope: The construct that holds this one.
-        construct_id: Its id there.
+        scope: The parent construct.
+        construct_id: The id in the parent.
         queues: The lanes to send to.
-        ledger: The consumer's table, which the deployment document names.
-        code: The relay's code, usually ``consumer_code("lambdas/outbox_relay")``.
-        handler: Module and function in it, ``handler.lambda_handler`` by default.
-        oldest_age: The age of an unfinished entry from which on to alarm, 15 minutes by default. With
-            ``lane_window`` set, entries wait here on purpose: choose what a backlog may take.
-        actions: What alarms of a severity do, nothing by default.
-        runbook: Where the pages of the runbook are, by default their folder in this repository.
-        service: The name of the service in logs and metrics, the stack's name by default.
-        log_level: The least severe level to log, ``INFO`` by default.
-        log_retention: How long logs stay, one month by default.
-        removal_policy: What becomes of table, failure queue and logs when they leave the stack. They stay by
+        ledger: The table of the consumer, for the deployment document.
+        code: The code of the relay, usually ``consumer_code("lambdas/outbox_relay")``.
+        handler: Module and function in the code, ``handler.lambda_handler`` by default.
+        oldest_age: The age of an unfinished entry that raises an alarm, 15 minutes by default. With ``lane_window``
+            set, entries wait here on purpose: choose the longest wait that you accept.
+        actions: The actions of the alarms by severity, none by default.
+        runbook: The URL of the runbook, by default its folder in this repository.
+        service: The service name in logs and metrics, the stack's name by default.
+        log_level: The lowest level to log, ``INFO`` by default.
+        log_retention: How long to keep logs, one month by default.
+        removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
 
     Attributes:
         table: The table, with its indexes.
         function: The relay.
-        failures: Where Lambda and EventBridge put word of what the relay failed on. Nothing is lost with it: the
+        failures: The queue where Lambda and EventBridge report failed invocations. No entry is lost with them: all
             entries are in the table.
         alarms: ``Abandoned``, ``OldestAge`` and ``Errors``.
 
@@ -102,14 +101,19 @@ class Outbox(Construct):
         self.table = OutboxTable(self, "Entries", removal_policy=removal_policy)
         self.failures = self._add_failures(removal_policy)
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
-        environment = {
-            deployment.VARIABLE: deployment_document(queues=queues, ledger=ledger, outbox=self.table),
-            "POWERTOOLS_SERVICE_NAME": self._service,
-            "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
-            "LOG_LEVEL": log_level,
-        }
-        self.function = self._add_function(code=code, handler=handler, environment=environment)
-        self.log_group.grant_write(self.function)
+        document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
+        self.function = add_function(
+            self,
+            "Relay",
+            description="Sends the entries of the outbox to their lanes, the most urgent first",
+            code=code,
+            handler=handler,
+            environment=own_variables(document, service=self._service, log_level=log_level),
+            timeout=RELAY_TIMEOUT,
+            memory_mb=RELAY_MEMORY_MB,
+            log_group=self.log_group,
+            without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
+        )
         self.table.grant_relay(self.function)
         queues.grant_send(self.function)
         for lane in queues.lanes:
@@ -122,7 +126,7 @@ class Outbox(Construct):
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
 
     def grant_add(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let an application add entries in its transactions, and nothing else."""
+        """Let your application add entries in its transactions, and nothing else."""
         return self.table.grant_add(grantee)
 
     def metric(
@@ -133,11 +137,11 @@ class Outbox(Construct):
         period: timedelta = timedelta(minutes=1),
     ) -> cloudwatch.Metric:
         """
-        Give a figure that the relay reports.
+        Give a metric that the relay reports.
 
         Args:
-            metric: Which one.
-            statistic: How a period's values become one, their sum by default, which suits counts.
+            metric: The metric.
+            statistic: The statistic of each period, by default the sum, which suits counts.
             period: The length of a period, one minute by default.
 
         """
@@ -159,42 +163,8 @@ class Outbox(Construct):
             removal_policy=removal_policy,
         )
         for finding in ("Serverless::Serverless-SQSRedrivePolicy", "AwsSolutions::AwsSolutions-SQS3"):
-            reason = "It is a failure destination itself; its messages go nowhere further by themselves"
-            _acknowledge(queue, finding, reason)
+            acknowledge(queue, finding, "It is a failure destination itself and needs no dead-letter queue")
         return queue
-
-    def _add_function(
-        self, *, code: lambda_.Code, handler: str, environment: Mapping[str, str]
-    ) -> lambda_.Function:
-        function = lambda_.Function(
-            self,
-            "Relay",
-            description="Sends the entries of the outbox to their lanes, the most urgent first",
-            code=code,
-            handler=handler,
-            runtime=RUNTIME,
-            architecture=ARCHITECTURE,
-            environment=environment,
-            timeout=Duration.seconds(int(RELAY_TIMEOUT.total_seconds())),
-            memory_size=RELAY_MEMORY_MB,
-            log_group=self.log_group,
-            role=iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
-        )
-        _acknowledge(
-            function,
-            "Serverless::Serverless-LambdaDLQ",
-            "Only its schedule invokes it asynchronously, and the next minute makes up for a lost one",
-        )
-        _acknowledge(
-            function,
-            "Serverless::Serverless-LambdaTracing",
-            "X-Ray needs a permission on every resource; a message's trace travels in its traceparent",
-        )
-        resource = function.node.default_child
-        if isinstance(resource, CfnResource):
-            # The CDK lists the role under DependsOn although the function refers to it.
-            resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
-        return function
 
     def _add_mapping(self) -> lambda_.EventSourceMapping:
         self.table.grant_stream(self.function)
@@ -207,7 +177,7 @@ class Outbox(Construct):
             # with Amazon DynamoDB").
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
             batch_size=STREAM_BATCH,
-            # New entries alone: without the filter the relay's own marks would wake it again and again.
+            # Only new entries: the relay's own updates would invoke it again and again.
             filters=[
                 lambda_.FilterCriteria.filter(
                     {
@@ -218,7 +188,7 @@ class Outbox(Construct):
                     }
                 )
             ],
-            # A record only says that there is work, and the schedule finds that as well: no reason to block a shard.
+            # A record only wakes the relay, and so does the schedule: a failing record must not block its shard.
             retry_attempts=2,
             max_record_age=Duration.minutes(5),
             on_failure=event_sources.SqsDlq(self.failures),
@@ -228,11 +198,7 @@ class Outbox(Construct):
         events.Rule(
             self,
             "Schedule",
-            description="Retries, ended locks and figures of the outbox",
+            description="Retries, expired locks and metrics of the outbox",
             schedule=events.Schedule.rate(Duration.seconds(int(SCHEDULE.total_seconds()))),
             targets=[targets.LambdaFunction(self.function, dead_letter_queue=self.failures)],
         )
-
-
-def _acknowledge(construct: IConstruct, finding: str, reason: str) -> None:
-    Validations.of(construct).acknowledge(Acknowledgment(id=finding, reason=reason))

@@ -1,8 +1,4 @@
-"""
-The stack: lanes, ledger, consumer, parameter and observability, wired together.
-
-Owns ``PriorityLanesStack``, the deployment of this repository's own app.
-"""
+"""The stack of this repository's own app, with all constructs of one set of lanes."""
 
 from pathlib import Path
 
@@ -11,23 +7,22 @@ from constructs import Construct
 
 from lanes.config import LanesConfig
 
-from .function_code import consumer_code
-from .lane_queues import LaneQueues
-from .lanes_parameter import LanesParameter
-from .ledger import Ledger
+from .consumer import PriorityConsumer
+from .function.code import consumer_code
 from .observability import Observability
 from .outbox import Outbox
-from .priority_consumer import PriorityConsumer
+from .parameter import LanesParameter
+from .queues.lane_queues import LaneQueues
+from .tables.ledger import Ledger
 
 
 class PriorityLanesStack(Stack):
     """
-    Everything that one set of priority lanes needs.
+    One set of priority lanes with everything that it needs.
 
-    Outputs: ``LanesParameter``, ``<lane>QueueUrl`` and ``<lane>DeadLetterQueueUrl`` for each lane,
-        ``TableName``
-    and ``ConsumerFunctionName``. With ``enabled = true`` in ``[outbox]`` of the configuration it has an outbox as
-    well, and the outputs ``OutboxTableName`` and ``OutboxRelayFunctionName``.
+    Outputs: ``LanesParameter``, ``TableName``, ``ConsumerFunctionName``, and for each lane ``<lane>QueueUrl`` and
+    ``<lane>DeadLetterQueueUrl``. With ``enabled = true`` in ``[outbox]`` of the configuration the stack has an outbox,
+    and the outputs ``OutboxTableName`` and ``OutboxRelayFunctionName``.
 
     Example:
         >>> PriorityLanesStack(
@@ -39,20 +34,19 @@ class PriorityLanesStack(Stack):
 
     Args:
         scope: The app.
-        construct_id: The stack's id and name.
+        construct_id: The id and name of the stack.
         config: The lanes.
-        function_folder: The folder with the function's ``handler.py``.
-        relay_folder: The folder with the handler of the outbox's relay, ``outbox_relay`` beside the function's by
-            default.
-        removal_policy: What becomes of queues, table and logs when they leave the stack. They stay by
-            default.
+        function_folder: The folder with your ``handler.py``.
+        relay_folder: The folder with the handler of the outbox relay, by default ``outbox_relay`` beside
+            ``function_folder``.
+        removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
 
     Attributes:
-        queues: The lanes' queues.
-        ledger: The consumer's table.
+        queues: The queues of the lanes.
+        ledger: The table of the consumer.
         consumer: The function and its mappings.
         outbox: The outbox, or None.
-        parameter: Where producers find the lanes.
+        parameter: The parameter where producers find the lanes.
         observability: Alarms and dashboard.
 
     """
@@ -88,7 +82,7 @@ class PriorityLanesStack(Stack):
             "Consumer",
             queues=self.queues,
             ledger=self.ledger,
-            code=consumer_code(function_folder, tracing=config.consumer.tracing),
+            code=consumer_code(function_folder),
             outbox=table,
             removal_policy=removal_policy,
         )

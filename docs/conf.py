@@ -1,7 +1,7 @@
 """
-How Sphinx makes the documentation's site: `make docs`, without a network, every warning an error.
+Configure Sphinx for `make docs`: no network, and every warning is an error.
 
-The pages are plain Markdown that reads well in a repository too. What only a site needs is added while it is built:
+The pages are plain Markdown that you can also read in the repository. The build adds the parts that only a site needs:
 the navigation, and the descriptions of the public names from their docstrings.
 """
 
@@ -24,8 +24,8 @@ project = "Priority Lanes"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
-default_role = "code"  # docstrings write code between single backticks
-highlight_language = "text"  # what is not said to be code is output
+default_role = "code"  # docstrings use single backticks for code
+highlight_language = "text"  # a block without a language is output
 add_module_names = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
@@ -46,7 +46,7 @@ pygments_dark_style = "native"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One caption of the navigation; a page may be a pattern, which gives what no page before it was."""
+    """One caption of the navigation; a pattern adds all pages not listed by name or before it."""
 
     caption: str
     pages: tuple[str, ...]
@@ -76,7 +76,7 @@ SECTIONS = (
     ),
     Section(caption="Why", pages=("architecture", "*", "decisions/README")),
 )
-"""The navigation; what lies deeper is listed under the page in NESTED."""
+"""The navigation; the pages below a page are in NESTED."""
 
 NESTED = {
     "runbook/README": "runbook/*",
@@ -86,22 +86,26 @@ NESTED = {
 
 PUBLIC = {
     "reference/python": ("lanes",),
-    "reference/python-outbox": ("lanes.outbox", "lanes.outbox.sql_store", "lanes.aws.outbox_transaction"),
-    "reference/python-testing": ("lanes.testing", "lanes.testing.happenings", "lanes.testing.on_moto"),
+    "reference/python-outbox": (
+        "lanes.outbox",
+        "lanes.outbox.sql.store",
+        "lanes.outbox.dynamodb.transaction",
+    ),
+    "reference/python-testing": ("lanes.testing", "lanes.testing.entries", "lanes.testing.on_moto"),
 }
 """Pages that describe the public names of modules."""
 
 NAMES = {
-    "lanes.outbox.sql_store": ("SqlOutboxStore",),
-    "lanes.aws.outbox_transaction": ("OutboxTransaction",),
-    "lanes.testing.happenings": ("Sent", "Handled", "Failed", "DeadLettered"),
+    "lanes.outbox.sql.store": ("SqlOutboxStore",),
+    "lanes.outbox.dynamodb.transaction": ("OutboxTransaction",),
+    "lanes.testing.entries": ("Sent", "Handled", "Failed", "DeadLettered"),
     "lanes.testing.on_moto": ("MotoLanes",),
 }
-"""Those of modules without `__all__`."""
+"""Public names of modules without `__all__`."""
 
 
 def setup(app: Sphinx) -> None:
-    """Register what is added while the site is built."""
+    """Connect the functions that complete the pages."""
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _escape, priority=400)
 
@@ -159,7 +163,7 @@ def _kind(found: Any) -> str:
 
 
 def _escape(_app: Sphinx, _what: str, _name: str, _found: Any, _options: Any, lines: list[str]) -> None:
-    """Let asterisks and trailing underscores in docstrings stand for themselves, outside of code."""
+    """Escape asterisks and trailing underscores in docstrings, outside of code."""
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...")):
             continue

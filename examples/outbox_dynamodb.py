@@ -18,7 +18,7 @@ def place_order(outbox: Outbox, order: dict[str, Any]) -> None:
 
 
 def cancel_order(outbox: Outbox, dynamodb: DynamoDBClient, order_id: str) -> None:
-    """Add an entry to a transaction that is there already."""
+    """Add an entry to an existing transaction."""
     dynamodb.transact_write_items(
         TransactItems=[
             {"Delete": {"TableName": "orders", "Key": {"id": {"S": order_id}}}},

@@ -7,11 +7,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from lanes import LanesConfig, processing_priority
 from lanes.outbox import Outbox
-from lanes.outbox.sql_schema import OutboxTables
+from lanes.outbox.sql.schema import OutboxTables
 
 
 class Base(DeclarativeBase):
-    """The application's own tables."""
+    """The tables of your application."""
 
 
 class Order(Base):
@@ -42,5 +42,5 @@ def import_orders(session: Session, orders: list[Order]) -> None:
     session.commit()
 
 
-# With this line the tables of the outbox belong to the schema that migration tools compare with the database.
+# Adds the tables of the outbox to the schema, so that your migration tool finds them.
 OutboxTables(metadata=Base.metadata)

@@ -1,4 +1,4 @@
-"""Who decides how urgent a message is: the caller, a block around the code, or a rule of the kind."""
+"""Set priorities in the call, in a block around your code, or by a rule for the kind."""
 
 import asyncio
 import contextvars
@@ -15,7 +15,7 @@ RULES = PriorityRules(
 
 
 def import_orders(producer: Producer, orders: list[int]) -> None:
-    """Everything sent inside the block is bulk work, in whatever function it is sent."""
+    """Send bulk work: the block applies to every message sent inside it, in any function."""
     with processing_priority(Priority.BULK):
         for order in orders:
             remind(producer, order)
@@ -23,18 +23,18 @@ def import_orders(producer: Producer, orders: list[int]) -> None:
 
 @processing_priority(Priority.LOW)
 def nightly_reminders(producer: Producer, orders: list[int]) -> None:
-    """The same for all calls of one function."""
+    """Apply a priority to all calls of one function."""
     for order in orders:
         remind(producer, order)
 
 
 def remind(producer: Producer, order: int) -> None:
-    """Send without a word on priority."""
+    """Send without a priority of its own."""
     producer.send("order.reminded", {"order": order}, group=f"order-{order}")
 
 
 def remind_in_thread(producer: Producer, order: int) -> None:
-    """A thread starts without a block; give it a copy of the context, or open a block inside it."""
+    """Pass a copy of the context: a new thread starts without the block."""
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(remind, producer, order))
     thread.start()
@@ -42,7 +42,7 @@ def remind_in_thread(producer: Producer, order: int) -> None:
 
 
 async def remind_all(producer: Producer, orders: list[int]) -> None:
-    """A coroutine opens the block inside; its tasks and `asyncio.to_thread` inherit it."""
+    """Open the block inside the coroutine: its tasks and `asyncio.to_thread` inherit it."""
     with processing_priority(Priority.LOW):
         async with asyncio.TaskGroup() as tasks:
             for order in orders:

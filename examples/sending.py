@@ -1,4 +1,4 @@
-"""Sending many messages, and what to do when some could not be sent."""
+"""Send many messages, and find those that could not be sent."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from lanes import Message, PartialSendError, Producer
 
 
 def remind_customers(producer: Producer, customers: Iterable[str]) -> list[str]:
-    """Send one message to each customer; give those for whom it did not work."""
+    """Send one message to each customer; return the customers it failed for."""
     messages = [
         Message(kind="customer.reminded", data={"customer": customer}, id=f"reminder-{customer}")
         for customer in customers

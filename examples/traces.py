@@ -1,4 +1,4 @@
-"""Messages that belong to a trace: that of a request, and that of the message that a handler works on."""
+"""Continue the trace of a request, and of the message in a handler."""
 
 import urllib.request
 from collections.abc import Mapping
@@ -10,21 +10,21 @@ consumer = Consumer()
 
 
 def order_received(headers: Mapping[str, str], order: dict[str, Any], producer: Producer) -> None:
-    """Send in the trace of a web request; one without the header belongs to none."""
+    """Send in the trace of a web request, if it has one."""
     with continuing_trace(headers.get("traceparent")):
         producer.send("order.placed", order)
 
 
 @consumer.handler("order.placed")
 def place_order(message: Message, context: HandlerContext) -> None:
-    """Call another service in the message's trace; what is sent from here continues it by itself."""
+    """Call another service in the message's trace; messages that you send continue it by themselves."""
     request = urllib.request.Request("https://stock.example/reservations", method="POST")
     if context.traceparent:
         request.add_header("traceparent", context.traceparent)
     reserve(message.data, request)
 
 
-# What follows stands for your own systems.
+# Replace the rest with your own systems.
 
 REQUESTS: list[dict[str, str]] = []
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lanes.config import Lane as Lane
     from lanes.config import LanesConfig as LanesConfig
+    from lanes.config.deployment import Deployment as Deployment
     from lanes.consumer import Consumer as Consumer
     from lanes.consumer import HandlerContext as HandlerContext
     from lanes.consumer import RawRecord as RawRecord
-    from lanes.deployment import Deployment as Deployment
     from lanes.errors import ConfigurationError as ConfigurationError
     from lanes.errors import DeadLetter as DeadLetter
     from lanes.errors import LanesError as LanesError
-    from lanes.errors import PartialSendError as PartialSendError
     from lanes.errors import Retry as Retry
     from lanes.message import Message as Message
     from lanes.priority import Priority as Priority
     from lanes.priority import PriorityRules as PriorityRules
     from lanes.priority import current_priority as current_priority
     from lanes.priority import processing_priority as processing_priority
+    from lanes.producer import PartialSendError as PartialSendError
     from lanes.producer import Producer as Producer
     from lanes.producer import SentMessage as SentMessage
     from lanes.producer import UnsentMessage as UnsentMessage
@@ -36,13 +36,13 @@ HOMES = {
     "ConfigurationError": "lanes.errors",
     "Consumer": "lanes.consumer",
     "DeadLetter": "lanes.errors",
-    "Deployment": "lanes.deployment",
+    "Deployment": "lanes.config.deployment",
     "HandlerContext": "lanes.consumer",
     "Lane": "lanes.config",
     "LanesConfig": "lanes.config",
     "LanesError": "lanes.errors",
     "Message": "lanes.message",
-    "PartialSendError": "lanes.errors",
+    "PartialSendError": "lanes.producer",
     "Priority": "lanes.priority",
     "PriorityRules": "lanes.priority",
     "Producer": "lanes.producer",

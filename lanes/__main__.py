@@ -1,4 +1,4 @@
-"""The `lanes` command, also as `python -m lanes`; says what to install where the command's packages are not."""
+"""The `lanes` command, also as `python -m lanes`; names the extra to install if its packages are missing."""
 
 import sys
 
@@ -7,7 +7,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command; Ctrl-C ends it with 130 also while its packages are still loaded."""
+    """Run the command; Ctrl-C exits with 130, also while packages are loading."""
     try:
         from lanes.cli.main import main as run
 

@@ -1,5 +1,5 @@
 """
-Everything this library raises.
+The errors of this library, and the signals that a handler raises.
 
     LanesError
     ├── ConfigurationError          .problems ; raised before any work
@@ -7,19 +7,19 @@ Everything this library raises.
     │   ├── InvalidMessageError     .problems ; refused before any call
     │   ├── MessageTooLargeError    .size_bytes .limit_bytes
     │   ├── MessageDecodeError      .reason ; ends as a dead letter, never as a crash of the batch
-    │   └── RefusedMessagesError    .refusals ; everything wrong with the messages of one `send_many`
+    │   └── RefusedMessagesError    .refusals ; all refused messages of one `send_many` (`lanes.producer`)
     ├── SendError
-    │   └── PartialSendError        .sent .failed
+    │   └── PartialSendError        .sent .failed (`lanes.producer`)
     ├── OutboxError
     │   ├── EntryTooLargeError      .size_bytes .limit_bytes ; refused before any call
     │   ├── TransactionTooLargeError  .actions .size_bytes ; refused before any call
-    │   └── OutboxStoreError        .retryable ; what a SQL database said
+    │   └── OutboxStoreError        .retryable ; an error of a SQL database
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
     │   └── DuplicateHandlerError   .kind
     └── AwsError                    .operation .code .retryable .answered
 
-`Retry` and `DeadLetter` are no errors but signals: a handler raises them to say what becomes of its record.
+`Retry` and `DeadLetter` are signals, not errors: a handler raises them to decide the outcome of its record.
 """
 
 from __future__ import annotations
@@ -30,22 +30,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lanes.message import Message
-    from lanes.outgoing import SentMessage, UnsentMessage
-
-LISTED = 5
-
 
 class LanesError(Exception):
     """Root of all errors of this library."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Survive pickling, which the keyword arguments of the subclasses would prevent."""
+        """Support pickling despite the keyword arguments of the subclasses."""
         return _restore, (type(self), self.args, dict(self.__dict__))
 
 
 class ConfigurationError(LanesError):
-    """Settings are missing or contradict each other; nothing was done yet."""
+    """Settings are missing or contradict each other; raised before any work."""
 
     def __init__(self, problems: Iterable[str], *, source: str = "configuration") -> None:
         self.problems = list(problems)
@@ -68,14 +63,14 @@ class InvalidMessageError(MessageError):
 
 
 class MessageTooLargeError(MessageError):
-    """A message is larger than SQS takes; it was not sent."""
+    """A message is larger than SQS accepts; it was not sent."""
 
     def __init__(self, *, size_bytes: int, limit_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
         super().__init__(
-            f"the message has {size_bytes:,} bytes and SQS takes {limit_bytes:,}; "
-            f"put the data into S3 and send where it is"
+            f"the message has {size_bytes:,} bytes and SQS accepts at most {limit_bytes:,}; "
+            f"put the data into S3 and send its address"
         )
 
 
@@ -87,43 +82,12 @@ class MessageDecodeError(MessageError):
         super().__init__(f"not a CloudEvents 1.0 JSON event: {reason}")
 
 
-class RefusedMessagesError(MessageError):
-    """Some messages of one call were refused; none of the call was sent."""
-
-    def __init__(self, refusals: Iterable[tuple[int, Message, MessageError]]) -> None:
-        self.refusals = list(refusals)
-        shown = [
-            f"\n  - message {index} ({message.kind!r}): {error}"
-            for index, message, error in self.refusals[:LISTED]
-        ]
-        more = len(self.refusals) - len(shown)
-        rest = f"\n  - and {more} more" if more else ""
-        super().__init__(f"{len(self.refusals)} refused, nothing was sent{''.join(shown)}{rest}")
-
-
 class SendError(LanesError):
     """Messages could not be sent."""
 
 
-class PartialSendError(SendError):
-    """
-    Some messages were sent and some were not; both are listed in the order in which they were given.
-
-    Sending `[unsent.message for unsent in error.failed]` again keeps the order of every group.
-    """
-
-    def __init__(self, *, sent: Iterable[SentMessage], failed: Iterable[UnsentMessage]) -> None:
-        self.sent = list(sent)
-        self.failed = list(failed)
-        total = len(self.sent) + len(self.failed)
-        shown = [f"\n  - {unsent.message.id}: {unsent.reason}" for unsent in self.failed[:LISTED]]
-        more = len(self.failed) - len(shown)
-        rest = f"\n  - and {more} more" if more else ""
-        super().__init__(f"{len(self.failed)} of {total} messages were not sent{''.join(shown)}{rest}")
-
-
 class OutboxError(LanesError):
-    """Something about an outbox can't be done."""
+    """An operation on an outbox failed or was refused."""
 
 
 class EntryTooLargeError(OutboxError):
@@ -133,13 +97,13 @@ class EntryTooLargeError(OutboxError):
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
         super().__init__(
-            f"the outbox entry takes {size_bytes:,} bytes and {limit_bytes:,} are allowed, so that DynamoDB's "
-            f"400 KB also hold what the relay notes on it; put the data into S3 and send where it is"
+            f"the outbox entry has {size_bytes:,} bytes and at most {limit_bytes:,} are allowed, since the relay's "
+            f"attributes share DynamoDB's 400 KB; put the data into S3 and send its address"
         )
 
 
 class TransactionTooLargeError(OutboxError):
-    """A transaction has more actions or bytes than DynamoDB takes; nothing was written."""
+    """A transaction has more actions or bytes than DynamoDB accepts; nothing was written."""
 
     def __init__(self, *, actions: int, size_bytes: int, problem: str) -> None:
         self.actions = actions
@@ -148,7 +112,7 @@ class TransactionTooLargeError(OutboxError):
 
 
 class OutboxStoreError(OutboxError):
-    """A SQL database refused or was out of reach; `retryable` says whether the same may succeed later."""
+    """A SQL database refused a statement or was unreachable; if `retryable`, a later try may succeed."""
 
     def __init__(self, message: str, *, retryable: bool) -> None:
         self.retryable = retryable
@@ -156,7 +120,7 @@ class OutboxStoreError(OutboxError):
 
 
 class HandlerError(LanesError):
-    """Handlers are registered wrongly."""
+    """The registration of handlers is wrong."""
 
 
 class UnknownKindError(HandlerError):
@@ -173,15 +137,15 @@ class DuplicateHandlerError(HandlerError):
 
     def __init__(self, *, kind: str) -> None:
         self.kind = kind
-        super().__init__(f"kind {kind!r} has a handler already; one kind has one handler")
+        super().__init__(f"kind {kind!r} already has a handler; register one handler per kind")
 
 
 class AwsError(LanesError):
     """
     A call to AWS failed.
 
-    `retryable` says whether the same call may succeed later. `answered` is False where no answer came, or one
-    of a fault within AWS, so that the call may have had its effect all the same.
+    If `retryable`, the same call may succeed later. If not `answered`, no answer came, or AWS reported an internal
+    fault: the call may have taken effect.
     """
 
     def __init__(
@@ -196,14 +160,14 @@ class AwsError(LanesError):
 
 class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
     """
-    Raised by a handler to have its record tried again; counts as a failed attempt.
+    Raise it in a handler to retry the record later; the attempt counts as failed.
 
     Args:
-        after: when to try again; without it the usual backoff applies.
-        reason: why, for logs and for the dead letter if there are no attempts left.
+        after: the delay before the next attempt; the default is the consumer's backoff.
+        reason: for logs, and for the dead letter if no attempts are left.
     """
 
-    # On the class too, for a subclass that makes itself without asking this one.
+    # On the class too, for subclasses that do not call this constructor.
     after: timedelta | None = None
     reason: str = ""
 
@@ -211,16 +175,16 @@ class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
         if after is not None and not isinstance(after, timedelta):
             raise TypeError(f"Retry(after=...) takes a timedelta, not {after!r}")
         if after is not None and after < timedelta(0):
-            raise ValueError(f"Retry(after=...) can't lie in the past: {after!r}")
+            raise ValueError(f"Retry(after=...) must not be negative: {after!r}")
         self.after = after
         self.reason = reason
         super().__init__(reason or "the handler asked for a retry")
 
 
 class DeadLetter(Exception):  # noqa: N818 - a signal of the handler, not an error
-    """Raised by a handler to give its record up at once: it is dead-lettered with this reason."""
+    """Raise it in a handler to dead-letter the record at once, with this reason."""
 
-    # On the class too, for a subclass that makes itself without asking this one.
+    # On the class too, for subclasses that do not call this constructor.
     reason: str = ""
 
     def __init__(self, reason: str) -> None:

@@ -11,12 +11,11 @@ import hashlib
 import json
 import re
 import uuid
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
-from lanes.values import value_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +26,12 @@ LARGEST_BODY_BYTES = 1024 * 1024
 LONGEST_ID = 128
 SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
-WHITE = " \t\n\r"  # what JSON allows around a value
+JSON_WHITESPACE = " \t\n\r"
 INTEGER = re.compile(r"[+-]?\d{1,18}")
-# No text to anybody but Python: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents have none.
+# Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
-# AWS: SQS refuses bodies with characters that XML 1.0 has not (API_SendMessage). JSON escapes the control
-# characters among them by itself, these it does not.
+# AWS: SQS refuses bodies with characters outside XML 1.0 (API_SendMessage). The JSON encoder escapes the control
+# characters among them, but not these.
 NOT_IN_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 
@@ -44,23 +43,23 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@value_type
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """
-    What a producer sends and a handler gets.
+    A message, as you send it with a producer and receive it in a handler.
 
-    Nothing is checked when a message is made; `to_body` checks it, and producers call that first of all.
+    Creating one checks nothing; `to_body` checks all fields, and producers call it before any call to AWS.
 
     Attributes:
-        kind: stable name of what the data is, chooses the handler: up to 128 characters, no spaces.
-        data: anything that JSON can hold.
+        kind: stable name for this sort of message; selects the handler. Up to 128 characters, no spaces.
+        data: any value that JSON can represent.
         id: identity of the event, up to 128 characters; the same id sent again is the same message.
-        group: messages of one group are handled in the order sent; without one a message is its own group.
+        group: messages of one group are handled in the order sent; by default each message is its own group.
         priority: explicit priority; None leaves it to the block, the rules of the kind, or NORMAL.
-        source: where the event comes from.
-        time: when it happened; with a time zone.
-        traceparent: W3C trace context, passed on untouched; a broken one counts as none.
-        deduplication_id: SQS drops a second one within five minutes; without it derived from the id.
+        source: origin of the event.
+        time: time of the event, with a time zone.
+        traceparent: W3C trace context, passed on unchanged; the reader ignores an invalid one.
+        deduplication_id: SQS drops a repeat within five minutes; derived from the id by default.
 
     Example:
         >>> message = Message(kind="order.placed", data={"order": 7}, id="order-7")
@@ -80,12 +79,12 @@ class Message:
 
     @property
     def message_group_id(self) -> str:
-        """The group as SQS knows it: the given one, or one of this message alone."""
+        """The group in SQS: `group`, or one for this message alone."""
         return _as_sqs_id(self.id) if self.group is None else self.group
 
     @property
     def message_deduplication_id(self) -> str:
-        """The deduplication ID as SQS knows it: the given one, or one derived from the id."""
+        """The deduplication ID in SQS: `deduplication_id`, or one derived from the id."""
         return _as_sqs_id(self.id) if self.deduplication_id is None else self.deduplication_id
 
     def to_body(self) -> str:
@@ -93,7 +92,7 @@ class Message:
         Write the CloudEvents form.
 
         Raises:
-            InvalidMessageError: with all rules that the message breaks.
+            InvalidMessageError: with every rule that the message breaks.
             MessageTooLargeError: the body is over 1 MiB.
         """
         problems = [*self._field_problems(), *self._id_problems()]
@@ -120,9 +119,9 @@ class Message:
         event = _parsed(body)
         version = event.get("specversion")
         if not isinstance(version, str) or not version.startswith("1."):
-            raise MessageDecodeError(f"specversion is {version!r}, '1.0' is needed")
+            raise MessageDecodeError(f"specversion is {version!r}; it must be '1.0'")
         if "data_base64" in event:
-            raise MessageDecodeError("data_base64 is not read here; put JSON into data")
+            raise MessageDecodeError("data_base64 is not supported; put JSON into data")
         return cls(
             kind=_text(event, "type"),
             data=event.get("data"),
@@ -158,35 +157,35 @@ class Message:
         problems = []
         if not isinstance(self.kind, str) or not KIND.fullmatch(self.kind) or not self.kind.isprintable():
             problems.append(
-                f"kind is {_cut(self.kind)}; 1 to 128 printable characters without spaces are needed"
+                f"kind is {_cut(self.kind)}; it must have 1 to 128 printable characters and no spaces"
             )
         if not isinstance(self.source, str) or not self.source or HALF_PAIR.search(self.source):
-            problems.append(f"source is {_cut(self.source)}; a text is needed")
+            problems.append(f"source is {_cut(self.source)}; it must be a string that is not empty")
         if isinstance(self.priority, bool) or not isinstance(self.priority, int | None):
-            problems.append(f"priority is {_cut(self.priority)}; an int is needed")
+            problems.append(f"priority is {_cut(self.priority)}; it must be an int")
         if not isinstance(self.time, datetime) or self.time.utcoffset() is None:
-            problems.append(f"time is {_cut(self.time)}; a datetime with a time zone is needed")
+            problems.append(f"time is {_cut(self.time)}; it must be a datetime with a time zone")
         if self.traceparent is not None and not isinstance(self.traceparent, str):
-            problems.append(f"traceparent is {_cut(self.traceparent)}; a text is needed")
+            problems.append(f"traceparent is {_cut(self.traceparent)}; it must be a string")
         return problems
 
     def _id_problems(self) -> list[str]:
         problems = []
         if not isinstance(self.id, str) or not 1 <= len(self.id) <= LONGEST_ID:
-            problems.append(f"id is {_cut(self.id)}; 1 to {LONGEST_ID} characters are needed")
+            problems.append(f"id is {_cut(self.id)}; it must have 1 to {LONGEST_ID} characters")
         elif HALF_PAIR.search(self.id):
-            problems.append(f"id is {_cut(self.id)}; it has half of a surrogate pair, which is no character")
+            problems.append(f"id is {_cut(self.id)}; half of a surrogate pair is not a character")
         for name, value in (("group", self.group), ("deduplication_id", self.deduplication_id)):
             if value is not None and not (isinstance(value, str) and SQS_ID.fullmatch(value)):
                 problems.append(
-                    f"{name} is {_cut(value)}; 1 to {LONGEST_ID} letters, digits and ASCII punctuation marks "
-                    f"are needed"
+                    f"{name} is {_cut(value)}; it must have 1 to {LONGEST_ID} letters, digits and ASCII "
+                    f"punctuation marks"
                 )
         return problems
 
 
 def size_bytes(body: str) -> int:
-    """Give the size of a body as SQS counts it."""
+    """Return the size of a body as SQS counts it."""
     return len(body.encode())
 
 
@@ -203,14 +202,14 @@ def _cut(value: object) -> str:
 
 def _parsed(body: str) -> Mapping[str, Any]:
     try:
-        text = body.strip(WHITE)
+        text = body.strip(JSON_WHITESPACE)
         event, end = _DECODER.raw_decode(text)
         if end < len(text):
-            _DECODER.decode(text)  # says what is too much, and where
+            _DECODER.decode(text)  # raises the error that names the surplus text
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise MessageDecodeError(f"the body is not JSON: {error}") from error
     if not isinstance(event, dict):
-        raise MessageDecodeError("the body is JSON and no object")
+        raise MessageDecodeError("the body is JSON but not an object")
     return event
 
 
@@ -218,38 +217,38 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-# One for all: json.loads would make one for each body, since it's asked to refuse something.
+# Shared: with parse_constant, json.loads would build a decoder for each body.
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _text(event: Mapping[str, Any], key: str) -> str:
     value = event.get(key)
     if not isinstance(value, str) or not value or (not value.isascii() and HALF_PAIR.search(value)):
-        raise MessageDecodeError(f"{key} is {_cut(value)}, a text is needed")
+        raise MessageDecodeError(f"{key} is {_cut(value)}; it must be a string")
     return value
 
 
 def _priority(value: object) -> int | None:
-    """Read the extension attribute; some CloudEvents libraries write every extension as a text."""
+    """Read the extension attribute; some CloudEvents libraries write every extension as a string."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         return int(value)
-    raise MessageDecodeError(f"priority is {_cut(value)}, an integer is needed")
+    raise MessageDecodeError(f"priority is {_cut(value)}; it must be an integer")
 
 
 def _traceparent(value: object) -> str | None:
-    """Read the extension attribute; whoever traces must not keep the message from being handled."""
+    """Read the extension attribute; a tracing error must not prevent the handling of the message."""
     return value if isinstance(value, str) and value else None
 
 
 def _time(value: object) -> datetime:
-    """Read the event's time, which CloudEvents leaves optional; without one it counts as happening now."""
+    """Read the event's time, which is optional in CloudEvents and defaults to now."""
     if value is None:
         return _now()
     try:
         # RFC 3339 allows t and z in small letters.
         time = datetime.fromisoformat(value.upper() if isinstance(value, str) else "")
     except ValueError as error:
-        raise MessageDecodeError(f"time is {_cut(value)}, an RFC 3339 time is needed") from error
+        raise MessageDecodeError(f"time is {_cut(value)}; it must be an RFC 3339 time") from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

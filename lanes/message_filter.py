@@ -1,4 +1,4 @@
-"""Which messages an operator means: by id, kind, group, source and priority. Owns the word filter."""
+"""A filter that selects messages by id, kind, group, source and priority. Owns the word filter."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from lanes.priority import Priority
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PATTERNED = ("kind", "group", "source")
+PATTERN_FIELDS = ("kind", "group", "source")
 
 
-class Described(Protocol):
-    """What a filter looks at: a message, or an entry of an outbox."""
+class Filterable(Protocol):
+    """A message or an outbox entry, as a filter reads it."""
 
     @property
     def id(self) -> str:
-        """Identity of the message."""
+        """The id of the message."""
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the message."""
 
     @property
     def group(self) -> str | None:
-        """Its group, if it has one."""
+        """The group, or None."""
 
     @property
     def source(self) -> str:
-        """Where it comes from."""
+        """The source of the event."""
 
     @property
     def priority(self) -> int | None:
-        """How urgent it is; None counts as NORMAL."""
+        """The priority; None counts as NORMAL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFilter:
     """
-    Which messages are meant: those that meet all conditions given.
+    Select the messages that meet all the conditions you set.
 
     Attributes:
-        ids: ids of messages; any without.
-        kind: regular expression that the kind matches from its beginning to its end.
-        group: the same for the group; messages without a group never match.
-        source: the same for the source.
-        exact: take the three as plain texts.
+        ids: ids of messages; empty for any id.
+        kind: regular expression for the whole kind.
+        group: regular expression for the whole group; messages without a group never match.
+        source: regular expression for the whole source.
+        exact: compare kind, group and source as plain strings instead.
         lowest: lowest priority.
         highest: highest priority.
 
     Raises:
-        ConfigurationError: a regular expression can't be read, or no priority lies in the range.
+        ConfigurationError: a regular expression is invalid, or the range of priorities is empty.
 
     Example:
-        >>> MessageFilter(kind="order[.].*", highest=-50).words()
+        >>> MessageFilter(kind="order[.].*", highest=-50).describe()
         'kind ~ order[.].*, priority <= -50'
     """
 
@@ -72,14 +72,16 @@ class MessageFilter:
 
     def __post_init__(self) -> None:
         patterns, problems = {}, []
-        for name in PATTERNED:
+        for name in PATTERN_FIELDS:
             text = getattr(self, name)
             if text is None:
                 continue
             try:
                 patterns[name] = re.compile(re.escape(text) if self.exact else text)
             except re.error as error:
-                problems.append(f"{name} is no regular expression: {error}; --exact takes it as it stands")
+                problems.append(
+                    f"{name} is not a regular expression: {error}; --exact compares it as a plain string"
+                )
         if self.lowest is not None and self.highest is not None and self.lowest > self.highest:
             problems.append(f"no priority is {self.lowest} or higher and {self.highest} or lower")
         if problems:
@@ -88,11 +90,11 @@ class MessageFilter:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MessageFilter:
-        """Read what `to_dict` gave."""
+        """Build a filter from the data that `to_dict` returned."""
         return cls(**{**raw, "ids": tuple(raw.get("ids", ()))})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what is set as JSON-able data."""
+        """Return the conditions as JSON-able data."""
         names = ("kind", "group", "source", "lowest", "highest")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         found |= {"ids": list(self.ids) or None, "exact": self.exact or None}
@@ -100,31 +102,31 @@ class MessageFilter:
 
     @property
     def chooses_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the filter has no condition and selects every message."""
         return not self.to_dict()
 
     @property
     def by_group_alone(self) -> bool:
-        """Whether it tells groups apart and nothing within a group."""
+        """Whether group is the only condition, so that a group matches as a whole."""
         return self.to_dict().keys() - {"exact"} == {"group"}
 
-    def matches(self, one: Described) -> bool:
-        """Tell whether a message is meant."""
-        priority = Priority.NORMAL if one.priority is None else one.priority
-        if self.ids and one.id not in self.ids:
+    def matches(self, message: Filterable) -> bool:
+        """Check whether the filter selects a message."""
+        priority = Priority.NORMAL if message.priority is None else message.priority
+        if self.ids and message.id not in self.ids:
             return False
         if self.lowest is not None and priority < self.lowest:
             return False
         if self.highest is not None and priority > self.highest:
             return False
-        return all(self._meets(name, getattr(one, name)) for name in self._patterns)
+        return all(self._meets(name, getattr(message, name)) for name in self._patterns)
 
     def matches_group(self, group: str) -> bool:
-        """Tell whether the group is one of those that are meant."""
+        """Check whether the filter can select messages of a group."""
         return "group" not in self._patterns or self._meets("group", group)
 
-    def words(self) -> str:
-        """Say what is meant."""
+    def describe(self) -> str:
+        """Describe the filter for people."""
         return ", ".join(self._texts()) or "everything"
 
     def _texts(self) -> list[str]:

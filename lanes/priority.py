@@ -1,8 +1,8 @@
 """
-How urgent a message is, and who decides it.
+The urgency of a message: named priorities, priority blocks, and rules by kind.
 
-Owns the words priority and priority block. A larger number is more urgent; any int is a priority, `Priority`
-names five of them.
+Owns the words priority and priority block. A larger number is more urgent. Any int is a priority; `Priority` names
+five of them.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ CURRENT_PRIORITY: ContextVar[int | None] = ContextVar("lanes_priority", default=
 
 
 class Priority(IntEnum):
-    """The named priorities; numbers between and beyond them are priorities as well."""
+    """The named priorities; you can also use any number between and beyond them."""
 
     BULK = -100
-    """Imports and rebuilds that nobody waits for."""
+    """Imports and rebuilds without a deadline."""
     LOW = -50
     """Backfills and other background work."""
     NORMAL = 0
     """Everyday work; the default."""
     HIGH = 50
-    """Work that someone waits for."""
+    """Work that a person waits for."""
     CRITICAL = 100
-    """Work that can't wait for anything."""
+    """Work that must start before all other work."""
 
 
 class PriorityBlock:
     """
     A block of code, or a decorated function, in which messages are sent with one priority.
 
-    Made by `processing_priority`. An instance serves one `with` at a time; as a decorator it serves any
+    Created by `processing_priority`. You can use an instance in one `with` at a time; as a decorator it serves any
     number of calls, threads and tasks at once.
     """
 
@@ -58,7 +58,7 @@ class PriorityBlock:
     def __enter__(self) -> int:
         if self._token is not None:
             raise RuntimeError(
-                "this priority block is open already; call processing_priority() for each `with`"
+                "this priority block is already open; call processing_priority() for each `with`"
             )
         self._token = CURRENT_PRIORITY.set(self._level)
         return self._level
@@ -74,7 +74,7 @@ class PriorityBlock:
             CURRENT_PRIORITY.reset(token)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Wrap a plain function so that each call of it runs in a block of its own."""
+        """Wrap a plain function so that each call runs in its own block."""
         _refuse_deferred(function)
 
         @functools.wraps(function)
@@ -87,16 +87,16 @@ class PriorityBlock:
 
 def processing_priority(level: int) -> PriorityBlock:
     """
-    Give what is sent inside a block this priority, unless it says otherwise itself.
+    Send messages inside a block with this priority, unless you pass an explicit one.
 
-    Blocks nest, the innermost wins, and the outer one is restored when a block ends, also by an exception.
-    Threads start without a block and asyncio tasks with a copy of their creator's: none sees another's.
+    Blocks nest: the innermost wins, and the outer one is restored when a block ends, also after an exception.
+    Threads start without a block, asyncio tasks with a copy of their creator's. Blocks are isolated between them.
 
     Args:
         level: the priority, a `Priority` or any int.
 
     Raises:
-        TypeError: the level is no int, or a coroutine function or generator is decorated: its body would run
+        TypeError: the level is not an int, or you decorate a coroutine function or a generator, which would run
             after the block has ended. Open the block inside it instead.
 
     Example:
@@ -115,7 +115,7 @@ def processing_priority(level: int) -> PriorityBlock:
 
 
 def current_priority() -> int | None:
-    """Give the priority of the innermost open block, None outside of any."""
+    """Return the priority of the innermost open block, or None outside of blocks."""
     return CURRENT_PRIORITY.get()
 
 
@@ -126,7 +126,7 @@ class PriorityRules:
     """
     Priorities by kind: a number, or a function of the message; the largest of a kind's rules applies.
 
-    A function may return None where it has nothing to say.
+    A function can return None to abstain.
 
     Example:
         >>> from lanes import Message
@@ -144,24 +144,24 @@ class PriorityRules:
 
     def add(self, kind: str, rule: int | Rule) -> None:
         """
-        Add a rule for a kind, beside those that it has.
+        Add a rule to those of a kind.
 
         Raises:
-            ConfigurationError: the rule is neither an int nor callable.
+            ConfigurationError: the rule is neither an int nor a function.
         """
         if isinstance(rule, bool) or not (isinstance(rule, int) or callable(rule)):
             raise ConfigurationError(
-                [f"the rule of kind {kind!r} is {rule!r}; an int or a function of the message is needed"],
+                [f"the rule of kind {kind!r} is {rule!r}; it must be an int or a function of the message"],
                 source="priority rules",
             )
         self._rules[kind] = (*self._rules.get(kind, ()), rule)
 
     def priority_of(self, message: Message) -> int | None:
         """
-        Give the largest priority that the rules of the message's kind find, None where no rule applies.
+        Return the largest priority of the rules of the message's kind, or None if no rule applies.
 
         Raises:
-            ConfigurationError: a rule's function returned something else than an int or None.
+            ConfigurationError: a rule's function returned neither an int nor None.
         """
         found = [_apply(rule, message) for rule in self._rules.get(message.kind, ())]
         return max((priority for priority in found if priority is not None), default=None)
@@ -169,7 +169,7 @@ class PriorityRules:
 
 def resolve_priority(explicit: int | None, message: Message, rules: PriorityRules | None = None) -> int:
     """
-    Decide the priority of a message.
+    Return the priority of a message.
 
     The first of: the explicit one, the innermost priority block, the rules of its kind, NORMAL.
     """
@@ -184,10 +184,10 @@ def resolve_priority(explicit: int | None, message: Message, rules: PriorityRule
 
 def priority_to_send(message: Message, rules: PriorityRules | None = None) -> int:
     """
-    Decide the priority under which a message leaves; its own is the explicit one.
+    Return the priority to send a message with; `message.priority` is the explicit one.
 
     Raises:
-        InvalidMessageError: its own is no int.
+        InvalidMessageError: the explicit priority is not an int.
     """
     try:
         return resolve_priority(message.priority, message, rules)
@@ -199,14 +199,14 @@ def priority_to_send(message: Message, rules: PriorityRules | None = None) -> in
 
 def checked_priority(level: object) -> int:
     """
-    Give the level as a plain int.
+    Return the level as a plain int.
 
     Raises:
-        TypeError: it is no int; a bool is none either.
+        TypeError: the level is not an int, or is a bool.
     """
     if isinstance(level, bool) or not isinstance(level, int):
         hint = "; write @processing_priority(level)" if callable(level) else ""
-        raise TypeError(f"a priority is an int such as Priority.LOW, not {level!r}{hint}")
+        raise TypeError(f"a priority must be an int such as Priority.LOW, not {level!r}{hint}")
     return int(level)
 
 
@@ -216,7 +216,7 @@ def _apply(rule: int | Rule, message: Message) -> int | None:
         return None
     if isinstance(priority, bool) or not isinstance(priority, int):
         raise ConfigurationError(
-            [f"the rule of kind {message.kind!r} gave {priority!r}; an int or None is needed"],
+            [f"the rule of kind {message.kind!r} returned {priority!r}; it must return an int or None"],
             source="priority rules",
         )
     return int(priority)
@@ -224,7 +224,7 @@ def _apply(rule: int | Rule, message: Message) -> int | None:
 
 def _refuse_deferred(function: object) -> None:
     if inspect.isclass(function) or not callable(function):
-        raise TypeError(f"processing_priority decorates functions, not {function!r}")
+        raise TypeError(f"processing_priority can decorate functions only, not {function!r}")
     call = getattr(function, "__call__", None)  # noqa: B004 - an object's own call may be a coroutine function
     for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction):
         if test(function) or test(call):

@@ -1,8 +1,8 @@
 """
-The trace that a message belongs to: the ids of W3C trace context, and the form that X-Ray gives to them.
+The trace of a message: the ids of W3C trace context, and their form in X-Ray.
 
-Owns the word trace. Nothing is recorded here, and no tracing library is imported: a span of OpenTelemetry or a segment
-of X-Ray is found where the application has loaded the library itself.
+Owns the word trace. This module records nothing and imports no tracing library: it reads the current span of
+OpenTelemetry or segment of X-Ray if your application has loaded one of these libraries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-# A later version may add fields behind the four of this one; the two ids and the flags keep their places.
+# Later versions may append fields; the two ids and the flags keep their positions.
 TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 XRAY_ID = re.compile(r"1-([0-9a-f]{8})-([0-9a-f]{24})")
 FORBIDDEN_VERSION = "ff"
@@ -28,12 +28,12 @@ SAMPLED = 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
     """
-    A place in a trace: what was going on when a message was sent, or is going on now.
+    A span of a trace: the one that sent a message, or the current one.
 
     Attributes:
-        trace_id: 32 hexadecimal digits that everything in the trace has in common.
-        span_id: 16 hexadecimal digits of this place in it.
-        is_sampled: whether somebody records the trace.
+        trace_id: 32 hexadecimal digits, the same for the whole trace.
+        span_id: 16 hexadecimal digits of this span.
+        is_sampled: whether the trace is recorded.
     """
 
     trace_id: str
@@ -42,7 +42,7 @@ class TraceContext:
 
     @classmethod
     def parse(cls, traceparent: object) -> TraceContext | None:
-        """Read a W3C `traceparent`; None where it is none, since a broken one must break nothing else."""
+        """Read a W3C `traceparent`; return None if it is invalid, which must not break anything else."""
         match = TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
         if match is None:
             return None
@@ -58,14 +58,14 @@ class TraceContext:
 
     @classmethod
     def of_xray(cls, trace_id: str, segment_id: str, *, is_sampled: bool) -> TraceContext | None:
-        """Make it of X-Ray's ids (`1-<8 digits>-<24 digits>` and 16 digits); None where they are none."""
+        """Build it from X-Ray's ids (`1-<8 digits>-<24 digits>` and 16 digits); None if they are invalid."""
         match = XRAY_ID.fullmatch(trace_id)
         flags = SAMPLED if is_sampled else 0
         return cls.parse(f"00-{match[1]}{match[2]}-{segment_id}-{flags:02x}") if match else None
 
     @classmethod
     def of_xray_header(cls, header: str | None) -> TraceContext | None:
-        """Read a tracing header of X-Ray (`Root=...;Parent=...;Sampled=1`); None where it names no place."""
+        """Read a tracing header of X-Ray (`Root=...;Parent=...;Sampled=1`); None if it names no segment."""
         if not header:
             return None
         parts = dict(part.strip().partition("=")[::2] for part in header.split(";"))
@@ -75,19 +75,19 @@ class TraceContext:
 
     @property
     def xray_trace_id(self) -> str:
-        """The trace's id as X-Ray writes it."""
+        """The trace id in the form of X-Ray."""
         return f"1-{self.trace_id[:8]}-{self.trace_id[8:]}"
 
     def child(self) -> TraceContext:
-        """Give a new place in the same trace."""
+        """Return a new span of the same trace."""
         return replace(self, span_id=_new_span_id())
 
     def __str__(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{SAMPLED if self.is_sampled else 0:02x}"
 
 
-def recorded_place(traceparent: str | None) -> str | None:
-    """Give the place in X-Ray's form, as AWS hands it on beside a message, where somebody records its trace."""
+def xray_header(traceparent: str | None) -> str | None:
+    """Return X-Ray's tracing header for a sampled trace, which AWS passes on beside the message; else None."""
     trace = TraceContext.parse(traceparent)
     if trace is None or not trace.is_sampled:
         return None
@@ -99,13 +99,13 @@ CONTINUED_TRACE: ContextVar[TraceContext | None] = ContextVar("lanes_trace", def
 
 def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextManager[None]:
     """
-    Let what the block sends continue a trace.
+    Continue a trace in the messages that you send inside the block.
 
-    Handlers run in such a block of their message's trace. Blocks nest, end also by an exception, and are isolated
-    between threads and asyncio tasks. Without a valid `traceparent` the block belongs to no trace of its own.
+    Handlers run in such a block, with the trace of their message. Blocks nest, also end after an exception, and are
+    isolated between threads and asyncio tasks. Without a valid `traceparent` the block has no trace.
 
     Args:
-        traceparent: W3C trace context, as it comes in an HTTP header for example.
+        traceparent: W3C trace context, for example from an HTTP header.
 
     Example:
         >>> with continuing_trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"):
@@ -118,7 +118,7 @@ def continuing_trace(traceparent: str | TraceContext | None) -> AbstractContextM
 
 
 class _Continuation:
-    """The block that `continuing_trace` opens."""
+    """The context manager that `continuing_trace` returns."""
 
     __slots__ = ("_token", "_trace")
 
@@ -134,17 +134,17 @@ class _Continuation:
 
 def current_traceparent() -> str | None:
     """
-    Give the W3C trace context that a message sent now gets, or None.
+    Return the W3C trace context that a message sent now would get, or None.
 
-    That of the innermost `continuing_trace` block, or without one the current span of OpenTelemetry or segment of
-    X-Ray, if the application has loaded one of them. A span within the block's own trace goes before the block.
+    It is that of the innermost `continuing_trace` block. Without a block it is the current span of OpenTelemetry or
+    segment of X-Ray, if your application has loaded one of them. A span of the block's own trace wins over the block.
     """
     trace = current_trace()
     return None if trace is None else str(trace)
 
 
 def current_trace() -> TraceContext | None:
-    """Give the same as ids."""
+    """Return the same as a record."""
     continued = CONTINUED_TRACE.get()
     recorded = _opentelemetry_span() or _xray_entity()
     if continued is None or (recorded is not None and recorded.trace_id == continued.trace_id):
@@ -167,10 +167,10 @@ def _xray_entity() -> TraceContext | None:
         return None
     context = recorder.context
     if context.context_missing and not getattr(getattr(context, "_local", None), "entities", None):
-        return None  # asked outside of a segment, the recorder would log an error
+        return None  # outside of a segment the recorder would log an error
     entity = recorder.get_trace_entity()
     if entity is None or type(entity).__name__.startswith("Dummy"):
-        return None  # a stand-in with ids of no trace
+        return None  # a placeholder without the ids of a trace
     return TraceContext.of_xray(entity.trace_id, entity.id, is_sampled=bool(entity.sampled))
 
 

@@ -1,4 +1,4 @@
-"""Counts AWS calls per access key id and operation, so that the function's calls can be told from others."""
+"""Counts AWS calls per access key id and operation, to separate the function's calls from others."""
 
 import io
 import json

@@ -32,7 +32,7 @@ _INSTALLED = CHECKOUT / "build" / "local" / "installed"
 
 
 class DeployError(RuntimeError):
-    """`cdk deploy` failed; the message is what the command said."""
+    """`cdk deploy` failed; the message is the output of the command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class CdkApp:
             raise DeployError(f"{self.directory} is no CDK app: it has no cdk.json")
 
     def arguments(self) -> list[str]:
-        """The part of the command line that says what is deployed."""
+        """The part of the command line that selects the app and its stage."""
         context = dict(self.context) | ({"stage": self.stage} if self.stage else {})
         pairs = [item for key, value in context.items() for item in ("-c", f"{key}={value}")]
         return [*(self.stacks or ("--all",)), *pairs]
@@ -86,7 +86,7 @@ def _package(name: str) -> Path:
 
 
 def command_variables(app: CdkApp) -> dict[str, str]:
-    """What the `cdk` command needs in its environment besides where AWS is; `PATH` goes before the usual one."""
+    """Environment variables of the `cdk` command beside those for AWS; its `PATH` comes before the default one."""
     variables = {
         "JSII_NODE": str(_node()),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(_node().parent)]),
@@ -111,17 +111,17 @@ def _deploy_variables(app: CdkApp, endpoint_url: str) -> dict[str, str]:
 
 def deploy_arguments(app: CdkApp) -> list[str]:
     """
-    What follows `cdk` to deploy `app`, for this program and for a user's other terminal.
+    Return the arguments of `cdk` that deploy `app`, for this program and for your other terminal.
 
     A change set would work too; `--method=direct` spares its calls, and a creation that fails leaves nothing.
     """
-    # Without a question, since nobody is charged here.
+    # Without a question, since nothing is charged here.
     fixed = ["--method=direct", "--require-approval", "never", "--no-notices", "--no-version-reporting"]
     return ["deploy", *fixed, *app.arguments()]
 
 
 def bootstrap(endpoint_url: str) -> None:
-    """Make what `cdk bootstrap` makes and a deploy reads: the bucket of assets and the version parameter."""
+    """Create the parts of `cdk bootstrap` that a deploy reads: the bucket of assets and the version parameter."""
     settings: dict[str, Any] = _client_settings(endpoint_url)
     bucket = f"cdk-{_QUALIFIER}-assets-{ACCOUNT}-{REGION}"
     place: Any = {"LocationConstraint": REGION}
@@ -150,7 +150,7 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
     Run `cdk deploy` and wait for it.
 
     Args:
-        app: what to deploy.
+        app: the app to deploy.
         endpoint_url: the AWS server, bootstrapped.
         log_path: file that gets everything the command prints.
 

@@ -1,4 +1,4 @@
-"""Reads what was deployed through the AWS APIs: mappings, functions, queues and the outputs of the stacks."""
+"""Reads the deployed mappings, functions, queues and stack outputs through the AWS APIs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from local.account import PLATFORM_KEY, REGION, connection_variables
 from local.function import FunctionSettings
-from local.model.mapping import MappingSettings
+from local.model.queue_mapping import QueueMapping
 from local.model.schedule import ScheduleSettings
 from local.model.stream_mapping import StreamMappingSettings
 
@@ -23,7 +23,7 @@ _CONNECTIONS = 64
 def make_client(service: str, endpoint_url: str, *, access_key: str = PLATFORM_KEY) -> Any:
     """A boto3 client of the AWS server on this machine, safe to share between threads."""
     variables = connection_variables(endpoint_url, access_key)
-    # The server is on this machine: what fails now fails at once again.
+    # The server is on this machine: a failed call would fail again.
     config = Config(
         retries={"total_max_attempts": 1}, read_timeout=_READ_TIMEOUT, max_pool_connections=_CONNECTIONS
     )
@@ -54,7 +54,7 @@ class Deployed:
     By mapping uuid, function ARN, queue ARN, uuid of a stream's mapping, and rule ARN.
     """
 
-    mappings: Mapping[str, MappingSettings] = field(default_factory=dict)
+    mappings: Mapping[str, QueueMapping] = field(default_factory=dict)
     functions: Mapping[str, FunctionSettings] = field(default_factory=dict)
     queues: Mapping[str, DeployedQueue] = field(default_factory=dict)
     streams: Mapping[str, StreamMappingSettings] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Deployed:
 
 class DeploymentReader:
     """
-    Asks the AWS server what is deployed now.
+    Reads the deployed resources from the AWS server.
 
     Args:
         endpoint_url: of the server.
@@ -97,9 +97,7 @@ class DeploymentReader:
         """
         pages = self._lambda.get_paginator("list_event_source_mappings").paginate()
         entries = [entry for page in pages for entry in page["EventSourceMappings"]]
-        mappings = [
-            MappingSettings.from_api(entry) for entry in entries if ":sqs:" in entry["EventSourceArn"]
-        ]
+        mappings = [QueueMapping.from_api(entry) for entry in entries if ":sqs:" in entry["EventSourceArn"]]
         streams = [
             StreamMappingSettings.from_api(entry)
             for entry in entries
@@ -153,7 +151,7 @@ class DeploymentReader:
             if _is_gone(error):
                 return None
             raise
-        # AWS: GetFunction tells the reserved concurrency unless there is none; moto leaves out 0 as well.
+        # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
         concurrency = self._lambda.get_function_concurrency(FunctionName=arn)
         reserved = concurrency.get("ReservedConcurrentExecutions")
         return FunctionSettings.from_api(answer, reserved_concurrency=reserved)

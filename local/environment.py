@@ -37,7 +37,7 @@ LineSink = Callable[[str], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSettings:
     """
-    What an environment needs to know of its function.
+    The function of an environment.
 
     Attributes:
         function_arn: ARN of the function.
@@ -45,7 +45,6 @@ class EnvironmentSettings:
         task_root: the unzipped code.
         timeout: limit of an invocation.
         variables: every environment variable of the process.
-        is_traced: whether X-Ray is to record its invocations; nobody listens on this machine.
     """
 
     function_arn: str
@@ -53,7 +52,6 @@ class EnvironmentSettings:
     task_root: Path
     timeout: timedelta
     variables: Mapping[str, str]
-    is_traced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class Invocation:
 
     Attributes:
         payload: the answer, or the error as JSON.
-        function_error: None if the handler returned; else what X-Amz-Function-Error says.
+        function_error: None if the handler returned; else the value of X-Amz-Function-Error.
         throttled: nothing ran, since the reserved concurrency was used up.
     """
 
@@ -238,7 +236,7 @@ class _RuntimeProcess:
             ("Lambda-Runtime-Aws-Request-Id", request_id),
             ("Lambda-Runtime-Deadline-Ms", str(deadline)),
             ("Lambda-Runtime-Invoked-Function-Arn", settings.function_arn),
-            ("Lambda-Runtime-Trace-Id", _trace_header(request_id, is_traced=settings.is_traced)),
+            ("Lambda-Runtime-Trace-Id", _trace_header(request_id)),
         )
         waiting.reply("200 OK", payload, headers)
 
@@ -247,7 +245,7 @@ class _RuntimeProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self, *, grace: float) -> int:
-        """Kill what has not ended by itself in time, take in the last lines and free everything."""
+        """Kill the process unless it ends by itself in time, read its last lines and free everything."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
         self.kill()
@@ -266,10 +264,10 @@ class _RuntimeProcess:
                 write_line(line.decode(errors="replace").rstrip("\r\n"))
 
 
-def _trace_header(request_id: str, *, is_traced: bool) -> str:
-    """Make what Lambda hands to the runtime of an invocation: its trace, its own segment there, whether it counts."""
+def _trace_header(request_id: str) -> str:
+    """Return the trace header of an invocation: its trace, its segment, and that it is not sampled."""
     digits = request_id.replace("-", "")
-    return f"Root=1-{int(time.time()):08x}-{digits[:24]};Parent={digits[-16:]};Sampled={int(is_traced)}"
+    return f"Root=1-{int(time.time()):08x}-{digits[:24]};Parent={digits[-16:]};Sampled=0"
 
 
 def _error(error_type: str, message: str) -> bytes:

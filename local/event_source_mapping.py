@@ -1,7 +1,7 @@
 """
-The emulated event source mapping: polls a deployed queue, invokes the deployed function, deletes what it did.
+The emulated event source mapping: polls a deployed queue, invokes the deployed function, deletes handled messages.
 
-What happens to a batch is decided by `local.model.mapping`; here are the threads, the clock and the calls.
+`lanes.mapping` decides about batches; this module has the threads, the clock and the calls.
 """
 
 import logging
@@ -14,41 +14,37 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Protocol
 
+from lanes.mapping.answer import BatchOutcome, Verdict, failed, judge
+from lanes.mapping.event import Payload, payloads
+from lanes.mapping.rules import Batch, MappingRules, handled
+from lanes.mapping.settings import MappingSettings
+from lanes.mapping.undocumented import ThrottleBackoff
 from local.environment import Invocation
-from local.model.mapping import (
-    Batch,
-    MappingSettings,
-    Outcome,
-    Verdict,
-    batches,
-    group_of,
-    judge,
-    without_groups,
-)
-from local.polled_queue import PollError, Received
-from simulator.backoff import ThrottleBackoff
+from local.model.queue_mapping import PolledMessage, QueueMapping
+from local.polled_queue import PollError
 
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)
 _PAUSE_AFTER_POLL_ERROR = 0.5
-_MOST_SLOTS = 1000
+# AWS: MaximumConcurrency is at most 1,000 (ScalingConfig, API reference of Lambda).
+_MAX_CONCURRENCY = 1000
 
 
 class PolledQueue(Protocol):
-    """What a mapping needs of its queue."""
+    """The queue of a mapping."""
 
-    def receive(self, *, limit: int, wait: timedelta) -> Sequence[Received]:
+    def receive(self, *, limit: int, wait: timedelta) -> Sequence[PolledMessage]:
         """Long-poll."""
 
-    def delete(self, messages: Sequence[Received]) -> int:
+    def delete(self, messages: Sequence[PolledMessage]) -> int:
         """Delete; answers how many could not be deleted."""
 
     def close(self) -> None:
-        """Free what calls need; none follows."""
+        """Close the connections; no call follows."""
 
 
 class Invocable(Protocol):
-    """What a mapping needs of its function."""
+    """The function of a mapping."""
 
     def invoke(self, payload: bytes) -> Invocation:
         """Run the handler on an event."""
@@ -56,7 +52,7 @@ class Invocable(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class MappingCounters:
-    """What a mapping did since it started."""
+    """Counts of a mapping since its start."""
 
     polls: int = 0
     empty_polls: int = 0
@@ -64,7 +60,7 @@ class MappingCounters:
     received: int = 0
     invokes: int = 0
     throttles: int = 0
-    let_go: int = 0
+    dropped: int = 0
     partial: int = 0
     errors: int = 0
     deleted: int = 0
@@ -75,11 +71,10 @@ class EventSourceMappingEmulator:
     """
     One deployed mapping at work.
 
-    One thread polls and hands each receive to a slot; there are as many slots as the maximum concurrency.
-    A slot taken by a throttled batch stays taken until the batch ran or was let go.
+    One thread polls and hands each receive to a thread of its own, as many at once as the rules allow.
 
     Args:
-        settings: as deployed; follow a deploy with `update`.
+        mapping: as deployed; follow a deploy with `update`.
         queue: of the mapping.
         function: of the mapping.
         visibility_timeout: of the queue.
@@ -90,7 +85,7 @@ class EventSourceMappingEmulator:
 
     def __init__(
         self,
-        settings: MappingSettings,
+        mapping: QueueMapping,
         *,
         queue: PolledQueue,
         function: Invocable,
@@ -99,30 +94,37 @@ class EventSourceMappingEmulator:
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings = settings
+        self._mapping = mapping
         self._queue = queue
         self._function = function
-        self._visibility_timeout = visibility_timeout
-        self._backoff = backoff or ThrottleBackoff()
-        self._chance = random.Random(seed)  # noqa: S311 - jitter, not a secret
+        self._rules: MappingRules[PolledMessage] = MappingRules(
+            mapping.settings,
+            visibility_timeout=visibility_timeout,
+            random=random.Random(seed),  # noqa: S311 - jitter, not a secret
+            backoff=backoff,
+        )
         self._clock = clock
         self._counters = MappingCounters()
         self._changed = threading.Condition()
-        self._running = 0
         self._stopping = False
         self._stopped = threading.Event()
-        self._poller = threading.Thread(target=self._poll, name=f"poll {settings.queue_name}", daemon=True)
-        self._slots = ThreadPoolExecutor(max_workers=_MOST_SLOTS, thread_name_prefix="slot")
+        self._poller = threading.Thread(target=self._poll, name=f"poll {mapping.queue_name}", daemon=True)
+        self._batches = ThreadPoolExecutor(max_workers=_MAX_CONCURRENCY, thread_name_prefix="batch")
 
     @property
     def settings(self) -> MappingSettings:
-        """The mapping as deployed now."""
-        return self._settings
+        """Settings of the mapping as deployed now."""
+        return self._rules.settings
+
+    @property
+    def queue_name(self) -> str:
+        """Name of its queue."""
+        return self._mapping.queue_name
 
     @property
     def running(self) -> int:
-        """Batches that hold a slot now."""
-        return self._running
+        """Polls and batches that take a unit of concurrency now."""
+        return self._rules.running
 
     def counters(self) -> dict[str, int]:
         """Polls, invokes, throttles and the rest, since the start."""
@@ -134,114 +136,113 @@ class EventSourceMappingEmulator:
         self._poller.start()
 
     def update(
-        self, settings: MappingSettings, *, visibility_timeout: timedelta, function: Invocable | None = None
+        self, mapping: QueueMapping, *, visibility_timeout: timedelta, function: Invocable | None = None
     ) -> None:
         """Follow a deploy: batch size, concurrency, answer type, enabled or not, and another function."""
         with self._changed:
-            self._settings = settings
+            self._mapping = mapping
             self._function = function or self._function
-            self._visibility_timeout = visibility_timeout
+            self._rules.update(mapping.settings, visibility_timeout=visibility_timeout)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Poll no more; batches that hold a slot finish, throttled ones are let go."""
+        """Poll no more; batches that run finish, throttled ones are dropped."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait for the poller and the slots after `stop`."""
+        """Wait for the poller and the batches after `stop`."""
         if self._poller.ident is not None:
             self._poller.join()
-        self._slots.shutdown(wait=True)
+        self._batches.shutdown(wait=True)
         self._queue.close()
 
     def _poll(self) -> None:
-        while self._take_slot():
+        while self._start():
             messages = self._receive()
             if messages:
-                until = self._clock() + self._visibility_timeout.total_seconds()
-                self._slots.submit(self._run, messages, until)
+                batch = self._rules.take(messages, now=self._clock())
+                self._batches.submit(self._run, batch)
             else:
-                self._free_slot()
+                self._finish()
 
-    def _take_slot(self) -> bool:
-        """Wait until the mapping is enabled and a slot is free; false when it stops."""
+    def _start(self) -> bool:
+        """Wait until the mapping may receive; return false when it stops."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._stopping or (self._settings.enabled and self._running < self._settings.slots)
-            )
-            if not self._stopping:
-                self._running += 1
-            return not self._stopping
+            self._changed.wait_for(lambda: self._stopping or self._rules.can_start)
+            return not self._stopping and self._rules.start()
 
-    def _free_slot(self) -> None:
+    def _finish(self) -> None:
         with self._changed:
-            self._running -= 1
+            self._rules.finish()
             self._changed.notify_all()
 
-    def _receive(self) -> Sequence[Received]:
+    def _receive(self) -> Sequence[PolledMessage]:
         try:
-            messages = self._queue.receive(limit=self._settings.receive_size, wait=_LONG_POLL)
+            messages = self._queue.receive(limit=self._rules.settings.receive_size, wait=_LONG_POLL)
         except PollError as error:
             self._count(poll_errors=1)
             if not self._stopping:
-                _logger.warning("polling %s failed: %s", self._settings.queue_name, error)
+                _logger.warning("polling %s failed: %s", self._mapping.queue_name, error)
             self._stopped.wait(_PAUSE_AFTER_POLL_ERROR)
             return ()
         self._count(polls=1, empty_polls=not messages, received=len(messages))
         return messages
 
-    def _run(self, messages: Sequence[Received], until: float) -> None:
+    def _run(self, batch: Batch[PolledMessage]) -> None:
         try:
-            failed_groups: set[str] = set()
-            for batch in batches(messages, self._settings):
-                rest = without_groups(batch, failed_groups, self._settings)
-                if rest is None:
-                    continue
-                verdict = self._invoke(rest, until)
-                self._settle(rest, verdict)
-                failed_groups |= {
-                    group_of(message)
-                    for message in rest.messages
-                    if message["MessageId"] in verdict.failed_ids
-                }
+            self._invoke_all(batch)
         except Exception:
             if not self._stopping:
-                _logger.exception("a batch of %s failed in the emulator", self._settings.queue_name)
+                _logger.exception("a batch of %s failed in the emulator", self._mapping.queue_name)
         finally:
-            self._free_slot()
+            self._finish()
 
-    def _invoke(self, batch: Batch, until: float) -> Verdict:
-        """Invoke until the function takes the batch or the messages' visibility timeout ends."""
-        tries = 0
+    def _invoke_all(self, batch: Batch[PolledMessage]) -> None:
+        """Invoke with each event of the batch, after a failure without the failed groups."""
+        failed_groups: set[str] = set()
+        arn = self._mapping.queue_arn
+        for payload in payloads(
+            batch.messages, lambda message: message.record(arn), failed_groups=failed_groups
+        ):
+            verdict = self._invoke(payload, batch)
+            self._delete(handled(payload.messages, verdict))
+            failed_groups |= {
+                message.group for message in payload.messages if message.message_id in verdict.failed_ids
+            }
+
+    def _invoke(self, payload: Payload[PolledMessage], batch: Batch[PolledMessage]) -> Verdict:
+        """Invoke until the function takes the event or the batch is dropped."""
         while True:
-            invocation = self._function.invoke(batch.event)
+            invocation = self._function.invoke(payload.event)
             if not invocation.throttled:
-                self._count(invokes=1)
-                return judge(
-                    invocation.payload,
-                    message_ids=batch.message_ids,
-                    function_error=invocation.function_error,
-                    reports_failures=self._settings.reports_failures,
-                )
-            tries += 1
+                return self._verdict(invocation, [message.message_id for message in payload.messages])
             self._count(throttles=1)
-            left = timedelta(seconds=until - self._clock())
-            wait = self._backoff.wait(tries, left=left, chance=self._chance)
+            wait = self._rules.throttled(batch, now=self._clock())
             if wait is None or self._stopped.wait(wait.total_seconds()):
-                self._count(let_go=1)
-                return Verdict(outcome=Outcome.FAILED, failed_ids=batch.message_ids, reason="throttled")
+                self._count(dropped=1)
+                return failed([message.message_id for message in payload.messages], "throttled")
 
-    def _settle(self, batch: Batch, verdict: Verdict) -> None:
-        """Delete what the function handled; the rest stays hidden until its visibility timeout ends."""
-        if verdict.outcome is not Outcome.SUCCEEDED and verdict.reason != "throttled":
-            self._count(partial=verdict.outcome is Outcome.PARTIAL, errors=verdict.outcome is Outcome.FAILED)
-        handled = [message for message in batch.messages if message["MessageId"] not in verdict.failed_ids]
-        if handled:
-            not_deleted = self._queue.delete(handled)
-            self._count(deleted=len(handled) - not_deleted, not_deleted=not_deleted)
+    def _verdict(self, invocation: Invocation, message_ids: Sequence[str]) -> Verdict:
+        verdict = judge(
+            invocation.payload,
+            message_ids=message_ids,
+            function_error=invocation.function_error,
+            reports_failures=self._rules.settings.reports_failures,
+        )
+        self._count(
+            invokes=1,
+            partial=verdict.outcome is BatchOutcome.PARTIAL,
+            errors=verdict.outcome is BatchOutcome.FAILED,
+        )
+        return verdict
+
+    def _delete(self, messages: Sequence[PolledMessage]) -> None:
+        if messages:
+            not_deleted = self._queue.delete(messages)
+            self._count(deleted=len(messages) - not_deleted, not_deleted=not_deleted)
 
     def _count(self, **more: int) -> None:
         with self._changed:

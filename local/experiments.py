@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import boto3
 
 from lanes import Producer
+from lanes.events import Event
 from local.account import REGION, USER_KEY, connection_variables
 from local.deploy import CdkApp, DeployError
 from local.interrupts import interrupt_once
 from local.platform import BUILD, ROOT, Platform
 from local.server import ServerError
-from simulator.experiments import Course, Experiment, Replay, named
+from simulator.experiments import Experiment, Replay, Timeline, named
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def replay_all(experiments: Sequence[Experiment]) -> list[Replay]:
-    """Deploy both stacks of each experiment, run them one after the other, and return what happened."""
+    """Deploy both stacks of each experiment, run them one after the other, and return their timelines."""
     context = {"experiment": experiments[0].name if len(experiments) == 1 else "all"}
     witness = Witness()
     app = CdkApp(directory=APP, context=context)
@@ -69,13 +70,13 @@ def replay_all(experiments: Sequence[Experiment]) -> list[Replay]:
         return [
             Replay(
                 experiment=one,
-                courses=_courses({pattern: Run(platform, one, pattern) for pattern in PATTERNS}, witness),
+                timelines=_courses({pattern: Run(platform, one, pattern) for pattern in PATTERNS}, witness),
             )
             for one in experiments
         ]
 
 
-def _courses(runs: Mapping[str, Run], witness: Witness) -> dict[str, Course]:
+def _courses(runs: Mapping[str, Run], witness: Witness) -> dict[str, Timeline]:
     """Let the patterns run beside each other, once their functions are warm."""
     for one in runs.values():
         one.warm_up()
@@ -86,7 +87,7 @@ def _courses(runs: Mapping[str, Run], witness: Witness) -> dict[str, Course]:
     for one in runs.values():
         one.join()
         witness.wait_for(one, one.experiment.total + one.experiment.slots, seconds=LONGEST)
-    return {pattern: witness.course(one) for pattern, one in runs.items()}
+    return {pattern: witness.timeline(one) for pattern, one in runs.items()}
 
 
 class Witness:
@@ -97,11 +98,11 @@ class Witness:
         self._lines: dict[str, list[tuple[float, tuple[str, ...]]]] = defaultdict(list)
 
     def __call__(self, function: str, line: str) -> None:
-        """Note a line if it tells of work done or of making way."""
-        told = _told(line)
-        if told:
+        """Record a line about handled or yielded records."""
+        event = _event(line)
+        if event:
             with self._changed:
-                self._lines[function].append((time.monotonic(), told))
+                self._lines[function].append((time.monotonic(), event))
                 self._changed.notify_all()
 
     def wait_for(self, run: Run, count: int, *, seconds: float) -> bool:
@@ -109,20 +110,20 @@ class Witness:
         with self._changed:
             return self._changed.wait_for(lambda: self._count_done(run) >= count, seconds)
 
-    def course(self, run: Run) -> Course:
-        """Return what happened in a run since it began."""
+    def timeline(self, run: Run) -> Timeline:
+        """Return the timeline of a run since its start."""
         with self._changed:
             lines = [line for line in self._lines[run.function] if line[0] >= run.began_at]
-        done = [(at, told[1], int(told[2])) for at, told in lines if told[0] == "done"]
+        done = [(at, event[1], int(event[2])) for at, event in lines if event[0] == "done"]
         groups = run.experiment.groups
-        return Course(
+        return Timeline(
             done=[(lane, number, number % groups) for _, lane, number in done],
-            lines=[_spoken(told, groups) for _, told in lines],
+            lines=[_printed(event, groups) for _, event in lines],
             seconds=max((at for at, _, _ in done), default=run.began_at) - run.began_at,
         )
 
     def _count_done(self, run: Run) -> int:
-        return len({told for _, told in self._lines[run.function] if told[0] == "done"})
+        return len({event for _, event in self._lines[run.function] if event[0] == "done"})
 
 
 class Run(threading.Thread):
@@ -131,7 +132,7 @@ class Run(threading.Thread):
 
     Args:
         platform: where both stacks are.
-        experiment: what is sent.
+        experiment: the messages and their times.
         pattern: `plain` or `ours`; the stack is named after it.
 
     """
@@ -200,19 +201,19 @@ def _lanes_sender(platform: Platform, stack: str, config: LanesConfig) -> Callab
     return send
 
 
-def _told(line: str) -> tuple[str, ...]:
+def _event(line: str) -> tuple[str, ...]:
     """Return the words of a line about work, or those of the event that a batch of lanes made way."""
     words = tuple(line.split())
     if words[:1] in (("done",), ("yields",)):
         return words
-    if '"batch_yielded"' not in line:
+    if f'"{Event.BATCH_YIELDED}"' not in line:
         return ()
     event: dict[str, Any] = json.loads(line)
     return "yields", str(event.get("lane")), str(event.get("records"))
 
 
-def _spoken(told: tuple[str, ...], groups: int) -> str:
-    verb, lane, *rest = told
+def _printed(event: tuple[str, ...], groups: int) -> str:
+    verb, lane, *rest = event
     if verb == "yields":
-        return f"  {lane} makes way" + (f" ({rest[0]} messages)" if rest and rest[0] != "1" else "")
+        return f"  {lane} yields" + (f" ({rest[0]} messages)" if rest and rest[0] != "1" else "")
     return f"{lane} {rest[0]}" + (f" (group {int(rest[0]) % groups})" if groups > 1 else "")

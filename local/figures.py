@@ -1,5 +1,5 @@
 """
-What SQS and CloudWatch Logs tell CloudWatch, told within the AWS server: figures of queues and of functions' lines.
+Metrics of queues and of functions' log lines in CloudWatch, published within the AWS server.
 
 moto counts nothing by itself, so `lanes status`, `lanes cost` and the page would know no figures. Figures are sums of a
 minute, as CloudWatch keeps them.
@@ -92,7 +92,7 @@ def tell_lines(figures: Figures, lines: Iterable[str]) -> None:
     """
     Take the metrics out of log lines in the embedded metric format.
 
-    # AWS: CloudWatch Logs makes metrics of what stands under `_aws` in a line of JSON (CloudWatch user guide,
+    # AWS: CloudWatch Logs makes metrics of the object `_aws` in a line of JSON (CloudWatch user guide,
     # "Specification: Embedded metric format"). A line that is none is a line and nothing more.
     """
     for line in lines:
@@ -128,14 +128,13 @@ def _tell_directive(
 
 def tell_queues(figures: Figures, queues: Iterable[tuple[str, LocalQueue]], *, at: float) -> None:
     """
-    Tell what FIFO queues hold, and what came and went since the last time.
+    Publish the metrics of FIFO queues since the last time.
 
     # AWS: a queue's figures come once a minute (SQS developer guide, "Available CloudWatch metrics").
     """
     for name, queue in queues:
         dimensions = {"QueueName": name}
-        told = queue.take_figures()
-        for metric, value in told.items():
+        for metric, value in queue.take_figures().items():
             unit = "Seconds" if "Age" in metric else "Bytes" if "Size" in metric else "Count"
             figures.add(_QUEUES, metric, dimensions, [float(value)], at=at, unit=unit)
 
@@ -165,7 +164,7 @@ def read_narrowly(read: Callable[..., list[dict[str, Any]]]) -> Callable[..., li
 
 
 def start_figures(*, account: str, region: str) -> None:
-    """Tell figures from now on, in this process, until it ends."""
+    """Publish metrics from now on, in this process, until it ends."""
     backend = cloudwatch_backends[account][region]
     figures = Figures(backend)
     CloudWatchBackend.get_metric_data = read_narrowly(CloudWatchBackend.get_metric_data)
@@ -191,4 +190,4 @@ def _tell_every_minute(*, figures: Figures, account: str, region: str) -> None:
             tell_queues(figures, fifo, at=now)
         except Exception:
             # The border of a thread: a queue that is deleted at this moment costs the others one minute.
-            _logger.exception("the figures of a minute could not be told")
+            _logger.exception("the metrics of a minute could not be published")

@@ -1,7 +1,7 @@
 """
 A deployed function as its invokers see it: reserved concurrency in front of execution environments.
 
-Settings and code are what the Lambda API of the AWS server tells, nothing else.
+Settings and code come from the Lambda API of the AWS server alone.
 """
 
 import threading
@@ -22,7 +22,7 @@ _INHERITED = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSettings:
-    """A function as GetFunction tells it."""
+    """A function as GetFunction returns it."""
 
     name: str
     arn: str
@@ -35,7 +35,6 @@ class FunctionSettings:
     log_group: str
     variables: Mapping[str, str] = field(default_factory=dict)
     reserved_concurrency: int | None = None
-    is_traced: bool = False
 
     @classmethod
     def from_api(cls, answer: Mapping[str, Any], *, reserved_concurrency: int | None) -> Self:
@@ -53,7 +52,6 @@ class FunctionSettings:
             log_group=configuration["LoggingConfig"]["LogGroup"],
             variables=dict((configuration.get("Environment") or {}).get("Variables", {})),
             reserved_concurrency=reserved_concurrency,
-            is_traced=(configuration.get("TracingConfig") or {}).get("Mode") == "Active",
         )
 
     def same_environments(self, other: "FunctionSettings") -> bool:
@@ -70,7 +68,6 @@ def _without_concurrency(settings: FunctionSettings) -> tuple[object, ...]:
         settings.memory_mb,
         settings.code_sha256,
         settings.log_group,
-        settings.is_traced,
         sorted(settings.variables.items()),
     )
 
@@ -113,6 +110,7 @@ class DeployedFunction:
         endpoint_url: the AWS server that the handler talks to.
         machine: environment variables of this machine.
         write_line: gets function name and each line that its processes print.
+        slack: time beyond the timeout.
     """
 
     def __init__(
@@ -123,10 +121,12 @@ class DeployedFunction:
         endpoint_url: str,
         machine: Mapping[str, str],
         write_line: FunctionLineSink,
+        slack: timedelta = timedelta(0),
     ) -> None:
         self._endpoint_url = endpoint_url
         self._machine = machine
         self._write_line = write_line
+        self._slack = slack
         self._lock = threading.Lock()
         self._warm: list[ExecutionEnvironment] = []
         self._busy: set[ExecutionEnvironment] = set()
@@ -199,9 +199,8 @@ class DeployedFunction:
             function_arn=settings.arn,
             handler=settings.handler,
             task_root=task_root,
-            timeout=settings.timeout,
+            timeout=settings.timeout + self._slack,
             variables=variables,
-            is_traced=settings.is_traced,
         )
 
     def _take(self) -> ExecutionEnvironment | None:

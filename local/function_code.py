@@ -1,4 +1,4 @@
-"""The deployed code of functions, fetched from where Lambda says it is and unzipped once per content."""
+"""The deployed code of functions, fetched from Lambda's location and unzipped once per content."""
 
 import io
 import shutil

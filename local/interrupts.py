@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one ends what goes on, later ones change nothing."""
+"""Ctrl-C and SIGTERM: the first one ends the program, later ones change nothing."""
 
 import signal
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def uninterrupted() -> Iterator[None]:
     """
     Hold an interrupt back while something happens that must not be torn apart, and raise it at the end.
 
-    Starting a process is such a thing: torn apart, the process would run and nobody would know of it.
+    Starting a process is such a thing: interrupted half way, it would leave a process that no code ends.
     """
     _interrupt.held_back += 1
     try:

@@ -1,7 +1,8 @@
 """
 Lines of functions on their way into the log groups of the AWS server, as Lambda brings them to CloudWatch Logs.
 
-One thread puts them in batches, so that no function waits for its log. What is kept is bounded on both sides.
+One thread puts them in batches, so that no function waits for its log. Lines to send and lines
+stored are bounded.
 """
 
 import logging
@@ -71,7 +72,7 @@ class LogDelivery:
         self._thread.start()
 
     def stop(self) -> None:
-        """End; what still waits is lost, as the server's own memory is."""
+        """End; lines that still wait are lost, as the server's own memory is."""
         self._stopped.set()
         self._arrived.set()
         if self._thread is not None:
@@ -107,7 +108,7 @@ class LogDelivery:
                 )
 
     def _stream(self, client: Any, group: str, lines: int) -> str:
-        """Give a stream with room for so many lines; the oldest goes when there are too many."""
+        """Return a stream for so many lines; beyond it, the oldest is removed."""
         streams = self._streams[group]
         if self._room[group] < lines:
             if not streams:

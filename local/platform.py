@@ -1,7 +1,7 @@
 """
 AWS on this machine as one object: server, deploy, mappings and functions, for tests, the demo and `local up`.
 
-Everything that runs was read from what `cdk deploy` created, and a later deploy is followed.
+Everything that runs is read from the resources that `cdk deploy` created, and later deploys are followed.
 """
 
 import logging
@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from lanes.mapping.undocumented import ThrottleBackoff, start_order
 from local.account import MAPPING_KEY, USER_KEY, connection_variables, function_key
 from local.deploy import CdkApp, bootstrap, deploy
 from local.deployed import Deployed, DeploymentReader, make_client
@@ -21,12 +22,11 @@ from local.function_code import CodeStore
 from local.function_log import FunctionLog
 from local.installed import CHECKOUT
 from local.log_delivery import LogDelivery
-from local.model.mapping import MappingSettings, start_order
+from local.model.queue_mapping import QueueMapping
 from local.polled_queue import ReceiveSink, SqsQueue
 from local.schedule import ScheduleEmulator
 from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
-from simulator.backoff import ThrottleBackoff
 
 ROOT = CHECKOUT
 BUILD = ROOT / "build" / "local"
@@ -42,7 +42,7 @@ class Platform:
     Entering starts the server, deploys `app` if there is one and starts its mappings.
 
     Args:
-        app: what to deploy at the start; without it, `deploy` is the caller's.
+        app: the app to deploy at the start; without one, call `deploy` yourself.
         port: of the server; 0 takes a free one.
         seed: decides the first poll order of the mappings and every jitter.
         backoff: waits of throttled batches.
@@ -51,7 +51,8 @@ class Platform:
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
         on_receive: gets queue name and messages of each receive of a mapping, as SQS gave them, before they
             go to the function.
-        figures: have queues and functions tell CloudWatch their figures, minute by minute.
+        figures: publish the metrics of queues and functions in CloudWatch, minute by minute.
+        slack: time that every function gets beyond its timeout, for tests on a busy machine.
 
     Raises:
         ServerError: the server did not start.
@@ -70,12 +71,14 @@ class Platform:
         run_mappings: bool = True,
         on_receive: ReceiveSink | None = None,
         figures: bool = False,
+        slack: timedelta = timedelta(0),
     ) -> None:
         self._app = app
         self._seed = seed
         self._backoff = backoff
         self._run_mappings = run_mappings
         self._on_receive = on_receive
+        self._slack = slack
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._delivery = LogDelivery(group_of=self._log_group)
@@ -109,7 +112,7 @@ class Platform:
     @property
     def mappings(self) -> Mapping[str, EventSourceMappingEmulator]:
         """Running mappings, by the name of their queue."""
-        return {mapping.settings.queue_name: mapping for mapping in list(self._mappings.values())}
+        return {mapping.queue_name: mapping for mapping in list(self._mappings.values())}
 
     @property
     def streams(self) -> Mapping[str, StreamMappingEmulator]:
@@ -164,13 +167,13 @@ class Platform:
         return self._outputs
 
     def start_mappings(self, *, follow: bool = True) -> None:
-        """Run what is deployed; with `follow`, follow later deploys until `stop`, by reading once a second."""
+        """Run the deployed mappings; with `follow`, follow later deploys until `stop`, by reading once a second."""
         self.follow_now()
         if follow:
             self._follower.start()
 
     def follow_now(self) -> None:
-        """Take over what is deployed at this moment; done once a second anyway."""
+        """Follow the deployed resources now instead of within a second."""
         assert self._reader is not None  # noqa: S101 - start came first
         deployed = self._reader.read()
         with self._lock:
@@ -188,7 +191,7 @@ class Platform:
             except Exception:
                 # The border of a thread: a deploy that is half done is read again in a second.
                 if not self._stopped.is_set():
-                    _logger.exception("what is deployed could not be read")
+                    _logger.exception("the deployed resources could not be read")
 
     def _follow_functions(self, deployed: Deployed) -> None:
         for arn, settings in deployed.functions.items():
@@ -206,26 +209,25 @@ class Platform:
             retired.stop()
             self._retired.append(retired)
         for uuid, mapping in self._mappings.items():
-            settings = deployed.mappings[uuid]
-            timeout = deployed.queues[settings.queue_arn].visibility_timeout
-            function = self._functions[settings.function_arn]
-            mapping.update(settings, visibility_timeout=timeout, function=function)
+            now = deployed.mappings[uuid]
+            timeout = deployed.queues[now.queue_arn].visibility_timeout
+            mapping.update(now, visibility_timeout=timeout, function=self._functions[now.function_arn])
         new = {one.queue_name: one for uuid, one in deployed.mappings.items() if uuid not in self._mappings}
         for name in start_order(new, seed=self._seed):
             self._start_mapping(new[name], deployed)
 
-    def _start_mapping(self, settings: MappingSettings, deployed: Deployed) -> None:
-        queue = deployed.queues[settings.queue_arn]
-        mapping = EventSourceMappingEmulator(
-            settings,
+    def _start_mapping(self, mapping: QueueMapping, deployed: Deployed) -> None:
+        queue = deployed.queues[mapping.queue_arn]
+        emulator = EventSourceMappingEmulator(
+            mapping,
             queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url, on_receive=self._on_receive),
-            function=self._functions[settings.function_arn],
+            function=self._functions[mapping.function_arn],
             visibility_timeout=queue.visibility_timeout,
             backoff=self._backoff,
             seed=self._seed,
         )
-        self._mappings[settings.uuid] = mapping
-        mapping.start()
+        self._mappings[mapping.uuid] = emulator
+        emulator.start()
 
     def _follow_streams(self, deployed: Deployed) -> None:
         for uuid in self._streams.keys() - deployed.streams.keys():
@@ -269,6 +271,7 @@ class Platform:
             endpoint_url=self.endpoint_url,
             machine=os.environ,
             write_line=self._take_line,
+            slack=self._slack,
         )
 
     def _take_line(self, function_name: str, line: str) -> None:
@@ -284,7 +287,7 @@ class Platform:
         return store.task_root(settings.code_location, code_sha256=settings.code_sha256)
 
     def stop(self) -> None:
-        """End mappings, environments and server; nothing that this object started goes on."""
+        """End mappings, environments and server."""
         self._stopped.set()
         with self._lock:
             mappings = [

@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import urlparse
 
 from local.account import MAPPING_KEY, REGION
+from local.model.queue_mapping import PolledMessage
 
-Received = Mapping[str, Any]
-ReceiveSink = Callable[[str, Sequence[Received]], None]
+ReceiveSink = Callable[[str, Sequence[Mapping[str, Any]]], None]
 
-# What a mapping asks for: every attribute that SQS knows of a message.
+# A mapping asks for every attribute of a message.
 _EVERYTHING = ["All"]
 _ANSWER_SECONDS = 30.0
 _OK = 200
@@ -46,7 +46,7 @@ class SqsQueue:
         self._thread = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
 
-    def receive(self, *, limit: int, wait: timedelta) -> Sequence[Received]:
+    def receive(self, *, limit: int, wait: timedelta) -> Sequence[PolledMessage]:
         """
         Long-poll for up to `limit` messages; none when the wait is over.
 
@@ -61,12 +61,12 @@ class SqsQueue:
             MessageSystemAttributeNames=_EVERYTHING,
             MessageAttributeNames=_EVERYTHING,
         )
-        messages: Sequence[Received] = answer.get("Messages") or ()
+        messages: Sequence[Mapping[str, Any]] = answer.get("Messages") or ()
         if messages and self._on_receive is not None:
             self._on_receive(self._name, messages)
-        return messages
+        return [PolledMessage(message) for message in messages]
 
-    def delete(self, messages: Sequence[Received]) -> int:
+    def delete(self, messages: Sequence[PolledMessage]) -> int:
         """
         Delete the messages; answers how many could not be deleted.
 
@@ -74,7 +74,7 @@ class SqsQueue:
             PollError: the call failed.
         """
         entries = [
-            {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]}
+            {"Id": str(index), "ReceiptHandle": message.receipt_handle}
             for index, message in enumerate(messages)
         ]
         answer = self._call("DeleteMessageBatch", QueueUrl=self.url, Entries=entries)

@@ -1,4 +1,4 @@
-"""What a deploy made do something again and again: a thread that follows its settings."""
+"""A repeated task of a deployed resource: a thread that follows its settings."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ Settings = TypeVar("Settings")
 
 class Repeated(ABC, Generic[Settings]):
     """
-    Something deployed at work, in a thread of its own.
+    A repeated task in a thread of its own.
 
     Args:
         settings: as deployed.
@@ -43,7 +43,7 @@ class Repeated(ABC, Generic[Settings]):
         self._settings = settings
 
     def stop(self) -> None:
-        """Do it no more; what runs finishes."""
+        """Stop; a task that runs finishes."""
         self._stopped.set()
 
     def join(self) -> None:

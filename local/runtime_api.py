@@ -22,7 +22,7 @@ _ACCEPTED = b'{"status":"OK"}'
 
 
 class RuntimeCall(Enum):
-    """What the runtime came to say."""
+    """A call of the runtime."""
 
     NEXT = "next"
     RESPONSE = "response"
@@ -61,7 +61,7 @@ class RuntimeApi:
     Listens for one runtime process.
 
     Args:
-        lifeline: a socket whose other end the process holds; it reads as ended when the process ends.
+        lifeline: a socket whose other end the process holds; it is closed when the process ends.
     """
 
     def __init__(self, *, lifeline: socket.socket) -> None:

@@ -1,7 +1,7 @@
 """
 Emulated EventBridge schedules: invoke the deployed functions at their rate.
 
-When and with what is decided by `local.model.schedule`. An event that fails is gone: EventBridge's retries are not
+`local.model.schedule` decides when, and makes the event. An event that fails is gone: EventBridge's retries are not
 emulated, since the next one follows.
 """
 

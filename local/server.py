@@ -25,7 +25,7 @@ FIGURES = "--figures"
 
 
 class ServerError(RuntimeError):
-    """The AWS server did not start; the message holds what it said."""
+    """The AWS server did not start; the message holds its output."""
 
 
 class AwsServer:
@@ -35,7 +35,7 @@ class AwsServer:
     Args:
         port: where to listen; 0 takes a free port.
         log_path: file for the server's own messages.
-        figures: tell CloudWatch of queues and functions, as AWS does; without it CloudWatch knows nothing.
+        figures: publish metrics of queues and functions, as AWS does; otherwise CloudWatch has none.
 
     Raises:
         ServerError: the port is in use, or moto cannot start.
@@ -90,7 +90,7 @@ class AwsServer:
         return counted
 
     def stop(self) -> None:
-        """End the process; what it held is gone."""
+        """End the process and lose its memory."""
         process, self._process = self._process, None
         if process is None:
             return

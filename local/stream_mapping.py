@@ -1,7 +1,7 @@
 """
 The emulated event source mapping of a table's stream: reads each shard, invokes the deployed function.
 
-What happens to a batch is decided by `local.model.stream_mapping`; here are the thread and the calls.
+`local.model.stream_mapping` decides about batches; this module has the thread and the calls.
 """
 
 import logging

@@ -20,7 +20,7 @@ from local.server import ServerError
 
 _LARGEST_PORT = 65_535
 _INTERRUPTED = 130
-# As the runtime and the platform write them; after the first line the runtime goes on behind a carriage return.
+# As the runtime and the platform write them; the runtime puts carriage returns between its lines.
 _TROUBLE = re.compile(r"Runtime\.\w+Error: [^\r]*|Runtime exited with status -?\w+|Task timed out after .*")
 
 
@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--context", "-c", action="append", default=[], metavar="KEY=VALUE", help="further CDK context"
     )
-    parser.add_argument("--seed", type=int, default=0, help="decides what AWS leaves open (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of behaviour that AWS does not document (default: 0)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -46,7 +48,7 @@ def _port(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Deploy, tell the addresses and run until a signal comes."""
+    """Deploy, print the addresses and run until a signal arrives."""
     wrong = [item for item in options.context if "=" not in item]
     if wrong:
         return _complain(f"--context takes KEY=VALUE, not {wrong[0]!r}")
@@ -74,9 +76,9 @@ def run(options: argparse.Namespace) -> int:
 
 class FunctionTroubles:
     """
-    Tells of functions that can't start, end unexpectedly or take too long: of each trouble once.
+    Prints each fault of a function once: it can't start, ends unexpectedly or takes too long.
 
-    A message whose function does not even start has no event of its own anywhere.
+    A function that does not start writes no event for its messages.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -95,7 +97,7 @@ class FunctionTroubles:
 
 def describe(platform: Platform) -> dict[str, Any]:
     """
-    Addresses of what runs.
+    Return the addresses of the running resources.
 
     Keys: `endpoint_url`, `lanes` (address by lane name; for another app by name of the mapped queue),
     `stack`, `dead_letters` and `table` if the app has lanes, `stacks` (outputs by stack), `region`,
@@ -138,7 +140,7 @@ def _lanes_in(stack: str, ssm: Any, sqs: Any) -> dict[str, Any] | None:
 
 
 def _local_url(sqs: Any, name_or_url: str) -> str:
-    """The address on this machine: what CloudFormation hands out names the host of the real SQS."""
+    """Return the address on this machine: CloudFormation's has the host of the real SQS."""
     return str(sqs.get_queue_url(QueueName=name_or_url.rpartition("/")[2])["QueueUrl"])
 
 

@@ -1,4 +1,4 @@
-"""Runs beside each other: the patterns, and for each the range of its figures over what AWS leaves open."""
+"""Compare runs: the patterns, and for each the range of its figures over undocumented AWS behaviour."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from .load import play
 from .outcome import LaneOutcome, Outcome, Totals, outcome_of, waits_by_lane
 from .parameters import Unknowns, variants
-from .world import Pattern
+from .simulated_lanes import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.operate.prices import Prices
+    from lanes.operate.cost.prices import Prices
 
     from .scenario import Scenario
 
 NAMES = {Pattern.LANES: "ours", Pattern.PLAIN: "plain", Pattern.NONE: "none"}
-"""What a person reads: this product, the plain pattern (check each record, leave visibility alone), no priority."""
+"""Printed names: this product, the plain pattern (check each record, leave visibility alone), no priority."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,11 @@ class Run:
     One run.
 
     Attributes:
-        pattern: whose consumer ran.
-        unknowns: which of the `variants` it ran with.
+        pattern: the consumer.
+        unknowns: name of its variant.
         outcome: its figures.
         waits: of each message by lane, shortest first.
-        events: how many the simulation had to go through.
+        events: number of simulated events.
 
     """
 
@@ -45,10 +45,10 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Range:
-    """The least and the most that a figure was."""
+    """Lowest and highest value of a figure."""
 
-    least: float
-    most: float
+    low: float
+    high: float
 
 
 def compare(
@@ -58,16 +58,16 @@ def compare(
     patterns: Sequence[Pattern],
     prices: Prices,
     all_unknowns: bool = False,
-    tell: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> list[Run]:
-    """Play the scenario for each pattern, with the unknowns as given or over all their range."""
+    """Play the scenario for each pattern, with the unknowns as given or over their whole range."""
     range_of: Mapping[str, Unknowns] = variants(scenario.unknowns)
     if not all_unknowns:
         range_of = {"as given": scenario.unknowns}
     runs = []
     for pattern in patterns:
         for name, unknowns in range_of.items():
-            tell(f"{NAMES[pattern]}: {name}")
+            report(f"{NAMES[pattern]}: {name}")
             lanes = play(scenario, config, pattern=pattern, unknowns=unknowns)
             runs.append(
                 Run(
@@ -75,7 +75,7 @@ def compare(
                     unknowns=name,
                     outcome=outcome_of(lanes, scenario, prices),
                     waits=waits_by_lane(lanes),
-                    events=lanes.kernel.events,
+                    events=lanes.scheduler.events,
                 )
             )
     return runs
@@ -113,7 +113,7 @@ def _merged(kind: type[LaneOutcome | Totals], figures: Sequence[Any]) -> dict[st
 
 
 def _range(values: Sequence[Any]) -> Any:
-    """One value if they are all the same; where some runs gave none at all, the range has no upper end."""
+    """One value if they are all the same; if some runs gave none, the range has no upper end."""
     if all(value == values[0] for value in values):
         return values[0]
     known = [value for value in values if value is not None]

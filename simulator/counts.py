@@ -1,4 +1,4 @@
-"""The queues as the function sees them: counts that may be old, wrong, or without what is blocked."""
+"""The queues as the function sees them: counts may be old, wrong, or without blocked messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
-from lanes.consumer.yielding import LaneDepth
+from lanes.depth import LaneDepth
 from lanes.testing.fifo.settings import LOOK_AHEAD
 from lanes.testing.memory import MemoryQueues
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import VisibilityChange
 
-    from .kernel import Kernel
     from .memory import Calls
     from .parameters import Unknowns
+    from .scheduler import Scheduler
 
-LOOKS = 10
-"""How many times within the age of counts they are noted: ages are right to a tenth."""
+SAMPLES = 10
+"""Samples taken within the age of counts: ages are right to a tenth."""
 
 
 class ApproximateQueues(MemoryQueues):
     """
-    Queues whose counts are as approximate as the unknowns say.
+    Queues with counts as approximate as the unknowns say.
 
-    AWS: the counts "may not achieve consistency until at least 1 minute" (API_GetQueueAttributes). Whether they count
-    messages of a group in flight is not written anywhere.
+    AWS: the counts "may not achieve consistency until at least 1 minute" (API_GetQueueAttributes). It is not
+    documented whether they include messages of a group in flight.
 
     Attributes:
-        on_visible: called with a lane's name when the function may have made something of it visible.
+        on_visible: called with a lane's name when the function may have made a message of it visible.
 
     """
 
@@ -45,7 +45,7 @@ class ApproximateQueues(MemoryQueues):
         self,
         config: LanesConfig,
         *,
-        kernel: Kernel,
+        scheduler: Scheduler,
         calls: Calls,
         native: int | None,
         unknowns: Unknowns,
@@ -55,26 +55,26 @@ class ApproximateQueues(MemoryQueues):
     ) -> None:
         numbers = itertools.count(1)
         super().__init__(
-            config, kernel.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
+            config, scheduler.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
         )
         if look_ahead != LOOK_AHEAD:
             for queue in self.live.values():
                 queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)
         if standard is not None:
             self.live = {
-                name: StandardQueue(kernel.clock, name=name, settings=queue.settings, chance=standard)
+                name: StandardQueue(scheduler.clock, name=name, settings=queue.settings, chance=standard)
                 for name, queue in self.live.items()
             }
-        self._kernel = kernel
+        self._scheduler = scheduler
         self._unknowns = unknowns
         self._chance = chance
         self.on_visible: Callable[[str], None] = lambda _lane: None
         self._past: dict[str, deque[tuple[float, LaneDepth]]] = {lane.name: deque() for lane in config.lanes}
         if unknowns.stale:
-            self._look()
+            self._sample()
 
     def depth(self, lane: str) -> LaneDepth:
-        """Return the counts as AWS might give them."""
+        """Return the counts as AWS might return them."""
         with self.calls.make("GetQueueAttributes"):
             counts = self._aged(lane) if self._unknowns.stale else self._exact(lane)
             if not self._unknowns.noise:
@@ -82,7 +82,7 @@ class ApproximateQueues(MemoryQueues):
             return LaneDepth(backlog=self._wrong(counts.backlog), in_flight=self._wrong(counts.in_flight))
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
-        """Change what can be changed; return the ids of the others."""
+        """Change the visibility of records; return the ids of those that could not be changed."""
         refused = super().change_visibility(lane, changes)
         self.on_visible(lane)
         return refused
@@ -99,20 +99,20 @@ class ApproximateQueues(MemoryQueues):
         return LaneDepth(backlog=counts.visible - blocked, in_flight=counts.not_visible)
 
     def _aged(self, lane: str) -> LaneDepth:
-        """Return the last counts that are old enough; before there are any, the queue was empty."""
-        latest = self._kernel.now - self._unknowns.stale
+        """Return the last counts that are old enough; before the first ones, the queue was empty."""
+        latest = self._scheduler.now - self._unknowns.stale
         past = self._past[lane]
         while len(past) > 1 and past[1][0] <= latest:
             past.popleft()
         known = past and past[0][0] <= latest
         return past[0][1] if known else LaneDepth(backlog=0, in_flight=0)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         for lane, past in self._past.items():
-            past.append((self._kernel.now, self._exact(lane)))
-            if len(past) > LOOKS + 2:
+            past.append((self._scheduler.now, self._exact(lane)))
+            if len(past) > SAMPLES + 2:
                 past.popleft()
-        self._kernel.after(self._unknowns.stale / LOOKS, self._look)
+        self._scheduler.after(self._unknowns.stale / SAMPLES, self._sample)
 
     def _wrong(self, count: int) -> int:
         return max(0, round(count * (1 + self._unknowns.noise * self._chance.uniform(-1, 1))))

@@ -1,10 +1,10 @@
 """
-The first experiments with priority queues on Lambda, replayed: the plain pattern as it was described, and this product.
+The first experiments with priority queues on Lambda, replayed: the plain pattern as published, and this product.
 
     lanes simulate --experiment all
 
-Each sends a few messages, some of them later, to a function whose handler takes 5 s, and shows in which order they
-are done and when somebody makes way.
+Each sends a few messages, some of them later, to a function with handlers of 5 s, and shows the order in which they are
+done and the yields between them.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.config import LanesConfig
-from lanes.config_table import nearest
-from lanes.consumer.telemetry import Metric
+from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
+from lanes.metrics import Metric
 
-from .kernel import START
 from .parameters import Unknowns
-from .world import Pattern, SimulatedLanes, Tally
+from .scheduler import START
+from .simulated_lanes import Pattern, SimulatedLanes, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 WORK = 5.0
-"""Seconds that a handler takes."""
+"""Seconds of a handler."""
 
 SETTLED_COUNTS = 2.0
-"""Age in seconds of a standard queue's counts: they become right "after a few seconds"."""
+"""Age in seconds of a standard queue's counts: they settle "after a few seconds"."""
 
 LIMIT = 3_600.0
 STANDARD_POLLERS = 5
@@ -40,16 +40,16 @@ STANDARD_POLLERS = 5
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """
-    What is sent, and to what.
+    The queues and the messages sent to them.
 
     Attributes:
         lanes: names of the queues, highest first.
-        sends: moment in seconds, lane and number of messages.
+        sends: time in seconds, lane and number of messages.
         slots: reserved concurrency.
-        groups: how many message groups they are spread over in turn.
+        groups: number of message groups, used in turn.
         standard: whether the plain pattern's queues are standard ones; lanes are always FIFO, and here each message
-            is then a group of its own.
-        checks: whether the plain pattern looks at higher queues at all.
+            is then its own group.
+        checks: whether the plain pattern reads the higher queues at all.
 
     """
 
@@ -64,7 +64,7 @@ class Experiment:
 
     @property
     def total(self) -> int:
-        """How many messages are sent."""
+        """Number of messages sent."""
         return sum(count for _, _, count in self.sends)
 
     @property
@@ -79,7 +79,7 @@ class Experiment:
 EXPERIMENTS = (
     Experiment(
         name="no-priority",
-        shows="two standard queues, nobody looks at the other: no priority",
+        shows="two standard queues that ignore each other: no priority",
         sends=[(0, "MAIN", 10), (0, "HIGH", 10)],
         standard=True,
         checks=False,
@@ -110,14 +110,14 @@ EXPERIMENTS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Timeline:
     """
-    What happened.
+    One run of an experiment.
 
     Attributes:
-        done: lane, number in the lane and group of each message in the order of its end.
-        lines: the same in words, with the batches that made way between them.
-        seconds: until the last one ended.
+        done: lane, number in the lane and group of each message, by the end of its handler.
+        lines: the same as text, with the yields between them.
+        seconds: until the last end.
 
     """
 
@@ -128,16 +128,16 @@ class Course:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One experiment, by each pattern."""
+    """One experiment with each pattern."""
 
     experiment: Experiment
-    courses: Mapping[str, Course]
+    timelines: Mapping[str, Timeline]
 
     def text(self) -> str:
         """Return the lists side by side."""
         columns = {
-            name: [*course.lines, f"-- all done after {course.seconds:.0f} s"]
-            for name, course in self.courses.items()
+            name: [*timeline.lines, f"-- all done after {timeline.seconds:.0f} s"]
+            for name, timeline in self.timelines.items()
         }
         width = max(len(line) for lines in columns.values() for line in lines) + 4
         height = max(map(len, columns.values()))
@@ -156,14 +156,14 @@ class Replay:
             "experiment": self.experiment.name,
             "shows": self.experiment.shows,
             **{
-                name: {"order": list(course.lines), "seconds": course.seconds}
-                for name, course in self.courses.items()
+                name: {"order": list(timeline.lines), "seconds": timeline.seconds}
+                for name, timeline in self.timelines.items()
             },
         }
 
 
-class Witness(Tally):
-    """A tally that remembers when batches made way."""
+class YieldTally(Tally):
+    """A tally with the times of all yields."""
 
     def __init__(self, lanes: SimulatedLanes) -> None:
         super().__init__()
@@ -171,10 +171,10 @@ class Witness(Tally):
         self.yields: list[tuple[float, str, int]] = []
 
     def add(self, lane: str, metric: str, count: int) -> None:
-        """Note a record that went back; those of one batch go together."""
+        """Count a metric; add up the yielded records of one batch."""
         super().add(lane, metric, count)
         if metric == Metric.YIELDED:
-            now = self._lanes.kernel.now
+            now = self._lanes.scheduler.now
             before = self.yields.pop()[2] if self.yields and self.yields[-1][:2] == (now, lane) else 0
             self.yields.append((now, lane, before + count))
 
@@ -184,7 +184,7 @@ def named(name: str) -> Sequence[Experiment]:
     Return the experiment of this name, or all.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the name is unknown.
 
     """
     found = [one for one in EXPERIMENTS if name in ("all", one.name)]
@@ -197,15 +197,15 @@ def named(name: str) -> Sequence[Experiment]:
 
 
 def replay(experiment: Experiment, *, seed: int = 1) -> Replay:
-    """Run an experiment by the plain pattern and by this product."""
+    """Run an experiment with the plain pattern and with this product."""
     plain = Pattern.PLAIN if experiment.checks else Pattern.NONE
     return Replay(
         experiment=experiment,
-        courses={
-            "plain": course(experiment, plain, seed=seed),
-            "ours": course(experiment, Pattern.LANES, seed=seed),
+        timelines={
+            "plain": timeline(experiment, plain, seed=seed),
+            "ours": timeline(experiment, Pattern.LANES, seed=seed),
             **(
-                {"ours, batch_size 1": course(experiment, Pattern.LANES, batch_size=1, seed=seed)}
+                {"ours, batch_size 1": timeline(experiment, Pattern.LANES, batch_size=1, seed=seed)}
                 if experiment.slots > 1
                 else {}
             ),
@@ -213,10 +213,10 @@ def replay(experiment: Experiment, *, seed: int = 1) -> Replay:
     )
 
 
-def course(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, seed: int = 1) -> Course:
-    """Run an experiment once; the plain pattern has batches of one whatever is asked."""
+def timeline(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, seed: int = 1) -> Timeline:
+    """Run an experiment once; the plain pattern always has batches of one."""
     lanes = _lanes(experiment, pattern, batch_size, seed)
-    witness = lanes.tally = Witness(lanes)
+    tally = lanes.tally = YieldTally(lanes)
     numbers: Counter[str] = Counter()
     sent: dict[tuple[str, str, int], int] = {}
     in_group: Counter[tuple[str, str]] = Counter()
@@ -231,9 +231,9 @@ def course(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, se
             lanes.send(lane, group=group, seconds=WORK)
 
     for at, lane, count in experiment.sends:
-        lanes.kernel.after(at, lambda lane=lane, count=count: send(lane, count))  # type: ignore[misc]
+        lanes.scheduler.after(at, lambda lane=lane, count=count: send(lane, count))  # type: ignore[misc]
     lanes.run(seconds=LIMIT, until=lambda: lanes.done >= experiment.total)
-    return _course(lanes, witness, sent, experiment)
+    return _timeline(lanes, tally, sent, experiment)
 
 
 def _lanes(experiment: Experiment, pattern: Pattern, batch_size: int, seed: int) -> SimulatedLanes:
@@ -254,25 +254,25 @@ def _with_lanes(config: LanesConfig, **changes: int) -> LanesConfig:
     return dataclasses.replace(config, lanes=tuple(lanes))
 
 
-def _course(
+def _timeline(
     lanes: SimulatedLanes,
-    witness: Witness,
+    tally: YieldTally,
     sent: Mapping[tuple[str, str, int], int],
     experiment: Experiment,
-) -> Course:
+) -> Timeline:
     done = [
         (one.lane, sent[one.lane, one.group, one.number], int(one.group.rpartition("-")[2]))
         for one in lanes.handled
     ]
     grouped = experiment.groups > 1
-    told = [
+    lines = [
         (one.finished_at, f"{lane} {number}" + (f" (group {group})" if grouped else ""))
         for one, (lane, number, group) in zip(lanes.handled, done, strict=True)
     ]
-    told += [
-        (at, f"  {lane} makes way" + (f" ({count} messages)" if count > 1 else ""))
-        for at, lane, count in witness.yields
+    lines += [
+        (at, f"  {lane} yields" + (f" ({count} messages)" if count > 1 else ""))
+        for at, lane, count in tally.yields
     ]
-    told.sort(key=lambda line: line[0])
+    lines.sort(key=lambda line: line[0])
     last = max(one.finished_at for one in lanes.handled)
-    return Course(done=done, lines=[text for _, text in told], seconds=last - START)
+    return Timeline(done=done, lines=[text for _, text in lines], seconds=last - START)

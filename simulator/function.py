@@ -7,48 +7,50 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from lanes.mapping.answer import BatchOutcome, failed, read_answer
 from lanes.testing.event import sqs_event
 
-from .kernel import ProcessLost
+from .scheduler import ProcessLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane
+    from lanes.mapping.answer import Verdict
     from lanes.testing.fifo.message import ReceivedMessage
 
-    from .kernel import Kernel
     from .parameters import Unknowns
+    from .scheduler import Scheduler
 
 
 @dataclasses.dataclass(slots=True)
 class InvocationContext:
     """Lambda's context, on virtual time."""
 
-    kernel: Kernel
+    scheduler: Scheduler
     aws_request_id: str
     deadline: float
 
     def get_remaining_time_in_millis(self) -> float:
-        """Return the milliseconds until the function is ended."""
-        return max(0.0, self.deadline - self.kernel.now) * 1000
+        """Return the milliseconds until the timeout of the function."""
+        return max(0.0, self.deadline - self.scheduler.now) * 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Doom:
-    """When a process dies by itself: so many seconds after its start, or when all but the answer is done."""
+    """When a process dies by itself: some seconds after its start, or just before its answer."""
 
     after: float = float("inf")
     before_answer: bool = False
 
 
-def _lives(_usual: float) -> Doom:
+def _lives(_mean: float) -> Doom:
     return Doom()
 
 
 @dataclasses.dataclass(slots=True)
 class Environment:
-    """One execution environment: a consumer, and the deployment of the function that it was started for."""
+    """One execution environment: a consumer, and the deployment that it belongs to."""
 
     handle: Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]
     deployment: int
@@ -57,7 +59,7 @@ class Environment:
 
 @dataclasses.dataclass(slots=True)
 class SlotTimes:
-    """Seconds of slot time by what they were used for, and how invocations ended."""
+    """Seconds of slot time by use, and how invocations ended."""
 
     invoked: float = 0.0
     invocations: int = 0
@@ -71,15 +73,15 @@ class SimulatedFunction:
     A function with reserved concurrency.
 
     AWS: an invocation over the reserved concurrency is refused, a warm environment is reused, and takes one
-    invocation at a time (Lambda developer guide, "Reserved concurrency", "Execution environment"). One that crashes
-    or reaches the timeout is ended with its environment, and the whole batch counts as failed.
+    invocation at a time (Lambda developer guide, "Reserved concurrency", "Execution environment"). A crash or a timeout
+    ends the environment too, and the whole batch counts as failed.
 
     Args:
         slots: reserved concurrency.
         timeout: seconds after which an invocation is killed, with its environment.
-        make_handle: gives the handler of a new environment.
-        queue_arn: gives the ARN of a lane's queue.
-        doom: decides at the start of an invocation, told how long they usually take, whether its process will die.
+        make_handle: returns the handler of a new environment.
+        queue_arn: returns the ARN of a lane's queue.
+        doom: decides at the start of an invocation, from their mean duration, whether its process dies.
 
     """
 
@@ -90,7 +92,7 @@ class SimulatedFunction:
         timeout: float,
         make_handle: Callable[[], Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]],
         queue_arn: Callable[[str], str],
-        kernel: Kernel,
+        scheduler: Scheduler,
         unknowns: Unknowns,
         doom: Callable[[float], Doom] = _lives,
     ) -> None:
@@ -98,39 +100,39 @@ class SimulatedFunction:
         self._timeout = timeout
         self._make_handle = make_handle
         self._queue_arn = queue_arn
-        self._kernel = kernel
+        self._scheduler = scheduler
         self._unknowns = unknowns
         self._doom = doom
         self._warm: list[Environment] = []
         self._running = 0
         self._deployment = 1
-        self._line: list[tuple[int, int, Callable[[], None]]] = []
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self.times = SlotTimes()
 
     @property
     def free(self) -> int:
-        """Slots that nobody holds."""
+        """Number of free slots."""
         return self._slots - self._running
 
     def redeploy(self) -> None:
-        """Replace the code: no new invocation begins in an old environment, those that run are left to end."""
+        """Replace the code: new invocations start in new environments; running ones may end."""
         self._deployment += 1
         self._warm.clear()
 
-    def stand_in_line(self, rank: int, retry: Callable[[], None]) -> None:
-        """Remember who wants the next free slot; the lowest rank gets it, and among equals the first."""
-        heapq.heappush(self._line, (rank, next(self._numbers), retry))
+    def queue_for_slot(self, rank: int, retry: Callable[[], None]) -> None:
+        """Queue for the next free slot; the lowest rank gets it, and among equals the first."""
+        heapq.heappush(self._queue, (rank, next(self._numbers), retry))
 
     def invoke(
-        self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[set[str] | None], None]
+        self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
     ) -> bool:
         """Start an invocation unless all slots are taken; return whether it started."""
         if self._running >= self._slots:
             return False
         self._running += 1
         environment = self._warm.pop() if self._warm else Environment(self._make_handle(), self._deployment)
-        self._kernel.spawn(lambda: self._run(environment, lane, messages, done))
+        self._scheduler.spawn(lambda: self._run(environment, lane, messages, done))
         return True
 
     def _run(
@@ -138,44 +140,46 @@ class SimulatedFunction:
         environment: Environment,
         lane: Lane,
         messages: Sequence[ReceivedMessage],
-        done: Callable[[set[str] | None], None],
+        done: Callable[[Verdict], None],
     ) -> None:
-        began = self._kernel.now
-        kept: set[str] | None = None
+        began = self._scheduler.now
+        verdict = failed([message.message_id for message in messages], "process lost")
         try:
-            kept = self._handled(environment, lane, messages)
+            verdict = self._handled(environment, lane, messages)
         except ProcessLost:
             self.times.lost += 1
         else:
             if environment.deployment == self._deployment:
                 self._warm.append(environment)
-        spent = self._kernel.now - began
+        spent = self._scheduler.now - began
         self.times.invoked += spent
-        if kept is not None and len(kept) == len(messages):
+        if verdict.outcome is BatchOutcome.PARTIAL and len(verdict.failed_ids) == len(messages):
             self.times.only_yielded += spent
         self._running -= 1
-        done(kept)
+        done(verdict)
         self._offer_slot()
 
-    def _handled(self, environment: Environment, lane: Lane, messages: Sequence[ReceivedMessage]) -> set[str]:
-        """Let the environment handle the batch; raises `ProcessLost` where it dies before it has answered."""
-        kernel = self._kernel
+    def _handled(self, environment: Environment, lane: Lane, messages: Sequence[ReceivedMessage]) -> Verdict:
+        """Let the environment handle the batch; raise `ProcessLost` if it dies before its answer."""
+        scheduler = self._scheduler
         self.times.invocations += 1
         self.times.cold_starts += environment.cold
-        kernel.sleep(self._unknowns.invoke + (self._unknowns.cold_start if environment.cold else 0.0))
+        scheduler.sleep(self._unknowns.invoke + (self._unknowns.cold_start if environment.cold else 0.0))
         environment.cold = False
         doom = self._doom(self.times.invoked / self.times.invocations)
-        kernel.ends_at(kernel.now + min(self._timeout, doom.after))
-        context = InvocationContext(kernel, f"request-{self.times.invocations}", kernel.now + self._timeout)
+        scheduler.ends_at(scheduler.now + min(self._timeout, doom.after))
+        context = InvocationContext(
+            scheduler, f"request-{self.times.invocations}", scheduler.now + self._timeout
+        )
         response = environment.handle(sqs_event(self._queue_arn(lane.name), messages), context)
         if doom.before_answer:
-            kernel.die()
-        kernel.sleep(self._unknowns.invoke)
-        return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
+            scheduler.die()
+        scheduler.sleep(self._unknowns.invoke)
+        return read_answer(response, message_ids=[message.message_id for message in messages])
 
     def _offer_slot(self) -> None:
-        """Let those that stand in line try at once, the first first; who went on meanwhile passes."""
-        if self._line and self.free:
-            _, _, retry = heapq.heappop(self._line)
-            self._kernel.after(0.0, retry)
-            self._kernel.after(0.0, self._offer_slot)
+        """Retry the queued batches at once, in order; those that already run are skipped."""
+        if self._queue and self.free:
+            _, _, retry = heapq.heappop(self._queue)
+            self._scheduler.after(0.0, retry)
+            self._scheduler.after(0.0, self._offer_slot)

@@ -1,4 +1,4 @@
-"""What was handled in a run, message by message, in a tenth of the memory of as many objects."""
+"""The handled messages of a run, in a tenth of the memory of one object each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HandledLog:
         self._times = (array("d"), array("d"), array("d"))
 
     def append(self, one: Handled) -> None:
-        """Note one."""
+        """Add one."""
         self._lanes.append(self._code(one.lane))
         self._groups.append(self._code(one.group))
         self._numbers.append(one.number)
@@ -65,7 +65,7 @@ class HandledLog:
         )
 
     def waits(self, lane: str) -> list[float]:
-        """Return how long each of a lane waited from being sent to its handler's start, shortest first."""
+        """Return the waits of a lane's messages from the send to the handler's start, shortest first."""
         code = self._names.get(lane)
         sent, started, _ = self._times
         return sorted(

@@ -1,4 +1,4 @@
-"""A scenario played to its end: messages arrive at simulated lanes as it says."""
+"""Play a scenario to its end: its messages arrive at simulated lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from random import Random
 from typing import TYPE_CHECKING
 
-from .world import Pattern, SimulatedLanes
+from .simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
     from lanes.config import LanesConfig
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .scenario import Arrivals, Scenario
 
 SETTLED_EVERY = 1.0
-"""Seconds between two looks whether everything is done, once nothing arrives any more."""
+"""Seconds between two checks for the end, after the last arrival."""
 
 
 def play(
@@ -26,9 +26,9 @@ def play(
     unknowns: Unknowns | None = None,
 ) -> SimulatedLanes:
     """
-    Return the lanes as they are when nothing is left, or when the time is over.
+    Return the lanes when no message is left, or when the time is over.
 
-    Arrivals are the same whatever the pattern and the unknowns, so that runs can be compared message by message.
+    Arrivals are the same for all patterns and unknowns, so you can compare runs message by message.
     """
     lanes = SimulatedLanes(
         config,
@@ -37,7 +37,7 @@ def play(
         faults=scenario.faults,
         seed=scenario.seed,
     )
-    ends_at = lanes.kernel.now + scenario.duration.total_seconds()
+    ends_at = lanes.scheduler.now + scenario.duration.total_seconds()
     for lane, arrivals in scenario.arrivals.items():
         Source(lanes, lane, arrivals, chance=Random(f"{lane} {scenario.seed}"), ends_at=ends_at).start()  # noqa: S311
     lanes.run(seconds=scenario.duration.total_seconds())
@@ -72,8 +72,8 @@ class Source:
         if not self._arrivals.rate:
             return
         wait = self._chance.expovariate(self._arrivals.rate / self._arrivals.burst)
-        if self._lanes.kernel.now + wait <= self._ends_at:
-            self._lanes.kernel.after(wait, self._arrive)
+        if self._lanes.scheduler.now + wait <= self._ends_at:
+            self._lanes.scheduler.after(wait, self._arrive)
 
     def _arrive(self) -> None:
         for _ in range(self._arrivals.burst):

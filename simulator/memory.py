@@ -1,4 +1,4 @@
-"""Calls of the consumer that a run counts, slows down and breaks, around what it touches in memory."""
+"""The consumer's calls to AWS, which a run counts, slows down and breaks, around stores in memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
 
-from .kernel import ProcessLost
+from .scheduler import ProcessLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.consumer.ledger import Entry
 
-__all__ = ["Calls", "MemoryLedger", "MemoryQueues", "MemoryRegister", "ProcessLost"]
+__all__ = ["Calls", "MemoryLedger", "MemoryQueues", "MemorySlots", "ProcessLost"]
 
 
 class CountedLedger(MemoryLedger):
     """
-    The table, with the capacity units that it is charged by.
+    The table, with its capacity units.
 
     AWS: a write of up to 1 KB is one unit, two in a transaction, and one more for an index that changes with it; a
     consistent read of up to 4 KB is one (DynamoDB developer guide, "On-demand capacity mode").
@@ -32,7 +32,7 @@ class CountedLedger(MemoryLedger):
         self.reads = 0.0
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return what is there."""
+        """Return the entries found."""
         self.reads += len(message_ids)
         return super().read(lane, message_ids)
 
@@ -47,7 +47,7 @@ class CountedLedger(MemoryLedger):
         return super().unpark(entries)
 
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
-        """Return what is parked, the first to return first."""
+        """Return the parked entries, the first to return first."""
         found = super().parked(lane, after=after, limit=limit)
         self.reads += max(1.0, len(found) / 4) / 2
         return found
@@ -55,10 +55,10 @@ class CountedLedger(MemoryLedger):
 
 class Calls:
     """
-    Counts calls to AWS, lets them take time, and breaks the ones it is told to.
+    Count calls to AWS, let them take time, and break some of them.
 
-    `break_if` refuses a call before it does anything, `lose_if` loses the answer of one that took effect. Either may
-    give `ProcessLost`; from then on every call of the environment raises it, until `lost` is reset.
+    `break_if` refuses a call before its effect, `lose_if` loses the answer of one that took effect. Either may return
+    `ProcessLost`; from then on every call of the environment raises it, until you reset `lost`.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Calls:
 
     @contextmanager
     def make(self, operation: str) -> Iterator[None]:
-        """Note one call and let it happen inside; raises what the test wants it to raise."""
+        """Count one call and make it in the body; raise the errors of `break_if` and `lose_if`."""
         if self.lost:
             raise ProcessLost
         position = len(self.log)

@@ -1,4 +1,4 @@
-"""What is measured while a run goes on: how slots were used while messages waited, and how long lanes stood still."""
+"""Measurements during a run: the use of slots while messages waited, and the standstills of lanes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class Standstill:
-    """One lane's messages that no handler has begun yet, and the longest time in which none of them began."""
+    """Number of a lane's messages that no handler has started, and the longest time in which none was started."""
 
     waiting: int = 0
     since: float = 0.0
@@ -20,13 +20,13 @@ class Standstill:
 
 class Meter:
     """
-    Integrates over time, at no cost per second and little per message.
+    Integrate over time, at no cost per second and little per message.
 
-    A group can be begun when a message of it waits, and none of it is with a handler or went back after a failure.
+    A group is startable if a message of it waits, and none of its messages runs or was returned after a failure.
 
     Attributes:
-        waited: seconds in which any group could be begun.
-        idle: slot seconds without a handler at work in that time, at most one slot for each such group.
+        waited: seconds with a startable group.
+        idle: slot seconds without a running handler in that time, at most one slot per startable group.
         worked: slot seconds of handlers.
 
     """
@@ -45,7 +45,7 @@ class Meter:
         self.worked = 0.0
 
     def sent(self, lane: str, group: str) -> None:
-        """Note a message that arrives."""
+        """Add a message that arrives."""
         now = self._advance()
         one = self._lanes[lane]
         if not one.waiting:
@@ -57,7 +57,7 @@ class Meter:
         self._ready += not waiting and key not in self._held
 
     def began(self, lane: str, group: str, *, first: bool) -> None:
-        """Note a handler's start."""
+        """Add a handler's start."""
         now = self._advance()
         self._busy += 1
         key = (lane, group)
@@ -75,7 +75,7 @@ class Meter:
             del self._waiting[key]
 
     def ended(self, lane: str, group: str, *, done: bool) -> None:
-        """Note that a handler returned; or failed or died, and the group waits for its next attempt."""
+        """Add a handler's end; after a failure or a death the group waits for its next attempt."""
         self._advance()
         self._busy -= 1
         key = (lane, group)
@@ -84,13 +84,13 @@ class Meter:
             self._ready += key in self._waiting
 
     def standstill(self, lane: str) -> float:
-        """Return the longest time in seconds in which messages of a lane waited and none began, to this moment."""
+        """Return the longest time in seconds in which messages of a lane waited and none was started, until now."""
         one = self._lanes[lane]
         return max(one.longest, self._clock() - one.since) if one.waiting else one.longest
 
     @property
     def idle_share(self) -> float:
-        """Share of all slot time, while groups could be begun, in which slots that might have were not at work."""
+        """Share of slot time, while groups were startable, in which a slot that could have run one was idle."""
         self._advance()
         return self.idle / (self.waited * self._slots) if self.waited else 0.0
 

@@ -1,33 +1,33 @@
-"""What must hold after any run of the lanes' consumer, whatever went wrong in it; looked at from outside."""
+"""The promises that must hold after any run of the consumer, under any fault; checked from outside."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .letters import data_of
+from .bodies import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
     from lanes.testing.fifo.queue import FifoQueue
 
-    from .world import SimulatedLanes
+    from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5
-"""How many messages a violation names."""
+"""Number of messages that a violation names."""
 
 FAILURES = frozenset({"failed", "died"})
-"""Ends of an attempt that count; one that made way at a checkpoint was none."""
+"""Ends of an attempt that count as failures; a yield at a checkpoint does not."""
 
 
 def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[str]:
     """
-    Return what does not hold: nothing lost, nothing twice in the end, order within groups, attempts exact.
+    Return the broken promises: no loss, no duplicate end, order within groups, exact attempts.
 
     Args:
         lanes: the run, at its end.
-        foreign: bodies that others have put into its queues, which are not judged.
+        foreign: bodies that other producers put into its queues, which are not checked.
 
     """
     dead = list(_places(lanes.queues.dead, foreign))
@@ -36,25 +36,23 @@ def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[s
 
 
 def _lost(lanes: SimulatedLanes, dead_places: list[int], left_places: list[int]) -> Iterator[str]:
-    """Every message is done, dead-lettered, or still in its queue; dead-lettered once at most, and not if left."""
-    chronicle = lanes.chronicle
+    """Every message is done, dead-lettered, or still in its queue; dead-lettered at most once, and not if left."""
+    history = lanes.history
     dead, left = Counter(dead_places), Counter(left_places)
     missing = [
-        place
-        for place in chronicle.places
-        if not (chronicle.times_done(place) or place in dead or place in left)
+        place for place in history.places if not (history.times_done(place) or place in dead or place in left)
     ]
     yield from _named("lost", missing)
     if not _may_repeat(lanes):
         # AWS: SQS recognises a repeated dead letter for five minutes only (SendMessage).
         yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
-        yield from _named("done twice", [p for p in chronicle.places if chronicle.times_done(p) > 1])
-        yield from _named("done and dead-lettered", [p for p in dead if chronicle.times_done(p)])
+        yield from _named("done twice", [p for p in history.places if history.times_done(p) > 1])
+        yield from _named("done and dead-lettered", [p for p in dead if history.times_done(p)])
         yield from _named("dead-lettered and left", [p for p in dead if p in left])
 
 
 def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
-    """The first time that messages of a group are done is in the order in which they were sent."""
+    """Messages of a group are first done in the order in which they were sent."""
     last: dict[tuple[str, str], int] = {}
     late: list[tuple[str, str, int]] = []
     for one in lanes.handled:
@@ -70,18 +68,18 @@ def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
 
 def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     """
-    The attempt that a handler is told is one more than the failures before it, and the last one is `max_attempts`.
+    A handler's attempt number is one more than the failures before it, and the last one is `max_attempts`.
 
-    A first attempt that kills its process may go uncounted while idempotency is off: the contract says so. And one
-    whose process died before its handler began, or after it had done its work, counts although the handler saw no
-    failure: where processes were lost, only a count too low by more than that first attempt is told.
+    With idempotency off, a first attempt that kills its process may go uncounted, as the contract allows. If a process
+    dies before its handler starts, or after its work, the attempt counts although the handler saw no failure. So if
+    processes were lost, this reports only a count that is too low by more than that first attempt.
     """
     if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
         return
     settings = lanes.config.consumer
     unseen = lanes.function.times.lost
     wrong, early = [], []
-    for place, attempts in lanes.chronicle.attempts.items():
+    for place, attempts in lanes.history.attempts.items():
         failures = forgiven = 0
         for attempt, how in attempts:
             if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
@@ -91,14 +89,14 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
             forgiven |= int((how == "died" or unseen > 0) and failed and not settings.idempotency)
         if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
-    yield from _named("told a wrong attempt", wrong)
+    yield from _named("wrong attempt number", wrong)
     yield from _named("dead-lettered after too few or too many attempts", early)
-    unfailed = [] if unseen else [place for place in dead if place not in lanes.chronicle.attempts]
+    unfailed = [] if unseen else [place for place in dead if place not in lanes.history.attempts]
     yield from _named("dead-lettered without a failed attempt", unfailed)
 
 
 def _may_repeat(lanes: SimulatedLanes, *, deaths: bool = True) -> bool:
-    """Whether a fault was on under which work may be repeated: by a death, or beside that by what AWS does."""
+    """Whether a fault was on that may repeat work: a death, or an allowed behaviour of AWS."""
     faults = lanes.faults
     if deaths and (faults.crashes or lanes.function.times.lost):
         return True

@@ -1,4 +1,4 @@
-"""What a run comes to: waits by lane, yields, starvation, idle slots, calls, and what a day like this costs."""
+"""The figures of a run: waits by lane, yields, starvation, idle slots, calls, and the cost of such a day."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from lanes.consumer.telemetry import Metric
-from lanes.operate.cost import cost_of, gb_seconds, sqs_use, times
-from lanes.operate.prices import Item
+from lanes.metrics import Metric
+from lanes.operate.cost.model import cost_of, gb_seconds, sqs_use, times
+from lanes.operate.cost.prices import Item
 
-from .kernel import START
-from .letters import data_of
+from .bodies import data_of
+from .scheduler import START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.operate.prices import Prices
+    from lanes.operate.cost.prices import Prices
 
     from .scenario import Scenario
-    from .world import SimulatedLanes
+    from .simulated_lanes import SimulatedLanes
 
 DAY_SECONDS = 86_400
 
@@ -27,13 +27,13 @@ DAY_SECONDS = 86_400
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LaneOutcome:
     """
-    One lane's figures; waits in seconds from being sent to the handler's first start.
+    One lane's figures; waits in seconds from the send to the handler's first start.
 
-    A message that no handler has begun when the run ends counts with what it has waited so far.
+    A message without a start counts with its wait until the end of the run.
 
     Attributes:
-        standstill: longest time in which messages waited and none of the lane was begun.
-        yields: how often one of its messages went back to make way.
+        standstill: longest time in which messages of the lane waited and none was started.
+        yields: number of yielded records.
 
     """
 
@@ -56,13 +56,13 @@ class Totals:
     Figures of the whole run.
 
     Attributes:
-        drained: seconds after the last arrival until nothing was left; None where something was.
-        busy: share of slot time in which a handler worked.
-        idle: share of slot time in which a message might have been begun and no handler worked; see `Meter`.
-        invocations: how many.
-        throttles: how often a batch found no slot.
+        drained: seconds from the last arrival until no message was left; None if some were.
+        busy: share of slot time with a running handler.
+        idle: share of slot time with a startable message and no running handler; see `Meter`.
+        invocations: their number.
+        throttles: number of tries without a free slot.
         calls: to AWS by the function.
-        dollars_a_day: what a day of such arrivals costs, see `use_of`.
+        dollars_a_day: cost of a day of such arrivals, see `use_of`.
 
     """
 
@@ -88,10 +88,10 @@ class Outcome:
 
 
 def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Outcome:
-    """Sum a run up."""
+    """Return the figures of a run."""
     waits = waits_by_lane(lanes)
     seconds = scenario.duration.total_seconds()
-    span = lanes.kernel.now - START
+    span = lanes.scheduler.now - START
     slots = lanes.config.consumer.reserved_concurrency
     day = times(use_of(lanes), DAY_SECONDS / seconds)
     return Outcome(
@@ -110,9 +110,9 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
 
 def use_of(lanes: SimulatedLanes) -> dict[Item, float]:
     """
-    Return what AWS charges the run for: the mappings' and the function's requests, compute time, and the table.
+    Return the billed use of a run: the mappings' and the function's requests, compute time, and the table.
 
-    Left out: what producers send, and polls that bring nothing, since AWS does not tell how often a mapping polls.
+    Left out: the producers' requests, and empty polls, since AWS does not document how often a mapping polls.
     """
     mappings = lanes.mappings.values()
     requests = {
@@ -131,20 +131,20 @@ def use_of(lanes: SimulatedLanes) -> dict[Item, float]:
 
 
 def waits_by_lane(lanes: SimulatedLanes) -> Mapping[str, list[float]]:
-    """Return how long messages waited, shortest first; those not begun yet with what they have waited so far."""
+    """Return the waits of messages, shortest first; those without a start count with their wait so far."""
     waits = {lane.name: lanes.handled.waits(lane.name) for lane in lanes.config.lanes}
     for name, queue in lanes.queues.live.items():
         unbegun = [
-            lanes.kernel.now - lanes.chronicle.sent_at(place)
+            lanes.scheduler.now - lanes.history.sent_at(place)
             for place in (data_of(body)["place"] for body in queue.bodies())
-            if not lanes.chronicle.times_begun(place)
+            if not lanes.history.times_begun(place)
         ]
         waits[name] = sorted([*waits[name], *unbegun])
     return waits
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value that a share of all values does not exceed; 0 where there are none."""
+    """Return the value that a share of all values does not exceed; 0 if there are none."""
     if not ordered:
         return 0.0
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

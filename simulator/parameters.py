@@ -1,48 +1,38 @@
-"""What AWS does not document, as parameters with their range, the times that calls take, and what may go wrong."""
+"""Undocumented behaviour of AWS as parameters with a range, the duration of calls, and faults."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from .backoff import ThrottleBackoff
+from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Winner(enum.StrEnum):
-    """Which of the batches that wait for a slot gets the one that becomes free."""
-
-    CHANCE = "chance"  # the one that happens to be tried next
-    HIGHEST = "highest"  # at once the one of the highest lane
-    LOWEST = "lowest"  # at once the one of the lowest lane
-    OLDEST = "oldest"  # at once the one that has waited longest
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Unknowns:
     """
-    The range of behaviours that a claim has to hold over; the defaults are in the middle of it.
+    The behaviour that AWS leaves open; a claim must hold over the whole range. The defaults are in its middle.
 
     Attributes:
         backoff: waits of a throttled batch; AWS says only that they grow.
         winner: which throttled batch gets a slot that becomes free; AWS says nothing.
-        first_pollers: pollers that a mapping begins with; 0 for its maximum concurrency at once. AWS tells
-            numbers for standard queues only: 5, and 300 more a minute.
-        ramp: pollers that are added each second while there is more to receive, up to the maximum concurrency.
-        poll: seconds of a receive that brings something.
+        first_pollers: pollers of a new mapping; 0 for its maximum concurrency at once. AWS gives numbers for standard
+            queues only: 5, and 300 more a minute.
+        ramp: pollers added each second while there is more to receive, up to the maximum concurrency.
+        poll: seconds of a receive with messages.
         notice: seconds until an idle poller notices a message.
-        invoke: seconds that an invocation takes beside its handler, and as long again to answer.
-        delete: seconds after the answer until the done records are deleted.
-        call: seconds of a call that the function makes.
-        call_spread: how unlike each other those calls are: sigma of a log-normal distribution around `call`.
-        stale: age in seconds of the queue counts that the function reads; AWS: up to a minute
+        invoke: seconds from the mapping to the handler, and again for the answer.
+        delete: seconds from the answer to the deletion of the done records.
+        call: seconds of a call from the function to AWS.
+        call_spread: sigma of a log-normal distribution of these calls around `call`.
+        stale: age in seconds of the queue counts when the function reads them; AWS: up to a minute
             (API_GetQueueAttributes).
-        noise: share by which such a count is wrong, up or down.
-        blocked_counted: whether messages behind a group in flight count as waiting.
+        noise: largest relative error of such a count, up or down.
+        blocked_counted: whether messages behind a group in flight count as visible.
         cold_start: seconds until a new environment runs its first batch.
 
     """
@@ -64,24 +54,29 @@ class Unknowns:
     blocked_counted: bool = True
     cold_start: float = 0.4
 
+    @property
+    def scaling(self) -> Scaling:
+        """How a mapping comes to its concurrency."""
+        return Scaling(first=self.first_pollers, per_second=self.ramp)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """
-    What goes wrong, as shares of all cases; nothing unless set.
+    Faults, as shares of all cases; 0 by default.
 
     Attributes:
-        call_errors: of the function's calls, that AWS refuses without doing anything.
-        lost_answers: of the function's calls, that take effect although the function learns of an error.
-        slow_calls: of the function's calls, that take a second instead.
-        ledger_throttled: of the calls to the ledger's table, that are refused because it is over its capacity.
-        crashes: of invocations, in which the process dies somewhere between its start and its answer.
-        duplicates: of batches, that the mapping hands to the function twice.
-        undeleted: of batches, whose done records are not deleted, so that they are delivered again.
-        redeploy_every: seconds from one deployment of the function to the next: every environment is replaced,
-            invocations that run are left to end; 0 for none.
-        clock_jumps: seconds by which the clock of an environment may be wrong, ahead or behind; it jumps every half
-            minute or so.
+        call_errors: calls of the function that AWS refuses without an effect.
+        lost_answers: calls of the function that take effect but return an error.
+        slow_calls: calls of the function that take a second.
+        ledger_throttled: calls to the ledger's table that are refused because it is over its capacity.
+        crashes: invocations with a process that dies between its start and its answer.
+        duplicates: batches that the mapping delivers twice.
+        undeleted: batches with done records that are not deleted, and so delivered again.
+        redeploy_every: seconds between two deployments of the function. Each replaces all environments; running
+            invocations may end. 0 for none.
+        clock_jumps: largest error in seconds of an environment's clock, ahead or behind; it jumps about every half
+            minute.
 
     """
 
@@ -98,7 +93,7 @@ class Faults:
 
 def variants(base: Unknowns) -> Mapping[str, Unknowns]:
     """
-    Return the range of what AWS leaves open, one thing changed at a time, by what was changed.
+    Return the range of the behaviour that AWS leaves open: one change at a time, by its description.
 
     The first, "as given", is the base itself.
     """
@@ -117,6 +112,6 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
         "counts 5 s old": {"stale": 5.0},
         "counts wrong by a third": {"noise": 0.34},
         "blocked groups not counted": {"blocked_counted": False},
-        "calls of 25 ms, unlike": {"call": 0.025, "call_spread": 0.7},
+        "calls of 25 ms, spread": {"call": 0.025, "call_spread": 0.7},
     }
     return {name: dataclasses.replace(base, **change) for name, change in changed.items()}

@@ -1,8 +1,8 @@
 """
-The plain pattern, to compare with: what the first description of priority queues on Lambda does.
+The plain pattern, to compare with: the first published description of priority queues on Lambda.
 
-A check of the higher queues before each record, any message in any state counts, visibility is left alone, records
-travel one by one, and the queue's own dead-letter queue takes them after five receives.
+It reads the higher queues before each record, counts messages in any state, leaves the visibility timeout alone, takes
+records one by one, and has a native dead-letter queue at five receives.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import LanesConfig
-    from lanes.consumer.loads import DepthReader
+    from lanes.consumer.engines.mapped.check import DepthReader
 
 NATIVE_RECEIVES = 5
 
 
 class PlainConsumer:
     """
-    Checks and yields as the plain pattern does.
+    Check and yield like the plain pattern.
 
     Args:
         config: the lanes.
         depths: reads the queues.
-        lane_of: gives the name of the lane of a queue's ARN.
+        lane_of: returns the lane's name for the ARN of its queue.
         work: handles one record: lane, group, body.
-        yields: False never looks at the other queues: no priority at all.
-        count_yields: is told the lane and how many of its records go back to make way.
+        yields: False never reads the other queues: no priority at all.
+        count_yields: called with the lane and its number of yielded records.
 
     """
 
@@ -50,7 +50,7 @@ class PlainConsumer:
         self._count_yields = count_yields
 
     def handle(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG002
-        """Handle a batch up to the first record that has to make way or fails."""
+        """Handle a batch up to the first record that yields or fails."""
         records = event["Records"]
         lane = self._config.lane(self._lane_of(records[0]["eventSourceARN"]))
         for position, record in enumerate(records):
@@ -59,7 +59,7 @@ class PlainConsumer:
                 return _kept(records[position:])
             try:
                 self._work(lane.name, record["attributes"]["MessageGroupId"], record["body"])
-            except Exception:  # noqa: BLE001 - as the pattern does: any failure goes back
+            except Exception:  # noqa: BLE001 - like the pattern: any failure is returned
                 return _kept(records[position:])
         return _kept([])
 

@@ -1,4 +1,4 @@
-"""Outcomes for people, as tables and a picture, and for programs, as JSON."""
+"""Present outcomes as tables and a picture for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,22 +22,21 @@ HEADINGS = {
     "p50": "wait p50",
     "p90": "p90",
     "p99": "p99",
-    "standstill": "stood still",
     "dollars_a_day": "$ a day",
 }
 
 
 class PlotError(LanesError):
-    """The picture can't be drawn."""
+    """The picture cannot be drawn."""
 
 
-def spoken(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return rows as a person reads them: waits in fitting units, shares in percent, ranges with both ends."""
+def readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return rows for people: waits in fitting units, shares in percent, ranges with both ends."""
     return [{HEADINGS.get(key, key): _figure(key, value) for key, value in row.items()} for row in rows]
 
 
 def plain(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return all figures as JSON-able data: seconds and shares as numbers, ranges as [least, most]."""
+    """Return all figures as JSON-able data: seconds and shares as numbers, ranges as [low, high]."""
     return {
         "lanes": [_jsonable(row) for row in lane_rows(runs)],
         "totals": [_jsonable(row) for row in total_rows(runs)],
@@ -47,16 +46,16 @@ def plain(runs: Sequence[Run]) -> dict[str, Any]:
 
 def draw(runs: Sequence[Run], path: Path) -> None:
     """
-    Draw the share of messages that waited at most so long, by lane, a panel for each pattern.
+    Draw the cumulative distribution of waits by lane, a panel for each pattern.
 
     Raises:
-        PlotError: matplotlib is not installed, or the file can't be written.
+        PlotError: matplotlib is not installed, or the file cannot be written.
 
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise PlotError("matplotlib draws the picture: pip install matplotlib") from error
+        raise PlotError("the picture needs matplotlib: pip install matplotlib") from error
     patterns = list(dict.fromkeys(run.pattern for run in runs))
     figure = Figure(figsize=(5.2 * len(patterns), 4), layout="constrained")
     for panel, pattern in zip(figure.subplots(1, len(patterns), squeeze=False)[0], patterns, strict=True):
@@ -65,11 +64,11 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
-        raise PlotError(f"{path} can't be written: {error}") from error
+        raise PlotError(f"{path} cannot be written: {error}") from error
 
 
 def _draw_waits(panel: Any, runs: Sequence[Run]) -> None:
-    """Draw the curves of one pattern; those of further unknowns are thin ones of the same colour."""
+    """Draw the curves of one pattern, with thin ones of the same colour for other unknowns."""
     for place, lane in enumerate(runs[0].waits):
         for run in runs:
             waits = run.waits[lane]
@@ -91,7 +90,7 @@ def _draw_waits(panel: Any, runs: Sequence[Run]) -> None:
 
 
 def seconds(value: float) -> str:
-    """Write a wait with two or three digits that mean something."""
+    """Write a wait with two or three significant digits."""
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < FINE_BELOW:
@@ -101,8 +100,8 @@ def seconds(value: float) -> str:
 
 def _figure(key: str, value: Any) -> str:
     if isinstance(value, Range):
-        most = "never" if math.isinf(value.most) else _figure(key, value.most)
-        return f"{_figure(key, value.least)} .. {most}"
+        high = "never" if math.isinf(value.high) else _figure(key, value.high)
+        return f"{_figure(key, value.low)} .. {high}"
     if value is None:
         return "never"
     if key in SECONDS:
@@ -117,4 +116,4 @@ def _jsonable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _both_ends(value: Range) -> list[float | None]:
-    return [value.least, None if math.isinf(value.most) else value.most]
+    return [value.low, None if math.isinf(value.high) else value.high]

@@ -1,7 +1,7 @@
 """
-What a simulation is asked about: the messages that arrive at each lane, for how long, and what goes wrong meanwhile.
+A scenario: the messages that arrive at each lane, for how long, and the faults meanwhile.
 
-Read from a TOML file as `lanes.toml` is: every problem is reported at once, with the key that was probably meant.
+It is read from a TOML file like `lanes.toml`: all problems are reported at once, with the nearest valid key.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.config_table import ConfigTable, nearest
+from lanes.config.table import ConfigTable, nearest
 from lanes.errors import ConfigurationError
+from lanes.mapping.undocumented import Winner
 
-from .parameters import Faults, Unknowns, Winner
+from .parameters import Faults, Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,14 +34,14 @@ class Arrivals:
     The messages of one lane.
 
     Attributes:
-        rate: messages a second, at random moments.
-        burst: how many arrive together each time; the rate stays what it is.
-        backlog: messages that wait already at the start.
-        groups: how many message groups they belong to, at random; 0 for a group of its own for each.
-        service: what a handler takes, the middle one.
-        spread: how unlike each other these times are: sigma of a log-normal distribution around `service`.
-        failing: share of messages whose handler always fails, so that they are dead-lettered in the end.
-        flaky: share of messages whose handler fails the first time.
+        rate: messages a second, at random times.
+        burst: number that arrive together; the rate stays the same.
+        backlog: messages in the queue at the start.
+        groups: number of message groups, chosen at random; 0 gives each message its own group.
+        service: median duration of a handler.
+        spread: sigma of a log-normal distribution of handler durations around `service`.
+        failing: share of messages that always fail, and are dead-lettered in the end.
+        flaky: share of messages that fail the first time.
 
     """
 
@@ -54,13 +55,13 @@ class Arrivals:
     flaky: float = 0.0
 
     def seconds_of_work(self, duration: timedelta) -> float:
-        """Return what all of them are expected to take, in seconds of one slot."""
+        """Return the expected duration of all handlers, in seconds of one slot."""
         count = self.backlog + self.rate * duration.total_seconds()
         return float(count * self.mean_service)
 
     @property
     def mean_service(self) -> float:
-        """What a handler takes in the mean, in seconds: more than the middle where times are unlike."""
+        """Mean duration of a handler in seconds: above the median if there is a spread."""
         return float(self.service.total_seconds() * 2.718281828459045 ** (self.spread**2 / 2))
 
 
@@ -70,12 +71,12 @@ class Scenario:
     One load.
 
     Attributes:
-        arrivals: by the lane's name; a lane that is not named gets no messages.
-        duration: how long messages arrive.
-        drain: how long the run goes on after that for what is left; it ends sooner when nothing is.
-        seed: decides everything that chance decides.
-        unknowns: what AWS leaves open.
-        faults: what goes wrong.
+        arrivals: by the lane's name; a lane without an entry gets no messages.
+        duration: time in which messages arrive.
+        drain: longest time after that for the remaining messages; the run ends sooner if none is left.
+        seed: decides every random choice.
+        unknowns: undocumented behaviour of AWS.
+        faults: faults to inject.
 
     """
 
@@ -88,22 +89,22 @@ class Scenario:
 
     @property
     def expected_messages(self) -> float:
-        """About how many messages there will be."""
+        """Expected number of messages."""
         seconds = self.duration.total_seconds()
         return sum(one.backlog + one.rate * seconds for one in self.arrivals.values())
 
     @property
     def slots_needed(self) -> float:
-        """How many slots the arriving messages keep busy in the mean, backlogs left out."""
+        """Mean number of slots that the arriving messages keep busy, without backlogs."""
         return sum(one.rate * one.mean_service for one in self.arrivals.values())
 
 
 def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Scenario:
     """
-    Check a scenario against the lanes it is for.
+    Check a scenario against its lanes.
 
     Raises:
-        ConfigurationError: with everything that is wrong.
+        ConfigurationError: lists all problems.
 
     """
     problems: list[str] = []
@@ -117,7 +118,7 @@ def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Sc
         faults=_faults(root.raw("faults", {}), problems),
     )
     if not problems and scenario.expected_messages <= 0:
-        problems.append("arrivals: no lane has a rate or a backlog, so nothing would happen")
+        problems.append("arrivals: no lane has a rate or a backlog; set one, or no message is sent")
     if problems:
         raise ConfigurationError(problems, source=source)
     return scenario
@@ -125,10 +126,10 @@ def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Sc
 
 def arrivals_option(text: str, tables: dict[str, Any]) -> None:
     """
-    Add to the tables of arrivals what an option such as "HIGH rate=0.5 burst=20 service=200ms" says.
+    Add the keys of an option such as "HIGH rate=0.5 burst=20 service=200ms" to the tables of arrivals.
 
     Raises:
-        ConfigurationError: it is not of that form.
+        ConfigurationError: the option has another form.
 
     """
     lane, *pairs = text.split()
@@ -136,7 +137,9 @@ def arrivals_option(text: str, tables: dict[str, Any]) -> None:
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not sign:
-            raise ConfigurationError([f"{pair!r} is no key=value"], source=f"--arrivals {text!r}")
+            raise ConfigurationError(
+                [f"{pair!r} is not key=value, as in rate=0.5"], source=f"--arrivals {text!r}"
+            )
         table[key] = _number_or_text(value)
     tables[lane] = {**tables.get(lane, {}), **table}
 
@@ -159,42 +162,42 @@ def _arrivals(root: ConfigTable, config: LanesConfig, problems: list[str]) -> di
         if not tables.has(name):
             continue
         table = ConfigTable(tables.raw(name), f"arrivals.{name}", known=known, problems=problems)
-        usual = Arrivals()
+        default = Arrivals()
         found[name] = Arrivals(
             rate=table.number("rate", 0, minimum=0, maximum=MANY),
             burst=table.integer("burst", 1, minimum=1),
             backlog=table.integer("backlog", 0, minimum=0),
             groups=table.integer("groups", 0, minimum=0),
-            service=table.duration("service", usual.service, maximum=timedelta(minutes=15)),
+            service=table.duration("service", default.service, maximum=timedelta(minutes=15)),
             spread=table.number("spread", 0, minimum=0, maximum=3),
             failing=table.number("failing", 0, minimum=0, maximum=1),
             flaky=table.number("flaky", 0, minimum=0, maximum=1),
         )
         if found[name].failing + found[name].flaky > 1:
-            table.problem("failing and flaky together are over 1")
+            table.problem("failing and flaky add up to more than 1")
     return found
 
 
 def _unknowns(raw: object, problems: list[str]) -> Unknowns:
     table = ConfigTable(raw, "unknowns", known=("backoff", *_UNKNOWN_KEYS), problems=problems)
-    usual = Unknowns()
-    longest = table.duration("backoff", usual.backoff.longest, minimum=timedelta(milliseconds=1))
-    winner = table.raw("winner", usual.winner.value)
+    default = Unknowns()
+    longest = table.duration("backoff", default.backoff.longest, minimum=timedelta(milliseconds=1))
+    winner = table.raw("winner", default.winner.value)
     if winner not in list(Winner):
         table.problem(f"winner is {winner!r}{nearest(winner, list(Winner))}")
-        winner = usual.winner
+        winner = default.winner
     seconds = {
-        key: table.duration(key, timedelta(seconds=getattr(usual, key)), maximum=BRIEF).total_seconds()
+        key: table.duration(key, timedelta(seconds=getattr(default, key)), maximum=BRIEF).total_seconds()
         for key in ("poll", "notice", "invoke", "delete", "call", "stale", "cold_start")
     }
     return Unknowns(
-        backoff=dataclasses.replace(usual.backoff, longest=longest),
+        backoff=dataclasses.replace(default.backoff, longest=longest),
         winner=Winner(winner),
-        first_pollers=table.integer("first_pollers", usual.first_pollers, minimum=0),
-        ramp=table.number("ramp", usual.ramp, minimum=0, maximum=MANY),
-        call_spread=table.number("call_spread", usual.call_spread, minimum=0, maximum=3),
-        noise=table.number("noise", usual.noise, minimum=0, maximum=1),
-        blocked_counted=table.boolean("blocked_counted", usual.blocked_counted),
+        first_pollers=table.integer("first_pollers", default.first_pollers, minimum=0),
+        ramp=table.number("ramp", default.ramp, minimum=0, maximum=MANY),
+        call_spread=table.number("call_spread", default.call_spread, minimum=0, maximum=3),
+        noise=table.number("noise", default.noise, minimum=0, maximum=1),
+        blocked_counted=table.boolean("blocked_counted", default.blocked_counted),
         **seconds,
     )
 

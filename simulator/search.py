@@ -1,8 +1,8 @@
 """
-The search for the cheapest settings under which targets hold, whatever AWS does where it documents nothing.
+Find the cheapest settings that meet your targets under every plausible AWS behaviour.
 
-Slots are counted first, since they are what the resource behind bears and what stands reserved; among settings with as
-few slots the one with the least dollars a day wins. The order of the search depends on nothing but its input.
+Fewer slots come first, since your resource must tolerate them and your account reserve them. Among settings with as few
+slots, the fewest dollars a day win. The same input gives the same search.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.operate.prices import Prices
+    from lanes.operate.cost.prices import Prices
 
     from .outcome import Outcome
     from .scenario import Scenario
     from .targets import Target
 
 HOPELESS = 2.0
-"""Where a target is missed by more, with and without a waiting room, nothing else is tried with as many slots."""
+"""If a target is missed by a larger factor, no other setting is tried with this number of slots."""
 
 
 class BudgetSpentError(Exception):
@@ -38,11 +38,11 @@ class BudgetSpentError(Exception):
 @dataclasses.dataclass(slots=True)
 class Trial:
     """
-    One choice of settings over the range of the unknowns.
+    One choice of settings, run over the range of the unknowns.
 
     Attributes:
-        outcomes: by the name of the unknowns; not all of them where a target was missed.
-        missed: the target that was missed most, by how much, and under which unknowns; None where all held.
+        outcomes: by the name of the unknowns; incomplete if a target was missed.
+        missed: the factor of the largest miss, its target and its unknowns; None if all targets held.
 
     """
 
@@ -52,29 +52,29 @@ class Trial:
 
     @property
     def worth(self) -> float:
-        """How far the targets hold: 1 where all do, less the more one is missed."""
+        """Closeness to the targets: 1 if all hold, less for a larger miss."""
         return 1.0 if self.missed is None else 1 / self.missed[0]
 
     @property
     def dollars_a_day(self) -> float:
-        """The most that it cost under any of the unknowns."""
+        """Highest cost under any of the unknowns."""
         return max(outcome.totals.dollars_a_day for outcome in self.outcomes.values())
 
     def worst(self, target: Target) -> tuple[float, str]:
-        """Return the greatest value of a target's figure in seconds, and under which unknowns it was."""
+        """Return the greatest value of a target's figure in seconds, and its unknowns."""
         return max((target.miss(outcome) * target.limit, name) for name, outcome in self.outcomes.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """
-    What the search found.
+    The result of a search.
 
     Attributes:
-        best: the cheapest that holds, or None.
-        closest: where none holds, the one that missed least.
-        why: why the search ended without one, or before all was tried.
-        runs: how many simulations it took.
+        best: the cheapest settings that hold, or None.
+        closest: if none hold, the ones with the smallest miss.
+        reason: why the search ended without settings, or before all were tried.
+        runs: number of simulations.
 
     """
 
@@ -83,10 +83,10 @@ class Answer:
     best: Trial | None
     closest: Trial | None
     runs: int
-    why: str = ""
+    reason: str = ""
 
     def text(self) -> str:
-        """Return the settings as a part of lanes.toml and what speaks for them, or what stood in the way."""
+        """Return the settings as a part of lanes.toml with their evidence, or the reason why none hold."""
         if self.best is None:
             return self._nothing()
         evidence = [
@@ -97,12 +97,12 @@ class Answer:
         return "\n".join(
             [
                 (
-                    f"# Holds in {len(self.best.outcomes)} of {len(self.best.outcomes)} runs over what AWS "
-                    f"does not document; {self.runs} runs in all."
+                    f"# Holds in {len(self.best.outcomes)} of {len(self.best.outcomes)} runs over undocumented AWS "
+                    f"behaviour; {self.runs} runs in all."
                 ),
                 *evidence,
                 f"# ${self.best.dollars_a_day:.2f} a day at most.",
-                *([f"# {self.why}"] if self.why else []),
+                *([f"# {self.reason}"] if self.reason else []),
                 self.best.settings.fragment(self.config),
             ]
         )
@@ -112,7 +112,7 @@ class Answer:
         trial = self.best or self.closest
         return {
             "holds": self.best is not None,
-            "why": self.why,
+            "reason": self.reason,
             "runs": self.runs,
             "settings": None if trial is None else trial.settings.fragment(self.config),
             "dollars_a_day": None if self.best is None else self.best.dollars_a_day,
@@ -127,13 +127,13 @@ class Answer:
         }
 
     def _nothing(self) -> str:
-        lines = ["Nothing holds.", *([self.why] if self.why else [])]
+        lines = ["No settings hold.", *([self.reason] if self.reason else [])]
         if self.closest is not None and self.closest.missed is not None:
             times, target, name = self.closest.missed
             lines += [
                 (
-                    f"The target that binds: {target}. It was {seconds(times * target.limit)} ({name}) with the "
-                    f"settings that came closest:"
+                    f"The binding target: {target}. It was {seconds(times * target.limit)} ({name}) with the closest "
+                    f"settings:"
                 ),
                 self.closest.settings.fragment(self.config),
             ]
@@ -142,14 +142,14 @@ class Answer:
 
 class Search:
     """
-    Tries settings, the fewest slots first.
+    Try settings, the fewest slots first.
 
     Args:
         scenario: the load.
-        config: the lanes as they are.
-        targets: what has to hold.
-        budget: the most runs.
-        tell: is told what is tried.
+        config: your lanes.
+        targets: all of them must hold.
+        budget: maximum number of runs.
+        report: called with a line per trial.
 
     """
 
@@ -161,38 +161,40 @@ class Search:
         targets: Sequence[Target],
         prices: Prices,
         budget: int,
-        tell: Callable[[str], None] = lambda _text: None,
+        report: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self._scenario = scenario
         self._config = config
         self._targets = targets
         self._prices = prices
         self._budget = budget
-        self._tell = tell
+        self._report_line = report
         self._unknowns = dict(variants(scenario.unknowns))
         self._missed_under: dict[str, int] = dict.fromkeys(self._unknowns, 0)
         self._runs = 0
         self._closest: Trial | None = None
 
-    def run(self, *, most_slots: int) -> Answer:
-        """Return the cheapest settings with at most so many slots."""
+    def run(self, *, max_slots: int) -> Answer:
+        """Return the cheapest settings with at most this number of slots."""
         needed = self._scenario.slots_needed
-        least = max(1, math.ceil(needed))
-        if least > most_slots:
+        fewest = max(1, math.ceil(needed))
+        if fewest > max_slots:
             return self._answer(
                 None,
-                f"What arrives keeps {needed:.1f} slots busy all the time; only {most_slots} may be used.",
+                f"The arrivals keep {needed:.1f} slots busy all the time; --max-slots allows {max_slots}.",
             )
         best: Trial | None = None
         try:
-            for slots in range(least, most_slots + 1):
+            for slots in range(fewest, max_slots + 1):
                 holding = list(self._holding(slots))
                 if holding:
                     best = min(holding, key=lambda trial: trial.dollars_a_day)
                     break
         except BudgetSpentError:
-            return self._answer(best, f"The budget of {self._budget} runs was spent before all was tried.")
-        return self._answer(best, "" if best else f"No settings hold with up to {most_slots} slots.")
+            return self._answer(
+                best, f"The budget of {self._budget} runs was spent before all settings were tried."
+            )
+        return self._answer(best, "" if best else f"No settings hold with up to {max_slots} slots.")
 
     def _holding(self, slots: int) -> list[Trial]:
         """Return the trials at a number of slots that hold; the budget may end them after the first."""
@@ -200,19 +202,19 @@ class Search:
         try:
             tried.append(self._try(Settings(slots=slots)))
             best = tried[0]
-            for place, values in enumerate(alternatives(slots, self._config)):
+            if best.worth < 1 / HOPELESS:
+                return []
+            for values in alternatives(slots, self._config):
                 trials = [self._try(combined(best.settings, change)) for change in values]
                 tried += trials
                 best = max([best, *trials], key=lambda trial: (trial.worth, -trial.dollars_a_day))
-                if place == 0 and best.worth < 1 / HOPELESS:
-                    return []
         except BudgetSpentError:
             if not any(trial.missed is None for trial in tried):
                 raise
         return [trial for trial in tried if trial.missed is None]
 
     def _try(self, settings: Settings) -> Trial:
-        """Run over the unknowns, those under which most was missed first, up to the first miss."""
+        """Run over the unknowns, those with the most misses first, up to the first miss."""
         trial = Trial(settings)
         config = settings.apply(self._config)
         for name in sorted(self._unknowns, key=lambda name: -self._missed_under[name]):
@@ -234,21 +236,22 @@ class Search:
         return outcome_of(lanes, self._scenario, self._prices)
 
     def _report(self, trial: Trial) -> None:
-        words = trial.settings.words
+        settings = trial.settings.description
         if trial.missed is None:
-            self._tell(f"run {self._runs}: holds, ${trial.dollars_a_day:.2f} a day: {words}")
+            self._report_line(f"run {self._runs}: holds, ${trial.dollars_a_day:.2f} a day: {settings}")
             return
         times, target, name = trial.missed
         if self._closest is None or self._closest.missed is None or times < self._closest.missed[0]:
             self._closest = trial
-        self._tell(f"run {self._runs}: {target} missed, {seconds(times * target.limit)} ({name}): {words}")
+        missed = f"{target} missed, {seconds(times * target.limit)} ({name})"
+        self._report_line(f"run {self._runs}: {missed}: {settings}")
 
-    def _answer(self, best: Trial | None, why: str) -> Answer:
+    def _answer(self, best: Trial | None, reason: str) -> Answer:
         return Answer(
             config=self._config,
             targets=self._targets,
             best=best,
             closest=None if best else self._closest,
             runs=self._runs,
-            why=why,
+            reason=reason,
         )

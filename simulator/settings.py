@@ -1,4 +1,4 @@
-"""The settings that a plan may choose, and their place in `lanes.toml`."""
+"""The settings that a plan may choose, and their text in `lanes.toml`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from lanes.config import LanesConfig
-from lanes.config_table import format_duration
+from lanes.config.table import format_duration
 
 BATCH_SIZES = (10, 1)
 RECHECKS = (timedelta(milliseconds=250), timedelta(milliseconds=100), timedelta(seconds=1))
@@ -21,11 +21,10 @@ DELAYS = (
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """
-    One choice; None leaves what the lanes have.
+    One choice; None keeps the value of your lanes.
 
     Attributes:
         slots: reserved concurrency.
-        room: `waiting_room`.
         batch_size: of every lane.
         recheck: `recheck_interval`.
         delays: shortest and longest `yield_delay` of every lane.
@@ -33,28 +32,24 @@ class Settings:
     """
 
     slots: int
-    room: bool | None = None
     batch_size: int | None = None
     recheck: timedelta | None = None
     delays: tuple[timedelta, timedelta] | None = None
 
     def apply(self, config: LanesConfig) -> LanesConfig:
-        """Return the lanes with these settings; those that follow the slots by default go on to do so."""
+        """Return the lanes with these settings; defaults that depend on the slots are derived again."""
         document = config.to_dict(brief=True)
         consumer = {**document["consumer"], "reserved_concurrency": self.slots}
         if self.recheck is not None:
             consumer["recheck_interval"] = self.recheck.total_seconds()
-        if self.room is not None:
-            consumer["waiting_room"] = self.room
         lanes = [{**lane, **self._lane()} for lane in document["lanes"]]
         return LanesConfig.from_dict({**document, "consumer": consumer, "lanes": lanes})
 
     @property
-    def words(self) -> str:
-        """Write what is changed on one line."""
+    def description(self) -> str:
+        """Describe the changes on one line."""
         delays = "" if self.delays is None else " to ".join(map(format_duration, self.delays))
         parts = {
-            "waiting_room": None if self.room is None else str(self.room).lower(),
             "batch_size": self.batch_size,
             "recheck_interval": None if self.recheck is None else format_duration(self.recheck),
             "yield_delay": delays or None,
@@ -65,8 +60,6 @@ class Settings:
     def fragment(self, config: LanesConfig) -> str:
         """Write them as a part of `lanes.toml`."""
         lines = ["[consumer]", f"reserved_concurrency = {self.slots}"]
-        if self.room is not None:
-            lines.append(f"waiting_room = {str(self.room).lower()}")
         if self.recheck is not None:
             lines.append(f'recheck_interval = "{format_duration(self.recheck)}"')
         for lane in config.lanes:
@@ -96,14 +89,13 @@ class Settings:
 
 def alternatives(slots: int, config: LanesConfig) -> list[list[Settings]]:
     """
-    Return what may be changed at a number of slots: for each setting, each value that the lanes don't have yet.
+    Return the possible changes at a number of slots: for each setting, each value that the lanes do not have yet.
 
-    What changes most comes first.
+    The most effective setting comes first.
     """
     here = Settings(slots=slots).apply(config)
     lane = here.lanes[-1]
     return [
-        [Settings(slots=slots, room=not here.consumer.waiting_room)],
         [Settings(slots=slots, recheck=one) for one in RECHECKS if one != here.consumer.recheck_interval],
         [
             Settings(slots=slots, delays=one)
@@ -115,7 +107,7 @@ def alternatives(slots: int, config: LanesConfig) -> list[list[Settings]]:
 
 
 def combined(one: Settings, other: Settings) -> Settings:
-    """Return the first with what the second changes over it."""
-    keys = ("room", "batch_size", "recheck", "delays")
+    """Return the first with the changes of the second."""
+    keys = ("batch_size", "recheck", "delays")
     changes = {key: value for key in keys if (value := getattr(other, key)) is not None}
     return dataclasses.replace(one, **changes)

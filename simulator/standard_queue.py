@@ -1,4 +1,4 @@
-"""A standard queue, as far as the first experiments need one: no order, no groups."""
+"""A standard queue with the features that the first experiments need: no order, no groups."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SERVERS = 8
 
 class StandardQueue(FifoQueue):
     """
-    Messages spread over servers, each of which is asked in no order.
+    Messages spread over servers, which are read in random order.
 
     AWS: a standard queue keeps messages on several servers and delivers them in "best-effort ordering" (SQS developer
-    guide, "Standard queues"). Here each server is a queue whose messages are groups of their own.
+    guide, "Standard queues"). Here each server is a queue in which each message is its own group.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StandardQueue(FifoQueue):
         deduplication_id: str | None = None,
         attributes: object = None,  # noqa: ARG002
     ) -> SentMessage:
-        """Accept a message on one of the servers; others of its group don't hold it back."""
+        """Accept a message on one of the servers; other messages of its group do not block it."""
         server = self._chance.choice(self._servers)
         return server.send(
             body, group=str(deduplication_id), deduplication_id=deduplication_id, attributes=group
@@ -61,11 +61,11 @@ class StandardQueue(FifoQueue):
         return [message._replace(group=str(message.attributes)) for message in received]
 
     def delete(self, receipt_handle: str) -> None:
-        """Delete a message that was taken out."""
+        """Delete a received message."""
         self._server(receipt_handle).delete(receipt_handle)
 
     def change_visibility(self, receipt_handle: str, visibility_timeout: timedelta) -> None:
-        """Let a message's visibility timeout end some time from now."""
+        """Set the time until a message becomes visible."""
         self._server(receipt_handle).change_visibility(receipt_handle, visibility_timeout)
 
     def counts(self) -> QueueCounts:
@@ -73,7 +73,7 @@ class StandardQueue(FifoQueue):
         return QueueCounts(*map(sum, zip(*(server.counts() for server in self._servers), strict=True)))
 
     def blocked(self) -> int:
-        """Return that no message waits for another."""
+        """Return 0: no message blocks another."""
         return 0
 
     def bodies(self) -> list[str]:

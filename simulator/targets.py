@@ -1,4 +1,4 @@
-"""What a plan has to hold: bounds on the waits of lanes."""
+"""Targets of a plan: limits on the waits of lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from lanes.config_table import nearest, parse_duration
+from lanes.config.table import nearest, parse_duration
 from lanes.errors import ConfigurationError
 
 from .presentation import seconds
@@ -22,14 +22,14 @@ FIGURES = {"p50": "p50", "p90": "p90", "p99": "p99", "max": "longest", "standsti
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A lane's figure that has to stay under a limit, in seconds."""
+    """A lane's figure and its limit in seconds."""
 
     lane: str
     figure: str
     limit: float
 
     def miss(self, outcome: Outcome) -> float:
-        """Return how many times the limit the figure is: up to 1 the target holds."""
+        """Return the figure over its limit: the target holds up to 1."""
         return float(getattr(outcome.lane(self.lane), FIGURES[self.figure])) / self.limit
 
     def __str__(self) -> str:
@@ -41,13 +41,13 @@ def parse_target(text: str, config: LanesConfig) -> Target:
     Read "HIGH p99 < 2s".
 
     Raises:
-        ConfigurationError: with all that is wrong with it.
+        ConfigurationError: lists all problems.
 
     """
     source = f"--target {text!r}"
     match = FORM.fullmatch(text)
     if match is None:
-        raise ConfigurationError(['a text such as "HIGH p99 < 2s" is needed'], source=source)
+        raise ConfigurationError(['write a target such as "HIGH p99 < 2s"'], source=source)
     problems = []
     names = {lane.name.casefold(): lane.name for lane in config.lanes}
     lane = names.get(match["lane"].casefold())
@@ -57,7 +57,7 @@ def parse_target(text: str, config: LanesConfig) -> Target:
         problems.append(f"unknown figure {match['figure']!r}{nearest(match['figure'], FIGURES)}")
     limit = parse_duration(match["limit"])
     if limit is None or not limit:
-        problems.append(f"{match['limit']!r} is no duration; texts such as 500ms, 2s, 5m are")
+        problems.append(f"{match['limit']!r} is not a duration; write 500ms, 2s or 5m")
     if problems:
         raise ConfigurationError(problems, source=source)
     assert lane is not None and limit is not None  # noqa: PT018, S101 - for the type checker

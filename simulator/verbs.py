@@ -1,4 +1,4 @@
-"""`lanes simulate` and `lanes plan`: what the lanes would do under a load, and which settings hold what is asked."""
+"""`lanes simulate` and `lanes plan`: simulate a load, and find the settings that meet your targets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lanes.cli.place import Output, place_of
 from lanes.cli.printing import console, say, show_json, table_of
+from lanes.cli.target import Output, target_of
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, LanesError
 
@@ -23,31 +23,37 @@ if TYPE_CHECKING:
     from .comparison import Run
     from .scenario import Scenario
 
-USUAL_FILE = Path("lanes.toml")
+DEFAULT_FILE = Path("lanes.toml")
 
 ScenarioFile = Annotated[
-    Path | None, typer.Argument(metavar="[SCENARIO]", help="TOML file of the load.", dir_okay=False)
+    Path | None,
+    typer.Argument(metavar="[SCENARIO]", help="TOML file that describes the load.", dir_okay=False),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--file", help="The lanes; ./lanes.toml where there is one.", exists=True, dir_okay=False),
+    typer.Option(
+        "--file",
+        help="Read the lanes from this file (default: ./lanes.toml).",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 ArrivalsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--arrivals", help='A lane\'s messages: "HIGH rate=0.5 burst=20 service=200ms". May be repeated.'
+        "--arrivals", help='Set a lane\'s messages: "HIGH rate=0.5 burst=20 service=200ms". Repeatable.'
     ),
 ]
 SlotsOption = Annotated[
-    int | None, typer.Option("--slots", min=1, help="Another reserved concurrency than the file's.")
+    int | None, typer.Option("--slots", min=1, help="Override the reserved concurrency of the file.")
 ]
 PricesOption = Annotated[
-    Path | None, typer.Option("--prices", help="Prices of your own.", exists=True, dir_okay=False)
+    Path | None, typer.Option("--prices", help="Read the prices from this file.", exists=True, dir_okay=False)
 ]
 
 
-class MissingKernelError(LanesError):
-    """The package that virtual time runs on is not installed."""
+class MissingGreenletError(LanesError):
+    """The package for virtual time is not installed."""
 
 
 def simulate(
@@ -57,13 +63,13 @@ def simulate(
     file: ConfigFile = None,
     arrivals: ArrivalsOption = None,
     slots: SlotsOption = None,
-    duration: Annotated[str | None, typer.Option(help="How long messages arrive: 10m, 1h.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="What decides chance.")] = None,
+    duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="The plain pattern and no priority beside it.")
+        bool, typer.Option("--compare", help="Also run the plain pattern and no priority.")
     ] = False,
     unknowns: Annotated[
-        str, typer.Option(help="'all': ranges over what AWS does not document; 'given': one run.")
+        str, typer.Option(help="'all': show ranges over undocumented AWS behaviour; 'given': run once.")
     ] = "given",
     plot: Annotated[Path | None, typer.Option(help="Draw the waits into this PNG file.")] = None,
     prices: PricesOption = None,
@@ -72,21 +78,21 @@ def simulate(
     ] = None,
 ) -> None:
     """
-    Play a load against the lanes in virtual time, with the consumer's own code.
+    Simulate a load on your lanes in virtual time, with the consumer's own code.
 
-    Needs no AWS. The load comes from SCENARIO, from --arrivals, or from both.
+    Needs no AWS. Describe the load in SCENARIO, with --arrivals, or both.
     """
-    _need_kernel()
+    _require_greenlet()
     if experiment is not None:
         _experiments(context, experiment)
         return
-    from lanes.operate.prices import read_prices
+    from lanes.operate.cost.prices import read_prices
 
     from . import comparison, presentation
-    from .world import Pattern
+    from .simulated_lanes import Pattern
 
     if unknowns not in ("all", "given"):
-        raise typer.BadParameter(f"{unknowns!r} is neither 'all' nor 'given'", param_hint="--unknowns")
+        raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
     config = read_config(context, file, slots)
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
     for note in load_notes(load, config):
@@ -98,7 +104,7 @@ def simulate(
         patterns=list(Pattern) if compare else [Pattern.LANES],
         prices=read_prices(prices),
         all_unknowns=unknowns == "all",
-        tell=say if unknowns == "all" or compare else lambda _text: None,
+        report=say if unknowns == "all" or compare else lambda _text: None,
     )
     say(effort(runs, seconds=time.process_time() - began))
     if plot is not None:
@@ -110,29 +116,27 @@ def plan(
     context: typer.Context,
     scenario: ScenarioFile = None,
     *,
-    target: Annotated[
-        list[str], typer.Option("--target", help='What has to hold: "HIGH p99 < 2s". May be repeated.')
-    ],
+    target: Annotated[list[str], typer.Option("--target", help='Set a target: "HIGH p99 < 2s". Repeatable.')],
     file: ConfigFile = None,
     arrivals: ArrivalsOption = None,
-    most_slots: Annotated[
+    max_slots: Annotated[
         int,
-        typer.Option("--most-slots", min=1, help="The most invocations at once that may be planned with."),
+        typer.Option("--max-slots", min=1, help="Plan with at most this reserved concurrency."),
     ] = 20,
     budget: Annotated[
-        int, typer.Option(min=1, help="The most runs; the answer says so if they were not enough.")
+        int, typer.Option(min=1, help="Stop after this number of runs; the answer says so.")
     ] = 150,
-    duration: Annotated[str | None, typer.Option(help="How long messages arrive: 10m, 1h.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="What decides chance.")] = None,
+    duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
     prices: PricesOption = None,
 ) -> None:
     """
-    Search the cheapest settings under which the targets hold over the range of what AWS does not document.
+    Find the cheapest settings that meet your targets under every plausible AWS timing.
 
-    Prints them as a part of lanes.toml, with the figures that speak for them. Ends with 3 if nothing holds.
+    Prints them as a part of lanes.toml, with their figures. Exits with 3 if no settings hold.
     """
-    _need_kernel()
-    from lanes.operate.prices import read_prices
+    _require_greenlet()
+    from lanes.operate.cost.prices import read_prices
 
     from . import search
     from .targets import parse_target
@@ -141,9 +145,9 @@ def plan(
     targets = [parse_target(text, config) for text in target]
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
     answer = search.Search(
-        load, config, targets=targets, prices=read_prices(prices), budget=budget, tell=say
-    ).run(most_slots=most_slots)
-    if place_of(context).output is Output.JSON:
+        load, config, targets=targets, prices=read_prices(prices), budget=budget, report=say
+    ).run(max_slots=max_slots)
+    if target_of(context).output is Output.JSON:
         show_json(answer.plain())
     else:
         typer.echo(answer.text())
@@ -152,9 +156,9 @@ def plan(
 
 
 def read_config(context: typer.Context, file: Path | None, slots: int | None) -> LanesConfig:
-    """Return the lanes of the file, or of ./lanes.toml, or the usual ones; with that many slots."""
-    stage = place_of(context).stage or None
-    path = file or (USUAL_FILE if USUAL_FILE.exists() else None)
+    """Return the lanes of the file, of ./lanes.toml or the defaults; with this number of slots."""
+    stage = target_of(context).stage or None
+    path = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     config = LanesConfig.load(path, stage=stage) if path else LanesConfig.from_dict({}, stage=stage)
     return config if slots is None else Settings(slots=slots).apply(config)
 
@@ -168,10 +172,10 @@ def read_load(
     seed: int | None,
 ) -> Scenario:
     """
-    Return the load of the file, with what the options say over it.
+    Return the load of the file, overridden by the options.
 
     Raises:
-        ConfigurationError: with everything that is wrong.
+        ConfigurationError: lists all problems.
 
     """
     from . import scenario
@@ -192,22 +196,24 @@ def read_load(
 
 
 def load_notes(load: Scenario, config: LanesConfig) -> list[str]:
-    """Say what a person should know before reading the figures."""
+    """Return notes to read before the figures."""
     slots = config.consumer.reserved_concurrency
     needed = load.slots_needed
     notes = []
     if needed > slots:
         notes.append(
-            f"what arrives keeps {needed:.1f} slots busy and there are {slots}: the lower lanes fall behind "
-            f"for as long as it goes on"
+            f"the arrivals keep {needed:.1f} slots busy, but there are {slots}: the lower lanes fall behind as "
+            f"long as messages arrive"
         )
     if load.expected_messages > MANY_MESSAGES:
-        notes.append(f"about {load.expected_messages:,.0f} messages; some 5,000 are simulated in a second")
+        notes.append(
+            f"about {load.expected_messages:,.0f} messages; the simulation handles some 5,000 a second"
+        )
     return notes
 
 
 def effort(runs: Sequence[Run], *, seconds: float) -> str:
-    """Say what the simulation itself cost, in seconds of processor time."""
+    """Describe the cost of the simulation itself, in seconds of processor time."""
     messages = sum(lane.sent for run in runs for lane in run.outcome.lanes)
     events = sum(run.events for run in runs)
     return (
@@ -217,7 +223,7 @@ def effort(runs: Sequence[Run], *, seconds: float) -> str:
 
 
 def _peak() -> str:
-    """Say how much memory the process had at most, where the system tells."""
+    """Describe the peak memory of the process, if the system reports it."""
     try:
         import resource
     except ImportError:
@@ -229,7 +235,7 @@ def _peak() -> str:
 MANY_MESSAGES = 20_000
 MEGABYTE = 1_000_000
 RSS_UNIT = 1 if sys.platform == "darwin" else 1_024
-"""Bytes that getrusage counts memory by."""
+"""Unit in bytes of getrusage's memory."""
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -237,7 +243,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ConfigurationError([f"the file can't be read: {reason}"], source=str(path)) from error
+        raise ConfigurationError([f"the file cannot be read: {reason}"], source=str(path)) from error
     except ValueError as error:
         raise ConfigurationError([f"not a TOML file: {error}"], source=str(path)) from error
 
@@ -245,28 +251,28 @@ def _toml(path: Path) -> dict[str, Any]:
 def _show(context: typer.Context, runs: list[Run]) -> None:
     from . import comparison, presentation
 
-    if place_of(context).output is Output.JSON:
+    if target_of(context).output is Output.JSON:
         show_json(presentation.plain(runs))
         return
-    console().print(table_of(presentation.spoken(comparison.lane_rows(runs))))
-    console().print(table_of(presentation.spoken(comparison.total_rows(runs))))
+    console().print(table_of(presentation.readable(comparison.lane_rows(runs))))
+    console().print(table_of(presentation.readable(comparison.total_rows(runs))))
 
 
 def _experiments(context: typer.Context, name: str) -> None:
     from . import experiments
 
     found = experiments.named(name)
-    if place_of(context).output is Output.JSON:
+    if target_of(context).output is Output.JSON:
         show_json([experiments.replay(one).plain() for one in found])
         return
     for one in found:
         typer.echo(experiments.replay(one).text())
 
 
-def _need_kernel() -> None:
+def _require_greenlet() -> None:
     try:
         import greenlet  # noqa: F401
     except ImportError as error:
-        raise MissingKernelError(
+        raise MissingGreenletError(
             "virtual time needs the package greenlet: pip install 'priority-lanes[simulator]'"
         ) from error

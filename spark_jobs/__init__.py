@@ -1,12 +1,12 @@
 """
-Bulk work from Spark: the "lanes" data source and the jobs that write with it.
+Bulk work from Spark: the data source "lanes", and jobs that write with it.
 
-Register the source once a session, then write any table to the lanes of a deployment:
+Register the source once in your session, then write any table to the lanes of a deployment:
 
     spark.dataSource.register(LanesDataSource)
     table.write.format("lanes").option("stack", "MyStack").mode("append").save()
 
-Spark 3.5 has no Python data sources: there `write_partitions(table, {"stack": "MyStack"})` does the same.
+Spark 3.5 has no Python data sources: call `write_partitions(table, {"stack": "MyStack"})` instead.
 """
 
 from __future__ import annotations

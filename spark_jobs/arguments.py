@@ -1,4 +1,4 @@
-"""Arguments that all jobs take (which lanes, how fast, what a rerun does) and the writer's options made of them."""
+"""Arguments that all jobs share (lanes, flow, reruns), and the writer options that they become."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-# Arguments that are options of the writer under another name.
+# Options of the writer by argument.
 OPTIONS = {
     "stack": "stack",
     "deployment": "deployment",
@@ -27,41 +27,49 @@ OPTIONS = {
 
 
 def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
-    """Add what says where messages go and how."""
+    """Add the arguments for lanes, flow and reruns."""
     lanes = arguments.add_argument_group("lanes")
     lanes.add_argument("--stack", help="send to the lanes of this stack")
-    lanes.add_argument("--deployment", metavar="JSON", help="send to these lanes, a deployment document")
+    lanes.add_argument("--deployment", metavar="JSON", help="send to the lanes of this deployment document")
     lanes.add_argument("--region", help="AWS region of the lanes")
-    lanes.add_argument("--endpoint-url", metavar="URL", help="address of AWS, for a local one")
+    lanes.add_argument("--endpoint-url", metavar="URL", help="endpoint of AWS, if it is local")
     flow = arguments.add_argument_group("flow")
     flow.add_argument("--shards", metavar="N", help="spread rows without a group over N groups")
-    flow.add_argument("--ordering", choices=["group", "none"], help="keep the order within a group, or not")
-    flow.add_argument("--concurrency", metavar="N", help="calls on their way for each task (default 8)")
-    flow.add_argument("--max-send-rate", metavar="R", help="messages a second at most, of the whole job")
-    flow.add_argument("--max-backlog", metavar="N", help="hold back while more messages wait in a lane")
-    flow.add_argument("--max-tasks", metavar="N", help="tasks that share both (default: as Spark is set)")
+    flow.add_argument(
+        "--ordering",
+        choices=["group", "none"],
+        help="keep the order within a group, or not (default group)",
+    )
+    flow.add_argument("--concurrency", metavar="N", help="calls in flight of each task (default 8)")
+    flow.add_argument("--max-send-rate", metavar="R", help="maximum messages a second of the whole job")
+    flow.add_argument("--max-backlog", metavar="N", help="pause while more messages wait in a lane")
+    flow.add_argument(
+        "--max-tasks", metavar="N", help="tasks that share both limits (default: from Spark's settings)"
+    )
     reruns = arguments.add_argument_group("reruns")
     reruns.add_argument(
-        "--manifest", metavar="DIR", help="write down what was sent, local or s3://; a rerun sends the rest"
+        "--manifest",
+        metavar="DIR",
+        help="folder, local or s3://, to record sent ids in; a rerun sends the rest",
     )
     reruns.add_argument(
         "--on-error",
         choices=["fail", "quarantine"],
-        help="a row that can't be sent fails the job (default) or is put beside the manifest",
+        help="fail the job at a row that cannot be sent (default), or set such rows aside beside the manifest",
     )
     arguments.add_argument(
-        "--master", default="local[2]", help="of a run without spark-submit (default local[2])"
+        "--master", default="local[2]", help="Spark master of a run without spark-submit (default local[2])"
     )
 
 
 def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Give the options of the writer that the arguments ask for."""
-    given = {
+    """Give the options of the writer that the arguments set."""
+    options = {
         option: str(value)
         for name, option in OPTIONS.items()
         if (value := getattr(arguments, name, None)) is not None
     }
-    if "manifestPath" not in given:
-        # Without a manifest there is nothing that a run's name could find.
-        given.pop("runId", None)
-    return given
+    if "manifestPath" not in options:
+        # The name of a run only identifies its manifest.
+        options.pop("runId", None)
+    return options

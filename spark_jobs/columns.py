@@ -1,4 +1,4 @@
-"""Columns of a table that is written to lanes, checked on the driver before any task starts."""
+"""Checks of the columns of a table, on the driver before any task starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types
 
-from lanes.config_table import nearest
+from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ PLAIN = (
     types.TimestampNTZType,
     types.NullType,
 )
-# A decimal becomes a JSON number; up to 15 digits come back from a double as they went in.
-MOST_DIGITS = 15
+# A decimal becomes a JSON number; a double keeps 15 digits exactly.
+MAX_DIGITS = 15
 
 
 def check_columns(schema: types.StructType, *, kind: str | None) -> None:
@@ -44,19 +44,19 @@ def check_columns(schema: types.StructType, *, kind: str | None) -> None:
     Check that rows of this schema can be messages.
 
     Args:
-        schema: of the table that is to be written.
-        kind: what the option of that name says, for tables without a column `kind`.
+        schema: Schema of the table to write.
+        kind: The option `kind`, for tables without a column of that name.
 
     Raises:
-        ConfigurationError: with every problem at once.
+        ConfigurationError: All problems at once.
     """
     problems = [problem for field in schema.fields for problem in _column_problems(field)]
     names = schema.fieldNames()
-    problems.extend(f"column {name!r} is there more than once" for name in COLUMNS if names.count(name) > 1)
+    problems.extend(f"column {name!r} occurs more than once" for name in COLUMNS if names.count(name) > 1)
     if "data" not in names:
         problems.append(f"column 'data' is missing; {COLUMNS['data'][1]} is needed")
     if "kind" not in names and kind is None:
-        problems.append("column 'kind' is missing; add it, or give all rows one kind with the option kind")
+        problems.append("column 'kind' is missing; add it, or set the option kind for all rows")
     if problems:
         raise ConfigurationError(problems, source=SOURCE)
 
@@ -64,7 +64,7 @@ def check_columns(schema: types.StructType, *, kind: str | None) -> None:
 def _column_problems(field: types.StructField) -> Iterator[str]:
     if field.name not in COLUMNS:
         hint = nearest(field.name, COLUMNS)
-        yield f"unknown column {field.name!r}{hint} (what a handler needs goes into data)"
+        yield f"unknown column {field.name!r}{hint} (put the fields of your handler into data)"
         return
     allowed, needed = COLUMNS[field.name]
     if not isinstance(field.dataType, allowed):
@@ -87,10 +87,10 @@ def _data_problems(kind: types.DataType, where: str) -> Iterator[str]:
             yield f"{where} is {kind.simpleString()}; keys of a JSON object are strings"
         yield from _data_problems(kind.valueType, f"{where}[key]")
     elif isinstance(kind, types.DecimalType):
-        if kind.precision > MOST_DIGITS:
+        if kind.precision > MAX_DIGITS:
             yield (
-                f"{where} is {kind.simpleString()}; a JSON number keeps {MOST_DIGITS} digits, "
+                f"{where} is {kind.simpleString()}; a JSON number keeps {MAX_DIGITS} digits, "
                 f"cast it to a smaller decimal or to a string"
             )
     elif not isinstance(kind, PLAIN):
-        yield f"{where} is {kind.simpleString()}, which has no form in JSON; cast it to a string"
+        yield f"{where} is {kind.simpleString()}, which JSON cannot express; cast it to a string"

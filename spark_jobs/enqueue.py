@@ -1,10 +1,10 @@
 """
-Sends each row of a table as a message: Parquet, CSV, JSON, what else Spark reads, or a query.
+Send each row of a table as a message: Parquet, CSV, JSON, any other format of Spark, or a query.
 
     python -m spark_jobs.enqueue --table build/customers --kind customer.remind --id customer_id --dry-run
     python -m spark_jobs.enqueue --table s3://bucket/customers --kind customer.remind --id customer_id --stack MyStack
 
-The last line on standard output is a JSON object with what was done, or with `--dry-run` what would be.
+The last line on standard output is a JSON object: the summary of the run, or with `--dry-run` a description of it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-LISTED = 10
+MAX_LISTED = 10
 LARGEST_BODY_BYTES = 1024 * 1024
-# What the envelope adds to the data, at most, with ids and kinds of usual length.
+# The maximum size of the envelope around the data, with ids and kinds of usual length.
 ENVELOPE_BYTES = 400
 
 
 def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """Read what the arguments name."""
+    """Read the table or run the query."""
     for view in options.view:
         name, _, path = view.partition("=")
         spark.read.format(options.format).options(**_reader_options(options)).load(
@@ -46,14 +46,14 @@ def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
-    """Make the columns of the writer from the table, as the arguments say."""
+    """Make the columns of the writer from the table."""
     from pyspark.sql import functions as f
 
     names = {"id": options.id, "group": options.group_by}
     columns = [f.expr(text).cast("string").alias(name) for name, text in names.items() if text is not None]
     messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns)
     if options.limit is not None:
-        # The same rows in a rerun, where ids can order them.
+        # Ordered by id, so that a rerun takes the same rows.
         messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
     if options.group_by is not None and options.ordering != "none":
         messages = messages.repartition("group")
@@ -61,7 +61,7 @@ def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
-    """Say what would be sent: rows, groups, the largest messages, ids that are there twice."""
+    """Describe the run: rows, groups, the largest messages, repeated ids."""
     from pyspark.sql import functions as f
 
     size = f.octet_length(f.to_json("data")) + ENVELOPE_BYTES
@@ -70,8 +70,8 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
     rows, large, total = sized.agg(
         f.count(f.lit(1)), f.count_if(f.col("bytes") > LARGEST_BODY_BYTES), f.sum("bytes")
     ).collect()[0]
-    largest = sized.orderBy(f.desc("bytes"), *names).limit(LISTED).select("bytes", *names).collect()
-    found: dict[str, Any] = {
+    largest = sized.orderBy(f.desc("bytes"), *names).limit(MAX_LISTED).select("bytes", *names).collect()
+    description: dict[str, Any] = {
         "dry_run": True,
         "kind": options.kind,
         "rows": rows,
@@ -81,23 +81,26 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
     }
     if "group" in names:
         groups = sized.groupBy("group").count()
-        top = groups.orderBy(f.desc("count"), "group").limit(LISTED).collect()
-        found |= {"groups": groups.count(), "largest_groups": {row["group"]: row["count"] for row in top}}
+        top = groups.orderBy(f.desc("count"), "group").limit(MAX_LISTED).collect()
+        description |= {
+            "groups": groups.count(),
+            "largest_groups": {row["group"]: row["count"] for row in top},
+        }
     if "id" in names:
-        found["repeated_ids"] = rows - sized.select("id").distinct().count()
+        description["repeated_ids"] = rows - sized.select("id").distinct().count()
     sized.unpersist()
-    return found
+    return description
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Do what the arguments ask for and say what was done."""
+    """Run the job and give its summary."""
     messages = messages_of(read_table(spark, options), options)
     check_columns(messages.schema, kind=options.kind)
     if options.dry_run:
         return describe(messages, options)
-    given = writer_options(options) | {"kind": options.kind}
-    WriterOptions.from_options(given)
-    return {"kind": options.kind, **write_table(messages, given)}
+    writer = writer_options(options) | {"kind": options.kind}
+    WriterOptions.from_options(writer)
+    return {"kind": options.kind, **write_table(messages, writer)}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -106,26 +109,28 @@ def parser() -> argparse.ArgumentParser:
         prog="enqueue", description="Send each row of a table as a message to priority lanes."
     )
     source = arguments.add_mutually_exclusive_group(required=True)
-    source.add_argument("--table", metavar="PATH", help="the table: a path, or with --format table its name")
-    source.add_argument("--sql", metavar="QUERY", help="a query in its place")
+    source.add_argument("--table", metavar="PATH", help="path of the table, or its name with --format table")
+    source.add_argument("--sql", metavar="QUERY", help="query to send instead of a table")
     arguments.add_argument(
         "--format", default="parquet", help="parquet (default), csv, json, table, delta, iceberg, ..."
     )
     arguments.add_argument(
-        "--view", action="append", default=[], metavar="NAME=PATH", help="a table that the query names"
+        "--view", action="append", default=[], metavar="NAME=PATH", help="register a table for the query"
     )
     arguments.add_argument(
-        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="of Spark's reader"
+        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="option of Spark's reader"
     )
-    arguments.add_argument("--select", default="*", metavar="COLUMNS", help="what becomes data (default *)")
+    arguments.add_argument(
+        "--select", default="*", metavar="COLUMNS", help="columns that become data (default *)"
+    )
     arguments.add_argument("--kind", required=True, help="kind of the messages")
-    arguments.add_argument("--group-by", metavar="COLUMN", help="group of a row, a column or an expression")
+    arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
     arguments.add_argument(
-        "--id", metavar="COLUMN", help="identity of a row, a column or an expression (default: all its data)"
+        "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
     )
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
-    arguments.add_argument("--limit", type=int, metavar="N", help="so many rows at most")
-    arguments.add_argument("--dry-run", action="store_true", help="send nothing, say what would be sent")
+    arguments.add_argument("--limit", type=int, metavar="N", help="send at most N rows")
+    arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
     add_writer_arguments(arguments)
     return arguments
@@ -136,7 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     if (options.manifest is None) != (options.run is None) and not options.dry_run:
         parser().error(
-            "--run and --manifest belong together: a rerun finds what was sent under the run's name"
+            "--run and --manifest belong together: a rerun finds the sent ids under the name of the run"
         )
     spark = open_session(f"enqueue {options.kind}", master=options.master)
     try:

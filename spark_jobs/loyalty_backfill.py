@@ -1,11 +1,11 @@
 """
-The backfill of loyalty tiers: one message for each row of a customer table, in bulk priority.
+A backfill of loyalty tiers: one bulk message for each row of a customer table.
 
     python -m spark_jobs.loyalty_backfill --customers 5000 --table build/customers
     python -m spark_jobs.loyalty_backfill --table build/customers --stack MyStack
 
-The first makes a table, the second sends it; with all of these arguments one run does both. The last line on
-standard output is a JSON object with what was done.
+The first command makes a table and the second sends it; with all arguments one command does both. The last line on
+standard output is a JSON object, the summary of the run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .arguments import add_writer_arguments, writer_options
-from .customers import MOST_CUSTOMERS, customer_id, customer_table
+from .customers import MAX_CUSTOMERS, customer_id, customer_table
 from .session import open_session
 from .writing import write_table
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KIND = "customer.loyalty_tier"
-# Tiers by what was spent in a year, in cents, highest first.
+# Tiers by the amount spent in a year, in cents, highest first.
 TIERS = {"platinum": 250_000, "gold": 120_000, "silver": 40_000}
 LOWEST_TIER = "basic"
 
@@ -36,11 +36,11 @@ LOWEST_TIER = "basic"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """
-    Customers whose message is made to fail in the handler of the sample, to see what becomes of it.
+    Customers with a message that fails in the handler of the sample application.
 
     Attributes:
-        poison: ids of those that fail at every attempt.
-        flaky: ids of those that fail at the first attempt only.
+        poison: Ids of customers with a message that fails at every attempt.
+        flaky: Ids of customers with a message that fails at the first attempt.
     """
 
     poison: Sequence[str]
@@ -49,10 +49,10 @@ class Faults:
     @classmethod
     def draw(cls, *, customers: int, poison: int, flaky: int, seed: int) -> Faults:
         """
-        Choose them among the customers; the same seed chooses the same.
+        Choose them at random; the same seed chooses the same customers.
 
         Raises:
-            ValueError: there are fewer customers than that.
+            ValueError: There are too few customers.
         """
         if poison + flaky > customers:
             raise ValueError(
@@ -68,12 +68,12 @@ def backfill_messages(table: DataFrame, *, run: str, faults: Faults, groups: int
     Make the columns that `format("lanes")` writes.
 
     Args:
-        table: with customer_id, orders and spent_cents.
-        run: part of every id: a run that is repeated under its name sends the same messages again.
-        faults: customers whose message is made to fail.
-        groups: over how many groups the customers are spread, by the CRC-32 of their id, so that any other
-            sender finds the same group. Without it each customer is one. Either way the messages about a
-            customer never overtake each other.
+        table: Table with customer_id, orders and spent_cents.
+        run: Part of every id: a rerun under the same name sends the same messages.
+        faults: Customers with a message that fails.
+        groups: Number of groups to spread the customers over, by the CRC-32 of their id, so that any other sender
+            can find the group. By default each customer is a group. Either way the messages of one customer stay in
+            order.
     """
     from pyspark.sql import functions as f
 
@@ -96,7 +96,7 @@ def backfill_messages(table: DataFrame, *, run: str, faults: Faults, groups: int
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
-    """Do what the arguments ask for and say what was done."""
+    """Run the job and give its summary."""
     if options.customers is not None:
         made = customer_table(spark, options.customers, seed=options.seed)
         made.write.mode("overwrite").parquet(options.table)
@@ -107,11 +107,11 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
         return summary
     faults = Faults.draw(customers=customers, poison=options.poison, flaky=options.flaky, seed=options.seed)
     messages = backfill_messages(table, run=options.run, faults=faults, groups=options.groups)
-    given = {"kind": KIND, "priority": "BULK"} | writer_options(options)
+    writer = {"kind": KIND, "priority": "BULK"} | writer_options(options)
     if options.shards is not None:
-        # A customer has one row, so no order is lost, and few groups fill batches too.
-        given.setdefault("ordering", "none")
-    summary |= {"kind": KIND, **write_table(messages, given)}
+        # Each customer has one row, so there is no order to keep, and a batch may hold several rows of a group.
+        writer.setdefault("ordering", "none")
+    summary |= {"kind": KIND, **write_table(messages, writer)}
     return summary | {
         "poison_ids": [f"{options.run}:{customer}" for customer in faults.poison],
         "flaky_ids": [f"{options.run}:{customer}" for customer in faults.flaky],
@@ -125,19 +125,28 @@ def parser() -> argparse.ArgumentParser:
         description="Make a customer table, and send its loyalty tiers to the lanes as bulk work.",
         epilog="Without --stack and --deployment nothing is sent.",
     )
-    arguments.add_argument("--table", required=True, metavar="DIR", help="the customer table, Parquet")
+    arguments.add_argument("--table", required=True, metavar="DIR", help="customer table, Parquet")
     arguments.add_argument(
-        "--customers", type=_count, metavar="N", help="make the table first, with so many customers"
-    )
-    arguments.add_argument("--seed", type=int, default=1, help="of the table and of the faults (default 1)")
-    arguments.add_argument(
-        "--run", default="loyalty-tiers", help='first part of every id (default "loyalty-tiers")'
+        "--customers", type=_count, metavar="N", help="make the table first, with N customers"
     )
     arguments.add_argument(
-        "--groups", type=_count, metavar="N", help="spread the customers over N groups (default: each is one)"
+        "--seed", type=int, default=1, help="seed of the table and of the faults (default 1)"
     )
-    arguments.add_argument("--poison", type=int, default=0, metavar="N", help="messages that always fail")
-    arguments.add_argument("--flaky", type=int, default=0, metavar="N", help="messages that fail once")
+    arguments.add_argument(
+        "--run", default="loyalty-tiers", help='prefix of every id (default "loyalty-tiers")'
+    )
+    arguments.add_argument(
+        "--groups",
+        type=_count,
+        metavar="N",
+        help="spread the customers over N groups (default: one group each)",
+    )
+    arguments.add_argument(
+        "--poison", type=int, default=0, metavar="N", help="number of messages that always fail"
+    )
+    arguments.add_argument(
+        "--flaky", type=int, default=0, metavar="N", help="number of messages that fail once"
+    )
     add_writer_arguments(arguments)
     return arguments
 
@@ -156,8 +165,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _count(text: str) -> int:
     number = int(text)
-    if not 1 <= number <= MOST_CUSTOMERS:
-        raise argparse.ArgumentTypeError(f"a number from 1 to {MOST_CUSTOMERS} is needed")
+    if not 1 <= number <= MAX_CUSTOMERS:
+        raise argparse.ArgumentTypeError(f"a number from 1 to {MAX_CUSTOMERS} is needed")
     return number
 
 

@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from lanes.config_table import nearest
-from lanes.deployment import Deployment
+from lanes.config.deployment import Deployment
+from lanes.config.table import nearest
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
 from lanes.priority import Priority
 
-from .sending import CONCURRENCY
-from .storage import open_storage
+from .manifest.storage import open_storage
+from .sending.window import CONCURRENCY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,40 +38,40 @@ NAMES = (
     "runId",
     "manifestPath",
 )
-# SQS takes ten messages a call in some ten milliseconds, so this is more than one task can prepare.
-MOST_CALLS = 64
-MOST_WAITING = 1_000_000_000
-LONGEST_RUN_ID = 100
+# SQS answers a call with ten messages in about ten milliseconds, so one task cannot prepare more.
+MAX_CALLS = 64
+MAX_BACKLOG = 1_000_000_000
+MAX_RUN_ID_LENGTH = 100
 RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 ORDERINGS = ("group", "none")
 ON_ERROR = ("fail", "quarantine")
-# AWS: a FIFO queue looks at its first 120,000 messages for groups that are free, so more groups spread no
-# better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
-MOST_SHARDS = 120_000
-MOST_TASKS = 1_000_000
+# AWS: a FIFO queue searches its first 120,000 messages for available groups, so more groups do not spread the
+# load better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
+MAX_SHARDS = 120_000
+MAX_TASKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
     """
-    What a job asked for; `LanesDataSource` says what each option means.
+    The options of a job; `LanesDataSource` documents each of them.
 
     Attributes:
-        stack: name of the stack whose lanes are meant; None where the deployment is given.
-        deployment: the deployment itself; None where the stack is given.
-        region: AWS region of the lanes; None leaves it to the environment.
-        endpoint_url: address of SQS and SSM; None leaves it to the environment.
-        kind: kind of rows that name none themselves.
-        priority: priority of rows that name none themselves.
-        shards: number of groups for rows without one; None makes each of them its own group.
-        max_send_rate: messages a second of the whole job.
-        max_backlog: messages waiting in a lane from which on the job holds back.
-        max_tasks: how many tasks share rate and backlog; None leaves it to Spark's settings.
-        concurrency: most calls on their way for each task.
-        ordering: `group` keeps the order within a group, `none` takes rows as independent.
-        on_error: what becomes of a row that can't be a message: `fail` or `quarantine`.
-        run_id: names what a rerun completes.
-        manifest_path: folder of the manifests.
+        stack: Name of the stack with the lanes; None if `deployment` is set.
+        deployment: The deployment; None if `stack` is set.
+        region: AWS region of the lanes; None for that of the environment.
+        endpoint_url: Endpoint of SQS and SSM; None for that of the environment.
+        kind: Kind of rows without one.
+        priority: Priority of rows without one.
+        shards: Number of groups for rows without one; None makes each of them its own group.
+        max_send_rate: Messages a second of the whole job.
+        max_backlog: Backlog of a lane at which the job pauses.
+        max_tasks: Number of tasks that share rate and backlog; None for the number in Spark's settings.
+        concurrency: Maximum calls in flight of each task.
+        ordering: `group` keeps the order within a group, `none` treats rows as independent.
+        on_error: A row that cannot be a message fails the job (`fail`) or is set aside (`quarantine`).
+        run_id: Name of the run, which a rerun completes.
+        manifest_path: Folder of the manifests.
     """
 
     stack: str | None = None
@@ -93,39 +93,39 @@ class WriterOptions:
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> WriterOptions:
         """
-        Read what was given with `.option(...)`, or as a dict, in which numbers needn't be texts.
+        Read the options of `.option(...)`, or of a dict, where numbers may be numbers.
 
-        The case of names makes no difference, as always in Spark; None is as good as nothing.
+        Names are case-insensitive, as always in Spark. None means not set.
 
         Raises:
-            ConfigurationError: with every problem at once.
+            ConfigurationError: All problems at once.
         """
-        given = _Given(options)
+        values = _Input(options)
         read = cls(
-            stack=given.read("stack", _text),
-            deployment=given.read("deployment", Deployment.from_json),
-            region=given.read("region", _text),
-            endpoint_url=given.read("endpointUrl", _url),
-            kind=given.read("kind", _kind),
-            priority=given.read("priority", _priority, default="BULK") or 0,
-            shards=given.read("shards", lambda text: _count(text, MOST_SHARDS)),
-            max_send_rate=given.read("maxSendRate", _rate),
-            max_backlog=given.read("maxBacklog", lambda text: _count(text, MOST_WAITING)),
-            max_tasks=given.read("maxTasks", lambda text: _count(text, MOST_TASKS)),
-            concurrency=given.read("concurrency", lambda text: _count(text, MOST_CALLS)) or CONCURRENCY,
-            ordering=given.read("ordering", lambda text: _one_of(text, ORDERINGS)) or "group",
-            on_error=given.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
-            run_id=given.read("runId", _run_id),
-            manifest_path=given.read("manifestPath", _folder),
+            stack=values.read("stack", _text),
+            deployment=values.read("deployment", Deployment.from_json),
+            region=values.read("region", _text),
+            endpoint_url=values.read("endpointUrl", _url),
+            kind=values.read("kind", _kind),
+            priority=values.read("priority", _priority, default="BULK") or 0,
+            shards=values.read("shards", lambda text: _count(text, MAX_SHARDS)),
+            max_send_rate=values.read("maxSendRate", _rate),
+            max_backlog=values.read("maxBacklog", lambda text: _count(text, MAX_BACKLOG)),
+            max_tasks=values.read("maxTasks", lambda text: _count(text, MAX_TASKS)),
+            concurrency=values.read("concurrency", lambda text: _count(text, MAX_CALLS)) or CONCURRENCY,
+            ordering=values.read("ordering", lambda text: _one_of(text, ORDERINGS)) or "group",
+            on_error=values.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
+            run_id=values.read("runId", _run_id),
+            manifest_path=values.read("manifestPath", _folder),
         )
-        given.problems.extend(_contradictions(given, read))
-        if given.problems:
-            raise ConfigurationError(given.problems, source=SOURCE)
+        values.problems.extend(_contradictions(values, read))
+        if values.problems:
+            raise ConfigurationError(values.problems, source=SOURCE)
         return read
 
 
-class _Given:
-    """Options by their documented names, and what is wrong with them."""
+class _Input:
+    """Options by their documented names, and their problems."""
 
     def __init__(self, options: Mapping[str, object]) -> None:
         self.problems: list[str] = []
@@ -154,18 +154,18 @@ class _Given:
         return None
 
 
-def _contradictions(given: _Given, read: WriterOptions) -> Iterator[str]:
-    if given.has("stack") == given.has("deployment"):
-        yield "exactly one of the options stack and deployment is needed: it says where the lanes are"
-    if given.has("maxTasks") and not (given.has("maxSendRate") or given.has("maxBacklog")):
+def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
+    if values.has("stack") == values.has("deployment"):
+        yield "set exactly one of the options stack and deployment: it names the lanes"
+    if values.has("maxTasks") and not (values.has("maxSendRate") or values.has("maxBacklog")):
         yield "option maxTasks divides maxSendRate and maxBacklog, and neither is set"
-    if given.has("runId") != given.has("manifestPath"):
+    if values.has("runId") != values.has("manifestPath"):
         yield (
-            "options runId and manifestPath belong together: the manifest of a run is kept under its id, so that "
-            "a rerun with the same id sends only what is missing"
+            "options runId and manifestPath belong together: the manifest is stored under the id of the run, so that "
+            "a rerun with the same id sends only the missing rows"
         )
-    if read.on_error == "quarantine" and not given.has("manifestPath"):
-        yield "option onError is 'quarantine'; manifestPath is needed, rows that can't be sent are put there"
+    if read.on_error == "quarantine" and not values.has("manifestPath"):
+        yield "option onError is 'quarantine', which needs manifestPath: rows that cannot be sent are written there"
 
 
 def _text(text: str) -> str:
@@ -198,9 +198,9 @@ def _priority(text: str) -> int:
         raise ValueError(f"a whole number or one of {', '.join(Priority.__members__)} is needed") from None
 
 
-def _count(text: str, most: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise ValueError(f"a whole number from 1 to {most} is needed")
+def _count(text: str, maximum: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= maximum:
+        raise ValueError(f"a whole number from 1 to {maximum} is needed")
     return int(text)
 
 
@@ -213,7 +213,7 @@ def _one_of(text: str, allowed: Sequence[str]) -> str:
 def _run_id(text: str) -> str:
     if not RUN_ID.fullmatch(text):
         raise ValueError(
-            f"1 to {LONGEST_RUN_ID} letters, digits, dots, dashes and underscores are needed, no dot first"
+            f"1 to {MAX_RUN_ID_LENGTH} letters, digits, dots, dashes and underscores are needed, no dot first"
         )
     return text
 

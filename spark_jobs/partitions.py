@@ -1,11 +1,11 @@
 """
-The writer without a data source, for Spark 3.5: a function for `foreachPartition`.
+The writer without a data source, for Spark 3.5: a callable for `foreachPartition`.
 
     write = PartitionWriter.plan(table.schema, {"stack": "MyStack", "kind": "invoice.remind"})
     table.foreachPartition(write)
 
-`write_partitions` does the same and gives what was done. Options, columns, checks, ids, manifest and errors are those
-of `format("lanes")`.
+`write_partitions` does the same and gives the counts. Options, columns, checks, ids, manifest and errors are those of
+`format("lanes")`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from .pace import with_tasks
-from .plain_rows import PlainRows
+from .parallelism import with_tasks
 from .plan import WritePlan
+from .rows.plain import PlainRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-    from .sending import RowCounts
+    from .sending.record import RowCounts
 
 CHUNK_ROWS = 1_000
 CHUNK_CHARACTERS = 8_000_000
@@ -33,11 +33,11 @@ CHUNK_CHARACTERS = 8_000_000
 
 class PartitionWriter:
     """
-    Sends the rows of the partition that it is called with.
+    Sends the rows of a partition.
 
     Args:
-        plan: checked on the driver.
-        schema: of the rows.
+        plan: The plan, checked on the driver.
+        schema: Schema of the rows.
     """
 
     def __init__(self, plan: WritePlan, schema: StructType) -> None:
@@ -50,11 +50,11 @@ class PartitionWriter:
         Check options and columns on the driver, before any task.
 
         Args:
-            schema: of the table.
-            options: those of `LanesDataSource`.
+            schema: Schema of the table.
+            options: Options of `LanesDataSource`.
 
         Raises:
-            ConfigurationError: with what is wrong and what is allowed.
+            ConfigurationError: All problems at once.
         """
         spark = SparkSession.getActiveSession()
         return cls(WritePlan.make(options if spark is None else with_tasks(options, spark), schema), schema)
@@ -72,14 +72,14 @@ class PartitionWriter:
 
 def write_partitions(table: DataFrame, options: Mapping[str, object]) -> dict[str, object]:
     """
-    Send a table without the data source and give what was done.
+    Send a table without the data source and give the counts.
 
     Args:
-        table: with the columns of `LanesDataSource`.
-        options: of `LanesDataSource`.
+        table: Table with the columns of `LanesDataSource`.
+        options: Options of `LanesDataSource`.
 
     Raises:
-        ConfigurationError: with what is wrong and what is allowed.
+        ConfigurationError: All problems at once.
     """
     writer = PartitionWriter.plan(table.schema, options)
     counts: list[RowCounts] = table.rdd.mapPartitions(writer.counted).collect()
@@ -88,11 +88,11 @@ def write_partitions(table: DataFrame, options: Mapping[str, object]) -> dict[st
 
 def chunks_of_rows(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:
     """
-    Give rows some at a time, fewer of large ones.
+    Give rows in chunks, smaller ones if rows are large.
 
     Args:
-        rows: of a partition.
-        plain: reads a row.
+        rows: Rows of a partition.
+        plain: Converts a row.
     """
     chunk: list[dict[str, Any]] = []
     characters = 0
@@ -107,7 +107,7 @@ def chunks_of_rows(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[
 
 
 def _characters(value: object) -> int:
-    """Count those of all texts in a value: what large rows are made of."""
+    """Count the characters of all strings in a value; they make a row large."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):

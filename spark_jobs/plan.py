@@ -1,4 +1,4 @@
-"""The plan of a write: made and checked on the driver, carried to the tasks, the same for every form of the writer."""
+"""The plan of a write: made and checked on the driver, then sent to the tasks; all forms of the writer share it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import AwsError, ConfigurationError
 
-from .backlog import LaneBacklog
 from .columns import check_columns
-from .manifest import RunManifest
+from .manifest.run import RunManifest
+from .manifest.storage import open_storage
 from .options import SOURCE, WriterOptions
-from .pace import SendPace, tasks_at_once
-from .rows import RowReader
-from .sending import NoRecord, RowCounts, SendingTask
-from .storage import open_storage
+from .parallelism import tasks_at_once
+from .rows.reader import RowReader
+from .sending.backlog import LaneBacklog
+from .sending.calls import LaneCalls
+from .sending.pace import SendPace
+from .sending.record import NoRecord
+from .sending.task import SendingTask
+from .sending.window import WindowSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,25 +30,25 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lanes.aws.clients import Clients
-    from lanes.deployment import Deployment
+    from lanes.config.deployment import Deployment
 
-    from .sending import Record
-    from .storage import Storage
+    from .manifest.storage import Storage
+    from .sending.record import Record, RowCounts
 
     Row = Mapping[str, Any]
 
 
 class Task(Protocol):
-    """What a task knows of itself; Spark's TaskContext."""
+    """The part of Spark's TaskContext that a write uses."""
 
     def partitionId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give the number of its partition."""
+        """Give the number of the partition."""
 
     def attemptNumber(self) -> int:  # noqa: N802 - Spark's own name
-        """Give how often its partition was tried before."""
+        """Give the number of earlier attempts at the partition."""
 
     def taskAttemptId(self) -> int:  # noqa: N802 - Spark's own name
-        """Give a number that no other attempt has."""
+        """Give a unique number of this attempt."""
 
     def getLocalProperty(self, key: str) -> str | None:  # noqa: N802 - Spark's own name
         """Give a setting of the job."""
@@ -53,13 +57,13 @@ class Task(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
     """
-    What is written where.
+    A checked write.
 
     Attributes:
-        options: what was asked for.
-        deployment: the lanes.
-        session: this execution's name in the manifest; None without one.
-        earlier: whether the run has earlier sessions.
+        options: The options.
+        deployment: The lanes.
+        session: Name of this execution in the manifest; None without a manifest.
+        earlier: Whether the run has earlier sessions.
     """
 
     options: WriterOptions
@@ -70,11 +74,11 @@ class WritePlan:
     @classmethod
     def make(cls, options: Mapping[str, object], schema: StructType) -> WritePlan:
         """
-        Check options and columns, find the lanes, look into the manifest.
+        Check options and columns, find the lanes, begin the session in the manifest.
 
         Raises:
-            ConfigurationError: with what is wrong and what is allowed.
-            AwsError: the lanes could not be looked up, or the manifest for now.
+            ConfigurationError: All problems at once.
+            AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
         check_columns(schema, kind=read.kind)
@@ -89,10 +93,10 @@ class WritePlan:
         Send the rows of one partition; runs in the task.
 
         Args:
-            chunks: the rows, some at a time.
-            context: of the task.
+            chunks: The rows in chunks.
+            context: The task context.
         """
-        from lanes.aws.lean_calls import open_calls
+        from lanes.aws.queues.lean_calls import open_calls
 
         clients = self._clients()
         calls = open_calls(clients, concurrency=self.options.concurrency)
@@ -102,16 +106,16 @@ class WritePlan:
             calls.close()
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, object]:
-        """Add up what all tasks did, note it in the manifest, and give it; runs on the driver."""
-        done = list(counts)
-        lanes = sum((one.lanes for one in done), Counter[str]())
+        """Add up the counts of all tasks, write them to the manifest, and give them; runs on the driver."""
+        finished = list(counts)
+        lanes = sum((one.lanes for one in finished), Counter[str]())
         summary: dict[str, object] = {
             "event": "rows_sent",
             "messages": lanes.total(),
-            "tasks": len(done),
+            "tasks": len(finished),
             "lanes": dict(lanes),
-            "skipped": sum(one.skipped for one in done),
-            "quarantined": sum(one.quarantined for one in done),
+            "skipped": sum(one.skipped for one in finished),
+            "quarantined": sum(one.quarantined for one in finished),
         }
         run = self.manifest()
         if run is not None:
@@ -122,11 +126,11 @@ class WritePlan:
 
     def manifest(self, *, batch: str | None = None) -> RunManifest | None:
         """
-        Give the manifest of the run, None where there is none.
+        Give the manifest of the run, or None.
 
         Args:
-            batch: id of a batch of a stream. Its rows are the same whenever it is tried, and no other batch
-                has them, so each batch is a run of its own within the run.
+            batch: Id of a batch of a stream. A retry has the same rows, and no other batch has them, so each batch
+                is a run of its own within the run.
         """
         if self.session is None or self.options.run_id is None:
             return None
@@ -139,14 +143,14 @@ class WritePlan:
         return SendingTask(
             partition=context.partitionId(),
             reader=RowReader(kind=options.kind, priority=options.priority, shards=options.shards),
-            deployment=self.deployment,
-            calls=calls,
-            pace=SendPace(rate=self._share(options.max_send_rate, context.getLocalProperty)),
+            calls=LaneCalls(self.deployment, calls),
+            pace=SendPace(
+                rate=self._share(options.max_send_rate, context.getLocalProperty),
+                backlog=self._backlog(clients, context.getLocalProperty),
+            ),
             record=self._record(context),
-            backlog=self._backlog(clients, context.getLocalProperty),
-            ordered=options.ordering == "group",
+            windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
             quarantine=options.on_error == "quarantine",
-            concurrency=options.concurrency,
         )
 
     def _record(self, context: Task) -> Record:
@@ -165,7 +169,7 @@ class WritePlan:
         return LaneBacklog(
             sqs=clients.sqs(),
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
-            most=self.options.max_backlog,
+            max_messages=self.options.max_backlog,
             tasks=self._tasks(setting),
         )
 
@@ -193,7 +197,7 @@ def _begin(storage: Storage, options: WriterOptions) -> RunManifest:
     except (OSError, AwsError) as error:
         if isinstance(error, AwsError) and error.retryable:
             raise
-        problem = f"option manifestPath is {options.manifest_path!r}; it can't be read and written: {error}"
+        problem = f"option manifestPath is {options.manifest_path!r}; it cannot be read and written: {error}"
         raise ConfigurationError([problem], source=SOURCE) from error
 
 

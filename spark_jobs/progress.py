@@ -1,4 +1,4 @@
-"""Progress of a write while it runs: one JSON line every few seconds on standard error."""
+"""Progress of a running write: one JSON line every few seconds on standard error."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
-from .storage import open_storage
+from .manifest.storage import open_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
-    from .manifest import RunManifest
+    from .manifest.run import RunManifest
 
 EVERY_SECONDS = 5.0
 
 
 class Progress:
     """
-    Reports while its context lasts.
+    Reports progress inside its `with` block.
 
     Args:
-        spark: the session; its tasks are counted.
-        options: of the writer; with a manifest the messages are counted too.
-        every: seconds between two reports.
-        write: takes a line.
+        spark: The session, for the counts of tasks.
+        options: Options of the writer; with a manifest it counts messages too.
+        every: Seconds between two reports.
+        write: Writes a line.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class Progress:
 
 
 def manifest_of(options: Mapping[str, str]) -> RunManifest | None:
-    """Give the manifest that these options of the writer name, for reading; None where they name none."""
-    from .manifest import RunManifest
+    """Give the manifest of these writer options for reading, or None."""
+    from .manifest.run import RunManifest
 
     if "manifestPath" not in options:
         return None

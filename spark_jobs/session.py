@@ -1,8 +1,8 @@
 """
-Spark sessions for jobs: as `spark-submit` set them up, or one on this machine.
+Spark sessions for jobs: the one of `spark-submit`, or a local one.
 
-On this machine Spark listens on the loopback address only, shows no web page, and finds this package and the
-library in the folders where they are imported from.
+A local session listens on the loopback address only, has no web page, and finds this package and the library in the
+folders that they are imported from.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lanes
-from lanes.bulk_settings import ARROW_BATCH_BYTES
+from lanes.config.spark_submit import ARROW_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
-# Set by spark-submit for the program that it starts.
+# spark-submit sets it for the program that it starts.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
     """
-    Open the session of a job, or give the one that is open.
+    Open the session of a job, or give the open one.
 
-    Started by spark-submit, its settings stand, the master among them. Started as a plain program, the job
-    runs on this machine.
+    With spark-submit, its settings apply, also its master. Otherwise the job runs on this machine.
 
     Args:
-        name: of the application.
-        master: of a plain program; `local[2,4]` runs two tasks at once and tries each up to four times.
+        name: Name of the application.
+        master: Master without spark-submit; `local[2,4]` runs two tasks at once and each up to four times.
     """
     from pyspark.sql import SparkSession
 
@@ -51,24 +50,23 @@ def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
 
 def prepare_environment(environ: MutableMapping[str, str], *, prefix: Path = Path(sys.prefix)) -> None:
     """
-    Set what Spark reads before it starts.
+    Set the environment variables that Spark reads at its start.
 
     Args:
-        environ: where to set it.
-        prefix: the virtual environment; its own Java is used where it has one, so that runs are the same
-            everywhere.
+        environ: The environment to change.
+        prefix: The virtual environment; if it contains a Java, Spark uses that one.
     """
     java = prefix / "java"
     if (java / "bin" / "java").exists():
         environ["JAVA_HOME"] = str(java)
     environ["SPARK_LOCAL_IP"] = LOOPBACK
-    # Workers would take the python3 of PATH, which lacks the packages of this one.
+    # Workers would use the python3 of PATH, which lacks our packages.
     environ["PYSPARK_PYTHON"] = sys.executable
     environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
 def local_settings() -> Mapping[str, str]:
-    """Give Spark's settings for a session on this machine."""
+    """Give the settings of a local session."""
     return {
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
@@ -83,6 +81,6 @@ def local_settings() -> Mapping[str, str]:
 
 
 def module_folders() -> list[str]:
-    """Give the folders from which the library and this package are imported; workers look there too."""
+    """Give the folders of the library and of this package, for the workers."""
     folders = {str(Path(file).resolve().parent.parent) for file in (lanes.__file__, __file__) if file}
     return sorted(folders)

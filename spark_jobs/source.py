@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from lanes.errors import ConfigurationError
 
 from .options import SOURCE
-from .plain_rows import PlainRows
 from .plan import WritePlan
+from .rows.plain import PlainRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,59 +23,59 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from .sending import RowCounts
+    from .sending.record import RowCounts
 
 # Spark 4.0 has no Arrow batches for streams.
 StreamWriter: Any = (
     getattr(datasource, "DataSourceStreamArrowWriter", None) or datasource.DataSourceStreamWriter
 )
-# Spark hands a stream's own options to its sink.
-OF_THE_QUERY = ("checkpointlocation", "queryname")
-# Rows become Python objects so many at a time, or so many bytes, whatever the size of Spark's batches.
+# Spark passes the options of the query itself to its sink.
+QUERY_OPTIONS = ("checkpointlocation", "queryname")
+# Rows are converted to Python objects in slices of this size, however large Spark's batches are.
 SLICE_ROWS = 500
 SLICE_BYTES = 8 * 1024 * 1024
 
 
 class LanesDataSource(DataSource):
     """
-    Sends each row of a table as a message to the lanes of a deployment; needs Spark 4.
+    Sends each row of a table as a message to the lanes of a deployment. You need Spark 4.
 
     Columns:
-        data (string, struct or map; required): what the handler gets. A string holds a JSON document.
-        kind (string): chooses the handler; needed where the option kind is not set.
-        group (string or whole number): rows of one group are handled in the order in which their partition
-            holds them, so keep a group in one partition (`repartition("group")`).
-        id (string or whole number): identity of the message. Without one it is derived from kind, group and
-            data: the same row has the same id in every run, and rows that are equal are one message.
-        priority (whole number): instead of the option.
+        data (string, struct or map; required): The data for your handler. A string must be a JSON document.
+        kind (string): Selects the handler; required if you do not set the option kind.
+        group (string or whole number): Rows of one group are handled in the order of their partition, so keep a
+            group in one partition (`repartition("group")`).
+        id (string or whole number): Id of the message. By default it is derived from kind, group and data: the same
+            row has the same id in every run, and equal rows are one message.
+        priority (whole number): Overrides the option.
+        traceparent (string): W3C trace context of the message.
 
-    Options (names in any case):
-        stack: name of the CloudFormation stack whose lanes are meant; read on the driver.
-        deployment: instead of stack, the deployment document of the lanes itself, as JSON.
-        region: AWS region of the lanes. Default: the environment's.
-        endpointUrl: address of AWS, for a local one. Default: the environment's.
-        kind: kind of rows that name none.
-        priority: a number or BULK, LOW, NORMAL, HIGH, CRITICAL. Default: BULK.
-        shards: number of groups over which rows without a group are spread by their id. Default: every such
-            row is a group of its own.
-        ordering: `group` keeps the order within a group as a partition holds it: one row of a group is on its
-            way at a time. `none` takes rows as independent: a batch of ten may hold several of one group, so
-            few groups do not slow the job down. Default: group.
-        concurrency: most calls on their way for each task and lane, 1 to 64. Default: 8.
-        maxSendRate: messages a second of the whole job, shared by the tasks that can run at once. Default: no
-            limit.
-        maxBacklog: the job holds back while more messages than this wait in the lane. Default: no limit.
-        maxTasks: how many tasks share rate and backlog. Default: what Spark's settings say.
-        runId: names the run: one that is started again under its name sends only what is missing.
-        manifestPath: folder (local, or s3://bucket/folder) in which the run writes down what it has sent;
-            goes with runId. Local folders must be the same for all tasks.
-        onError: `fail` ends the job at a row that can't be a message, `quarantine` puts such rows beside the
+    Options (names are case-insensitive):
+        stack: Name of the CloudFormation stack with the lanes, read on the driver.
+        deployment: The deployment document of the lanes as JSON, instead of stack.
+        region: AWS region of the lanes. Default: that of the environment.
+        endpointUrl: Endpoint of AWS, if it is local. Default: that of the environment.
+        kind: Kind of rows without one.
+        priority: A number or BULK, LOW, NORMAL, HIGH, CRITICAL. Default: BULK.
+        shards: Number of groups to spread rows without a group over, by their id. Default: each such row is its own
+            group.
+        ordering: `group` keeps the order of the partition within a group: one row of a group is in flight at a time.
+            `none` treats rows as independent: a batch of ten may hold several of one group, so few groups do not slow
+            the job down. Default: group.
+        concurrency: Maximum calls in flight of each task and lane, 1 to 64. Default: 8.
+        maxSendRate: Messages a second of the whole job, shared by the tasks that run at once. Default: no limit.
+        maxBacklog: The job pauses while more messages than this wait in the lane. Default: no limit.
+        maxTasks: Number of tasks that share rate and backlog. Default: from Spark's settings.
+        runId: Name of the run. A rerun under the same name sends only the missing rows.
+        manifestPath: Folder (local, or s3://bucket/folder) where the run records the ids it has sent; requires runId.
+            All tasks must share a local folder.
+        onError: `fail` fails the job at a row that cannot be a message, `quarantine` writes such rows beside the
             manifest, with reasons. Default: fail.
 
-    A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all
-    problems in one error. A row that can't be sent fails the job and is named in the error. A task that runs
-    again sends the same ids, which SQS drops within five minutes; with a manifest it sends only what is not
-    written down as sent, whenever that is.
+    A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all problems in
+    one error. A row that cannot be sent fails the job with an error that names the row. A task that runs again sends
+    the same ids, which SQS drops within five minutes; with a manifest it sends only the rows that are not recorded as
+    sent, at any time.
 
     Streams take the same options. Each batch of a stream has its own part of the manifest.
 
@@ -95,37 +95,39 @@ class LanesDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> LanesWriter:  # noqa: FBT001 - Spark's own form
         """
-        Check options and columns, find the lanes; Spark calls it once, before any task.
+        Check options and columns and find the lanes; Spark calls it once, before any task.
 
         Raises:
-            ConfigurationError: with what is wrong and what is allowed.
+            ConfigurationError: All problems at once.
         """
         if overwrite:
-            raise ConfigurationError(['messages can only be added; use mode("append")'], source=SOURCE)
+            raise ConfigurationError(['messages can only be appended; use mode("append")'], source=SOURCE)
         return LanesWriter(WritePlan.make(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LanesStreamWriter:  # noqa: FBT001, N802
         """
-        Check options and columns, find the lanes; Spark calls it when a query starts.
+        Check options and columns and find the lanes; Spark calls it when a query starts.
 
         Raises:
-            ConfigurationError: with what is wrong and what is allowed.
+            ConfigurationError: All problems at once.
         """
         if overwrite:
-            raise ConfigurationError(['messages can only be added; use outputMode("append")'], source=SOURCE)
-        given = {name: value for name, value in self.options.items() if name.lower() not in OF_THE_QUERY}
-        return LanesStreamWriter(WritePlan.make(given, schema), schema)
+            raise ConfigurationError(
+                ['messages can only be appended; use outputMode("append")'], source=SOURCE
+            )
+        options = {name: value for name, value in self.options.items() if name.lower() not in QUERY_OPTIONS}
+        return LanesStreamWriter(WritePlan.make(options, schema), schema)
 
 
 @dataclass(frozen=True)
 class RowsSent(WriterCommitMessage):
-    """What one task did."""
+    """The counts of one task."""
 
     counts: RowCounts
 
 
 class LanesWriter(DataSourceArrowWriter):
-    """Sends the rows of the tasks; a copy of it travels to each."""
+    """Sends the rows of the tasks; Spark copies it to each."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
@@ -135,17 +137,17 @@ class LanesWriter(DataSourceArrowWriter):
         return _write(self._plan, rows_of_batches(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Say what all tasks sent, as one JSON line on standard error and in the manifest."""
+        """Write the counts of all tasks, as one JSON line on standard error and in the manifest."""
         self._plan.finish(message.counts for message in messages if isinstance(message, RowsSent))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Take nothing back: what was sent is sent, and running again sends the same ids."""
+        """Report it: sent messages stay sent, and a rerun sends the same ids."""
         ended = sum(message is not None for message in messages)
         sys.stderr.write(json.dumps({"event": "rows_not_all_sent", "tasks_ended": ended}) + "\n")
 
 
 class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
-    """Sends the rows of a stream's batches; a copy of it travels to each task."""
+    """Sends the rows of the batches of a stream; Spark copies it to each task."""
 
     def __init__(self, plan: WritePlan, schema: StructType) -> None:
         self._plan = plan
@@ -156,10 +158,10 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
         return _write(self._plan, rows_of_batches(iterator, PlainRows(self._schema)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Have nothing to do: what was sent is sent, and Spark notes the batch as done."""
+        """Do nothing: Spark records the batch as done."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Take nothing back: the batch is tried again and sends the same ids."""
+        """Do nothing: Spark retries the batch, which sends the same ids."""
 
 
 def _write(plan: WritePlan, rows: Iterator[list[dict[str, Any]]]) -> RowsSent:
@@ -170,11 +172,11 @@ def _write(plan: WritePlan, rows: Iterator[list[dict[str, Any]]]) -> RowsSent:
 
 def rows_of_batches(batches: Iterator[Any], plain: PlainRows | None = None) -> Iterator[list[dict[str, Any]]]:
     """
-    Give the rows of Arrow batches some at a time.
+    Give the rows of Arrow batches in slices.
 
     Args:
-        batches: Arrow batches, or single rows where Spark gives those.
-        plain: reads single rows.
+        batches: Arrow batches, or single rows in Spark 4.0 streams.
+        plain: Converts single rows.
     """
     for batch in batches:
         if plain is not None and not hasattr(batch, "to_pylist"):

@@ -1,5 +1,5 @@
 """
-Starts a job for spark-submit, which takes a file and knows no modules.
+Start a job for spark-submit, which runs a file and not a module.
 
     spark-submit spark_jobs/submit.py loyalty_backfill --help
 """
@@ -18,7 +18,7 @@ JOBS = ("enqueue", "loyalty_backfill")
 
 
 def main(argv: list[str]) -> None:
-    """Run the job that the first argument names, as a module of this package."""
+    """Run the job of the first argument, as a module of this package."""
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"Python 3.11 or newer is needed, and this is {sys.version}")
     if len(argv) < 2 or argv[1] not in JOBS:  # noqa: PLR2004 - the program's name and the job's
@@ -28,10 +28,10 @@ def main(argv: list[str]) -> None:
 
 
 def _package() -> str:
-    """Give the name of the package with the jobs: the one around this file, or on a cluster the installed one."""
+    """Give the package of the jobs: the parent of this file, or on a cluster the installed one."""
     folder = Path(__file__).resolve().parent
     if (folder / "__init__.py").exists():
-        # In place of the package's own folder, whose modules would otherwise pass for top-level ones.
+        # Replaces the folder of this file, or its modules would be importable as top-level ones.
         sys.path[0] = str(folder.parent)
         return folder.name
     for name in NAMES:

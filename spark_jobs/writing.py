@@ -1,4 +1,4 @@
-"""How jobs write: through the data source where Spark has them, with progress, and with an account at the end."""
+"""Writing for jobs: through the data source if Spark supports it, with progress lines and a summary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .pace import with_tasks
+from .parallelism import with_tasks
 from .partitions import write_partitions
 from .progress import Progress, manifest_of
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def write_table(table: DataFrame, options: Mapping[str, str]) -> dict[str, Any]:
     """
-    Send a table and say what was done.
+    Send a table and give a summary.
 
     Args:
-        table: with the columns of `LanesDataSource`.
-        options: of `LanesDataSource`.
+        table: Table with the columns of `LanesDataSource`.
+        options: Options of `LanesDataSource`.
 
     Returns:
         `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped` and `quarantined`.
@@ -33,16 +33,19 @@ def write_table(table: DataFrame, options: Mapping[str, str]) -> dict[str, Any]:
     with Progress(table.sparkSession, options):
         sent = _write(table, options)
     seconds = time.monotonic() - started
-    account: dict[str, Any] = {"sent": sent}
+    summary: dict[str, Any] = {"sent": sent}
     manifest = manifest_of(options)
     if manifest is not None:
         *_, last = manifest.storage.names(f"{manifest.run_id}/sessions/")
-        done = json.loads(manifest.storage.read(last))
-        account = {"sent": done["messages"], **{name: done[name] for name in ("skipped", "quarantined")}}
-        account |= {"run": manifest.run_id, "session": done["session"]}
-    return account | {
+        session = json.loads(manifest.storage.read(last))
+        summary = {
+            "sent": session["messages"],
+            **{name: session[name] for name in ("skipped", "quarantined")},
+        }
+        summary |= {"run": manifest.run_id, "session": session["session"]}
+    return summary | {
         "seconds": round(seconds, 2),
-        "messages_per_second": round(account["sent"] / seconds, 1),
+        "messages_per_second": round(summary["sent"] / seconds, 1),
     }
 
 

@@ -1,4 +1,4 @@
-"""No test sees this machine's AWS settings, another host than this one, or other examples than the last run."""
+"""The rules of every run: dummy AWS settings, this machine only, fixed examples, and which tests share a worker."""
 
 from __future__ import annotations
 
@@ -8,14 +8,67 @@ import socket
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
-# The same examples in each run, and none that fails because the machine is slow.
+# The same examples in each run, and no example fails because the machine is slow.
 settings.register_profile(
-    "project", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    derandomize=True,
+    deadline=None,
+    stateful_step_count=50,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("project")
+settings.register_profile(
+    "deep",
+    settings.get_profile("quick"),
+    max_examples=1_500,
+    stateful_step_count=100,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("quick")
 
 REGION = "eu-central-1"
+
+# Spark's JVMs live for seconds here: without the second compiler a session takes 12 s of CPU time instead of 24 s.
+os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+)
+# Their fixtures last for a whole run and are used in several folders.
+pytest_plugins = ["tests.support.spark", "tests.support.stacks"]
+
+# A worker takes whole files, so that fixtures of a module are made once. The files of these paths go to one worker as
+# one unit, because they share a program that takes seconds to start. They come first: the long units start early.
+UNITS = {
+    "tests/contract/test_s": "spark",
+    "tests/spark/": "spark",
+    "tests/ui/": "browser",
+}
+DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a fifth of it
+
+
+def pytest_collection_modifyitems(items):
+    """Put the tests of the shared units first, and give deep tests the time that they need."""
+    items.sort(key=lambda item: _unit(item.nodeid) is None)
+    for item in items:
+        if item.get_closest_marker("deep"):
+            item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_SECONDS))
+
+
+class UnitScheduling(LoadFileScheduling):
+    """Give each worker whole files, or whole units of files."""
+
+    def _split_scope(self, nodeid):
+        return _unit(nodeid) or super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Schedule units in the order of collection, not by their number of tests."""
+    config.option.loadscopereorder = False
+    return UnitScheduling(config, log)
+
+
+def _unit(nodeid):
+    return next((unit for path, unit in UNITS.items() if nodeid.startswith(path)), None)
 
 
 @pytest.fixture(autouse=True, scope="session")

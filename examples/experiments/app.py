@@ -1,4 +1,4 @@
-"""The first experiments as a CDK app: each by the plain pattern and by lanes, in stacks of their own."""
+"""The first experiments as a CDK app: each has a stack with the plain pattern and a stack with lanes."""
 
 import sys
 from pathlib import Path
@@ -15,11 +15,11 @@ from simulator.experiments import EXPERIMENTS, Experiment  # noqa: E402
 
 TIMEOUT = cdk.Duration.seconds(5)
 VISIBILITY = cdk.Duration.seconds(6)
-"""Short, since the plain pattern waits for its end after each yield."""
+"""Short, because the plain pattern waits this long after each yield."""
 
 
 class PlainStack(cdk.Stack):
-    """Queues, each mapped to one function that looks at those above."""
+    """Queues, all mapped to one function that checks the higher ones."""
 
     def __init__(self, scope: Construct, name: str, *, experiment: Experiment) -> None:
         super().__init__(scope, name)
@@ -64,7 +64,7 @@ class PlainStack(cdk.Stack):
 
 
 class OursStack(cdk.Stack):
-    """The lanes of the experiment and the function behind them."""
+    """The lanes of the experiment and their function."""
 
     def __init__(self, scope: Construct, name: str, *, experiment: Experiment) -> None:
         super().__init__(scope, name)

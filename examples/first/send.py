@@ -1,4 +1,4 @@
-"""A first producer: `python -m examples.first.send`; the variable LANES_STACK names another stack."""
+"""A first producer: run `python -m examples.first.send`, with LANES_STACK set for another stack."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""A consumer with everything that a handler can do."""
+"""A consumer with all features of handlers."""

@@ -1,4 +1,4 @@
-"""Handlers that fail, ask for another try, give up, take long, send on, and read bodies of any form."""
+"""Handlers that fail, ask for a retry, give up, take long, send messages, and read bodies of any form."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ class BankBusyError(Exception):
 
 @consumer.handler("payment.captured")
 def book_payment(message: Message) -> None:
-    """Book a payment; give up what can never be booked, and come back later while the bank is busy."""
+    """Book a payment; give up on an invalid amount, and retry later while the bank is busy."""
     amount = message.data["amount"]
     if amount <= 0:
         raise DeadLetter(f"an amount of {amount} can't be booked")
@@ -30,7 +30,7 @@ def book_payment(message: Message) -> None:
 
 @consumer.handler("catalogue.rebuilt")
 def rebuild_catalogue(message: Message, context: HandlerContext) -> None:
-    """Rebuild page by page, and leave between two pages while more urgent work waits."""
+    """Rebuild page by page, and yield between two pages to more urgent work."""
     for page in pages_left(message.data["catalogue"]):
         context.checkpoint()
         rebuild_page(page)
@@ -38,13 +38,13 @@ def rebuild_catalogue(message: Message, context: HandlerContext) -> None:
 
 @consumer.handler("order.placed")
 def place_order(message: Message) -> None:
-    """Send on; the new message gets the priority of this one unless it says otherwise."""
+    """Send a message; it inherits the priority of this one unless you set another."""
     producer().send("receipt.printed", {"order": message.data["order"]}, group=message.group)
 
 
 @consumer.raw_handler
 def import_upload(record: RawRecord) -> None:
-    """Read an event of S3 as EventBridge writes it, which is no CloudEvent."""
+    """Read an S3 event from EventBridge, which is not a CloudEvent."""
     detail = record.body_as(S3EventBridgeNotificationEvent).detail
     import_file(detail.bucket.name, detail.object.key)
 
@@ -56,11 +56,11 @@ def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
 
 @functools.cache
 def producer() -> Producer:
-    """Make the producer when it is first used; the function knows its own lanes."""
+    """Make the producer at its first use, for the lanes of this function."""
     return Producer.from_env(source="orders")
 
 
-# What follows stands for your own systems.
+# Replace the rest with your own systems.
 
 BOOKED: dict[str, int] = {}
 DONE_PAGES: list[str] = []
@@ -69,20 +69,20 @@ BUSY_ABOVE = 10_000
 
 
 def book(payment: str, amount: int) -> None:
-    """Book an amount once, however often it is asked to."""
+    """Book an amount once, however often you call it."""
     if amount > BUSY_ABOVE:
         raise BankBusyError
     BOOKED[payment] = amount
 
 
 def pages_left(catalogue: str) -> Iterator[str]:
-    """Give the pages that no earlier run has rebuilt."""
+    """Give the pages that are not yet rebuilt."""
     pages = [f"{catalogue}/{number}" for number in (1, 2, 3)]
     return iter([page for page in pages if page not in DONE_PAGES])
 
 
 def rebuild_page(page: str) -> None:
-    """Rebuild one page and remember that."""
+    """Rebuild one page and record it."""
     DONE_PAGES.append(page)
 
 

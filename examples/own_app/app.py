@@ -1,4 +1,4 @@
-"""A CDK app of your own: your function code, who may send what, and whom an alarm calls."""
+"""Your own CDK app: your function code, permissions to send, and actions of alarms."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 
 class OrdersStack(Stack):
-    """Two lanes, the function behind them, and a role for the service that sends."""
+    """Two lanes, their function, and a role for the service that sends."""
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(scope, name)

@@ -1,7 +1,7 @@
 """
 The sample application: three kinds of messages that share one slow, rate-limited resource.
 
-Replace the handlers with your own; the last function is what Lambda calls.
+Replace the handlers with your own; Lambda calls `lambda_handler`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ consumer = Consumer()
 
 @consumer.handler("customer.loyalty_tier")
 def set_loyalty_tier(message: Message, context: HandlerContext) -> None:
-    """Store the tier that a backfill worked out for one customer."""
+    """Store the loyalty tier of one customer, from a backfill."""
     _use_resource(message, context)
 
 
 @consumer.handler("order.placed")
 def place_order(message: Message, context: HandlerContext) -> None:
-    """Tell the warehouse of an order."""
+    """Pass an order to the warehouse."""
     _use_resource(message, context)
 
 
 @consumer.handler("payment.captured")
 def book_payment(message: Message, context: HandlerContext) -> None:
-    """Book a payment that somebody waits for."""
+    """Book a payment that a customer waits for."""
     _use_resource(message, context)
 
 
@@ -46,18 +46,18 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Any:
 
 
 def _use_resource(message: Message, context: HandlerContext) -> None:
-    """Take the time that the resource takes, and fail where the message's data asks for it."""
-    _say("started", message, context)
+    """Use the resource for its usual time, and fail if the data of the message says so."""
+    _print_step("started", message, context)
     fault = message.data.get("fault") if isinstance(message.data, dict) else None
     if fault == "always" or (fault == "once" and context.attempt == 1):
-        _say("refused", message, context)
+        _print_step("refused", message, context)
         raise RuntimeError(f"the resource refused {message.kind} ({fault})")
     time.sleep(float(os.environ.get("RESOURCE_SECONDS", "0.008")))
-    _say("finished", message, context)
+    _print_step("finished", message, context)
 
 
-def _say(step: str, message: Message, context: HandlerContext) -> None:
-    """Print what happens to the resource: the demo judges the consumer by it."""
+def _print_step(step: str, message: Message, context: HandlerContext) -> None:
+    """Print each use of the resource: the demo checks the consumer by these lines."""
     line = {
         "resource": step,
         "id": message.id,
@@ -66,5 +66,5 @@ def _say(step: str, message: Message, context: HandlerContext) -> None:
         "attempt": context.attempt,
         "at": time.time(),
     }
-    # One write for text and line end, so that lines of threads never mix.
+    # One write for text and line end, so that lines of several threads do not mix.
     sys.stdout.write(json.dumps(line) + "\n")

@@ -1,10 +1,10 @@
-"""Brings the entries of the stack's outbox to the lanes; there is nothing to adapt here."""
+"""The relay of the stack's outbox, deployed as it is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.outbox_relay import RelayFunction
+from lanes.outbox.dynamodb.relay_function import RelayFunction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,5 +15,5 @@ relay = RelayFunction()
 
 
 def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> None:
-    """Publish what is due."""
+    """Publish the due entries."""
     relay.handle(event, context)

@@ -1,1 +1,1 @@
-"""The only place that talks to boto3; its errors end here and go on as `AwsError`."""
+"""Calls to AWS: the only package that uses boto3, whose errors it raises as `AwsError`."""

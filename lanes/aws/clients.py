@@ -1,4 +1,4 @@
-"""Makes the clients of boto3, with the timeouts and retries that suit their user."""
+"""Create the clients of boto3, with timeouts and retries for producers and consumers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NO_REGION = (
 
 def producer_config() -> Config:
     """
-    Give the settings for producers: they slow down by themselves while AWS throttles.
+    Return the settings for producers, which slow down while AWS throttles.
 
-    A call with its tries stays well under the five minutes in which SQS recognises a repeat.
+    A call with its retries stays well under the five minutes in which SQS drops a repeat.
     """
     return Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -46,7 +46,7 @@ def producer_config() -> Config:
 
 
 def consumer_config() -> Config:
-    """Give the settings for the function: short waits, since a record's time runs while it waits."""
+    """Return the settings for the function: short timeouts, since the record's time runs in the meantime."""
     return Config(
         connect_timeout=CONSUMER_TIMEOUT_SECONDS,
         read_timeout=CONSUMER_TIMEOUT_SECONDS,
@@ -57,16 +57,15 @@ def consumer_config() -> Config:
 
 class Clients:
     """
-    Makes clients for one place.
+    Creates clients for one region or endpoint.
 
     Args:
-        region: AWS region; without it that of the session, which botocore takes from AWS_DEFAULT_REGION or the profile,
-            or else AWS_REGION.
-        endpoint_url: where AWS is, for AWS on this machine.
-        session: session of boto3 to make them with; without it a new one, since clients are safe to share
-            between threads and sessions are not.
-        config: timeouts and retries; those of producers unless given.
-        profile: profile of the AWS configuration, where no session is given.
+        region: AWS region; by default that of the session, which botocore takes from AWS_DEFAULT_REGION or the
+            profile, then AWS_REGION.
+        endpoint_url: address of AWS on this machine.
+        session: session of boto3; by default a new one, since threads may share clients but not sessions.
+        config: timeouts and retries; by default those of producers.
+        profile: profile of the AWS configuration, if you give no session.
 
     Raises:
         AwsError: there is no such profile.
@@ -88,23 +87,23 @@ class Clients:
         self._config = config or producer_config()
 
     def sqs(self) -> SQSClient:
-        """Make a client for SQS."""
+        """Create a client of SQS."""
         return cast("SQSClient", self.operations("sqs"))
 
     def ssm(self) -> SSMClient:
-        """Make a client for the Systems Manager's parameters."""
+        """Create a client of Systems Manager, for its parameters."""
         return cast("SSMClient", self.operations("ssm"))
 
     def dynamodb(self) -> DynamoDBClient:
-        """Make a client for DynamoDB."""
+        """Create a client of DynamoDB."""
         return cast("DynamoDBClient", self.operations("dynamodb"))
 
     def operations(self, service: str) -> Any:
         """
-        Make a client for a service by its name, such as `lambda` or `cloudwatch`.
+        Create a client of a service by its name, such as `lambda` or `cloudwatch`.
 
         Raises:
-            ConfigurationError: no region is known, or it is none, or the endpoint is no address.
+            ConfigurationError: the region is unknown or invalid, or the endpoint is no address.
         """
         session: Any = self._session
         try:
@@ -123,10 +122,10 @@ class Clients:
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """
-        Give what gives the credentials of the moment, kept fresh by botocore.
+        Return a function that returns the current credentials, refreshed by botocore.
 
         Raises:
-            NoCredentialsError: there are none; botocore's own error.
+            NoCredentialsError: there are none; an error of botocore.
         """
         found = self._session.get_credentials()
         if found is None:
@@ -134,7 +133,7 @@ class Clients:
         return found.get_frozen_credentials
 
     def ca_bundle(self) -> str | None:
-        """Give the file of the certificates to trust, where AWS_CA_BUNDLE or the profile names one."""
-        # boto3 hides botocore's session, which alone knows it.
+        """Return the file of trusted certificates, if AWS_CA_BUNDLE or the profile names one."""
+        # Only botocore's session knows it, which boto3 hides.
         named = self._session._session.get_config_variable("ca_bundle")  # noqa: SLF001
         return None if named is None else str(named)

@@ -1,4 +1,4 @@
-"""Turns what botocore raises into `AwsError`."""
+"""Convert the exceptions of botocore to `AwsError`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OTHER_THROTTLES = frozenset(
         "TransactionInProgressException",
     }
 )
-NOT_AWS = "what answers here is not AWS, or knows no such call"
+NOT_AWS = "the server is not AWS, or does not know the call"
 SERVER_FAULTS = frozenset({"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"})
 
 
@@ -53,14 +53,14 @@ def aws_errors(operation: str) -> Iterator[None]:
         operation: name of the API operation, for the error.
 
     Raises:
-        AwsError: whatever botocore raised inside, kept as the cause.
+        AwsError: caused by the exception of botocore.
     """
     try:
         yield
     except ClientError as error:
         raise _refused(operation, error) from error
     except TRANSIENT as error:
-        # botocore says of an answer that it can't read where its parser stopped, which tells nobody anything.
+        # botocore reports where its parser stopped in an unreadable answer, which helps no reader.
         raise AwsError(
             operation=operation,
             code=type(error).__name__,
@@ -75,12 +75,12 @@ def aws_errors(operation: str) -> Iterator[None]:
 
 
 def is_throttle(code: str) -> bool:
-    """Tell whether an error code of AWS asks to slow down."""
+    """Whether an error code of AWS means throttling."""
     return "throttl" in code.lower() or code.rpartition(".")[2] in OTHER_THROTTLES
 
 
 def is_server_fault(code: str) -> bool:
-    """Tell whether an error code of AWS names a fault within AWS."""
+    """Whether an error code of AWS means a fault of AWS."""
     return code.rpartition(".")[2] in SERVER_FAULTS
 
 
@@ -93,13 +93,13 @@ def _refused(operation: str, error: ClientError) -> AwsError:
     return AwsError(
         operation=operation,
         code=code,
-        message=_words(str(details.get("Message", ""))),
+        message=_text(str(details.get("Message", ""))),
         retryable=throttled or fault,
         answered=not fault,
     )
 
 
-def _words(message: str) -> str:
-    """Return what was said, or what it means that a web page was sent in its place."""
+def _text(message: str) -> str:
+    """Return the message; a web page in its place means that the server is not AWS."""
     is_page = message.lstrip().lower().startswith(("<!doctype", "<html"))
     return NOT_AWS if is_page else message

@@ -1,4 +1,4 @@
-"""What an error of AWS means and what to do about it, in words for somebody who is woken at night."""
+"""Explain errors of AWS to an operator, with advice."""
 
 from __future__ import annotations
 
@@ -44,32 +44,30 @@ ACTION = re.compile(r"not authorized to perform: ([\w-]+:\w+)(?: on resource: (\
 
 SIGN_IN = (
     "Sign in again in a terminal, for example with `aws sso login`, or renew the keys in the variables "
-    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: they go before a profile."
+    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN: they have priority over a profile."
 )
 FIND_CREDENTIALS = (
-    "Neither the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a profile of the AWS configuration "
-    "(--profile, AWS_PROFILE, or the one called default), nor a container or instance gave any. Sign in, for example "
+    "None are in the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile of the AWS configuration "
+    "(--profile, AWS_PROFILE, or default), or from a container or instance. Sign in, for example "
     "with `aws sso login`, or name a profile; for AWS on this machine paste the export lines that `make local` prints."
 )
 FIND_AWS = (
-    "Look at the network, the VPN, the region and --endpoint (or AWS_ENDPOINT_URL); for AWS on this machine, whether "
+    "Check the network, the VPN, the region and --endpoint (or AWS_ENDPOINT_URL). For AWS on this machine, check that "
     "`make local` still runs and prints this address."
 )
-RIGHTS = (
-    "The reference of the `lanes` command lists the rights of each verb, which are those of the page too."
-)
+RIGHTS = "The reference of the `lanes` command lists the rights of each verb; the page needs the same."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """
-    What an error means.
+    The meaning of an error.
 
     Attributes:
-        title: what it means, without a full stop.
-        advice: what to do, empty where nobody knows.
-        needs_sign_in: whether new credentials would end it.
-        passes: whether it may end by itself.
+        title: the meaning, without a full stop.
+        advice: the next step; empty if it is unknown.
+        needs_sign_in: whether new credentials fix it.
+        passes: whether it may pass by itself.
     """
 
     title: str
@@ -79,7 +77,7 @@ class Explanation:
 
 
 def explained(error: AwsError) -> Explanation:
-    """Explain an error of AWS; what AWS said is in the error's own words."""
+    """Explain an error of AWS; the message of AWS is in the error itself."""
     code = error.code.rpartition(".")[2]
     if code in EXPIRED:
         title = "Your AWS credentials have expired or are not valid"
@@ -102,7 +100,7 @@ def explained(error: AwsError) -> Explanation:
 
 
 def _denied(error: AwsError) -> Explanation:
-    """Name the action that is missing, where AWS does."""
+    """Name the missing right, if AWS does."""
     found = ACTION.search(str(error))
     action, resource = found.groups() if found else (error.operation, None)
     where = f" on {resource}" if resource else ""
@@ -114,12 +112,12 @@ def _denied(error: AwsError) -> Explanation:
 def _other(error: AwsError, code: str) -> Explanation:
     if code == "ProfileNotFound":
         advice = (
-            "`aws configure list-profiles` lists those that there are; --profile or AWS_PROFILE names one."
+            "List your profiles with `aws configure list-profiles`; name one with --profile or AWS_PROFILE."
         )
         return Explanation(title="There is no such profile in the AWS configuration", advice=advice)
     if code in GONE:
-        advice = "`lanes check` tells what of the stack is missing; deploying the stack makes it again."
-        return Explanation(title=f"{error.operation} asks for something that is gone", advice=advice)
+        advice = "Run `lanes check` to find the missing part of the stack, then deploy the stack again."
+        return Explanation(title=f"{error.operation} names a resource that does not exist", advice=advice)
     if NOT_AWS in str(error):
         return Explanation(title=f"{error.operation} was not answered by AWS", advice=FIND_AWS)
     advice = "It may pass: try again in a moment." if error.retryable else ""

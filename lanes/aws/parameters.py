@@ -1,11 +1,11 @@
-"""Finds a deployment in the parameters of its account."""
+"""Read a deployment from the parameters of its account."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors
-from lanes.deployment import Deployment
+from lanes.config.deployment import Deployment
 from lanes.errors import AwsError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def parameter_name(stack_name: str) -> str:
-    """Give the name of the parameter in which a stack keeps its lanes."""
+    """Return the name of the parameter with the lanes of a stack."""
     return f"/lanes/{stack_name}"
 
 
 def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
     """
-    Read where the lanes of a stack are.
+    Read the deployment of a stack.
 
     Raises:
-        ConfigurationError: the stack has no such parameter, or its content can't be read.
+        ConfigurationError: the stack has no such parameter, or its content is invalid.
         AwsError: the call failed.
     """
     name = parameter_name(stack_name)

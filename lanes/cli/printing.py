@@ -1,4 +1,4 @@
-"""How verbs print: rows as a table for people or as JSON for programs, durations, times and questions."""
+"""Print rows as tables or JSON, format values, and ask for confirmation."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from lanes.cli.place import Output
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.target import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
-    from lanes.cli.place import Place
+    from lanes.cli.target import Target
 
 UNKNOWN = "unknown"
-LONGEST_CELL = 400
-# All of C0 and C1 but tabs and line ends, and what turns the direction of writing.
+# Shows the beginning of a body or traceback without filling the screen; JSON has the whole text.
+MAX_CELL_LENGTH = 400
+# All of C0 and C1 except tabs and line ends, and the characters that change the direction of writing.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-INTERRUPTED = 130
-WIDE = 200
-"""Columns for tables that go into a file or a pipe."""
+FILE_WIDTH = 200
+"""Width of tables that are written to a file or a pipe."""
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console on standard output or standard error."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else WIDE)
+    return Console(file=stream, width=None if stream.isatty() else FILE_WIDTH)
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Build a table of rows with the same keys; underscores in keys become spaces."""
+    """Return a table of rows with the same keys; underscores in keys become spaces."""
     return _filled(Table(header_style="bold"), rows, ())
 
 
-def laid_out(rows: Sequence[Mapping[str, Any]], out: Console) -> RenderableType:
-    """Lay rows out so that no word is cut: a table, one without lines, or on a narrow terminal a paragraph for each."""
+def layout(rows: Sequence[Mapping[str, Any]], out: Console) -> RenderableType:
+    """Lay out rows without cutting words: as a table, without lines, or as a paragraph for each row."""
     count = len(rows[0]) if rows else 0
     for table, beside in (
         (Table(header_style="bold"), 3 * count + 1),
@@ -58,35 +59,35 @@ def laid_out(rows: Sequence[Mapping[str, Any]], out: Console) -> RenderableType:
 
 
 def _filled(table: Table, rows: Sequence[Mapping[str, Any]], widths: Sequence[int]) -> Table:
-    for place, column in enumerate(rows[0] if rows else ()):
-        table.add_column(column.replace("_", " "), overflow="fold", width=widths[place] if widths else None)
+    for index, column in enumerate(rows[0] if rows else ()):
+        table.add_column(column.replace("_", " "), overflow="fold", width=widths[index] if widths else None)
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
 
 
 def _cell(value: object) -> str:
-    """Write a value that stands beside others: the end of a very long one is cut off."""
-    text = spoken(value)
-    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]} ... ({len(text)} characters)"
+    """Format the value of a cell, and shorten a very long one."""
+    text = format_value(value)
+    return text if len(text) <= MAX_CELL_LENGTH else f"{text[:MAX_CELL_LENGTH]} ... ({len(text)} characters)"
 
 
-def _widths(rows: Sequence[Mapping[str, Any]], room: int) -> list[int] | None:
-    """Return a width for each column that holds its longest word, None where there is no room for that."""
+def _widths(rows: Sequence[Mapping[str, Any]], available: int) -> list[int] | None:
+    """Return the width of each column, at least that of its longest word; None if the table does not fit."""
     columns = [
         [column.replace("_", " "), *(_cell(row[column]) for row in rows)]
         for column in (rows[0] if rows else ())
     ]
     widths = [max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns]
     wanted = [max(cell_len(line) for text in texts for line in [*text.splitlines(), ""]) for texts in columns]
-    spare = room - sum(widths)
+    spare = available - sum(widths)
     if spare < 0:
         return None
-    # Those that want least get it first, and share what is left of the room.
-    order = sorted(range(len(columns)), key=lambda place: wanted[place] - widths[place])
-    for rank, place in enumerate(order):
-        more = min(wanted[place] - widths[place], spare // (len(order) - rank))
-        widths[place] += more
+    # Narrow columns first: wide ones share the remaining space.
+    order = sorted(range(len(columns)), key=lambda index: wanted[index] - widths[index])
+    for rank, index in enumerate(order):
+        more = min(wanted[index] - widths[index], spare // (len(order) - rank))
+        widths[index] += more
         spare -= more
     return widths
 
@@ -100,48 +101,49 @@ def _paragraph(row: Mapping[str, Any]) -> Text:
     return Text("  ").join(fields).append("\n")
 
 
-def show_rows(place: Place, rows: Sequence[Mapping[str, Any]], *, nothing: str) -> None:
-    """Print rows with the same keys, or say that there are none."""
-    if place.output is Output.JSON:
+def show_rows(target: Target, rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
+    """Print rows with the same keys, or the text `empty` if there are none."""
+    if target.output is Output.JSON:
         show_json(rows)
     elif rows:
         out = console()
-        out.print(laid_out(rows, out))
+        out.print(layout(rows, out))
     else:
-        say(nothing)
+        say(empty)
 
 
-def show_one(place: Place, row: Mapping[str, Any]) -> None:
-    """Print one record: its fields below each other, or as a JSON object."""
-    if place.output is Output.JSON:
+def show_one(target: Target, row: Mapping[str, Any]) -> None:
+    """Print one record: a field a line, or a JSON object."""
+    if target.output is Output.JSON:
         show_json(row)
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
     for key, value in row.items():
-        table.add_row(Text(key.replace("_", " "), style="bold"), Text(spoken(value)))
+        table.add_row(Text(key.replace("_", " "), style="bold"), Text(format_value(value)))
     console().print(table)
 
 
 def show_json(value: object) -> None:
     """Print one JSON document on a line."""
     sys.stdout.write(json.dumps(value, default=_plain) + "\n")
+    # A program that reads the pipe of --watch must not wait for a full buffer.
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
-    """Talk to the person: standard error."""
-    typer.echo(harmless(text), err=True)
+    """Print a message for the operator on standard error."""
+    typer.echo(escape_controls(text), err=True)
 
 
-def harmless(text: str) -> str:
-    """Write control characters as Python does: in a terminal they could hide, move or colour what others say."""
+def escape_controls(text: str) -> str:
+    """Escape control characters: in a terminal they could hide, move or colour other text."""
     return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def spoken(value: object) -> str:
-    """Write a value for people."""
+def format_value(value: object) -> str:
+    """Format a value for people."""
     if value is None:
         return UNKNOWN
     if isinstance(value, timedelta):
@@ -152,7 +154,7 @@ def spoken(value: object) -> str:
         return f"{value:.1f}"
     if isinstance(value, Mapping):
         return json.dumps(value, default=_plain)
-    return harmless(str(value))
+    return escape_controls(str(value))
 
 
 def moment(epoch_seconds: float | None) -> datetime | None:
@@ -162,24 +164,26 @@ def moment(epoch_seconds: float | None) -> datetime | None:
 
 def confirm(question: str, *, yes: bool) -> None:
     """
-    Ask before something changes, unless `--yes` was given.
+    Ask for confirmation of a change, unless `--yes` is given.
 
     Raises:
-        typer.BadParameter: there is nobody to ask.
-        typer.Exit: the answer was no, or none.
+        typer.BadParameter: standard input is not a terminal.
+        typer.Exit: the answer is no, or Ctrl-C.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is there to confirm; look with --dry-run, then add --yes")
+        raise typer.BadParameter(
+            "standard input is not a terminal, so there is no confirmation; try --dry-run, then add --yes"
+        )
     try:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:
         say("\nnothing was changed")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if not agreed:
         say("nothing was changed")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _duration(value: timedelta) -> str:

@@ -1,4 +1,4 @@
-"""What an option or argument says that it can't: wrong usage, which has an exit status of its own."""
+"""Errors in options and arguments, which have an exit code of their own."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.operate.sending import read_priority
+from lanes.operate.lanes.sending import read_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class WrongUsage(ConfigurationError):  # noqa: N818 - what the command's exit status 2 is called
-    """An option or argument is wrong; nothing was done."""
+class UsageError(ConfigurationError):
+    """An option or argument is wrong; nothing was changed."""
 
 
 @contextmanager
 def usage(source: str) -> Iterator[None]:
     """
-    Read options; what is wrong with them is wrong usage.
+    Turn errors about values that the operator typed into usage errors.
 
     Args:
-        source: what they are, for the error.
+        source: the option or argument that the error names.
 
     Raises:
-        WrongUsage: whatever the inside found wrong.
+        UsageError: the block raised an error about a value.
     """
     try:
         yield
     except (ConfigurationError, InvalidMessageError) as error:
-        raise WrongUsage(error.problems, source=source) from error
+        raise UsageError(error.problems, source=source) from error
 
 
-def priority_given(text: str) -> int:
+def parse_priority(text: str) -> int:
     """
-    Read a priority: a number, or a name such as HIGH.
+    Parse a priority: a number, or a name such as HIGH.
 
     Raises:
-        WrongUsage: it is neither.
+        UsageError: the text is neither.
     """
     with usage("priority"):
         return read_priority(text)

@@ -1,13 +1,13 @@
 """
-The consumer: one Lambda batch of one lane, handled record by record and answered honestly.
+The consumer: one batch of one lane, handled record by record and answered honestly.
 
-A batch goes down these rooms in order: `records` (what Lambda brought) -> `gate` (may the next record start, or
-does more urgent work wait?) -> `attempts` (which attempt this is) -> `handlers` (the user's code) -> `settlement`
-(what goes back, when it returns, and what the ledger must know) -> `waking` (parked records that may return now).
+`consumer.py` is the door and `runtime.py` assembles what is behind it. An engine (`engines/`) receives the event; the
+corridor (`batch.py`) takes each record past the interceptors (`interceptors/`) to its attempt (`attempts.py`) and its
+outcome (`outcome.py`); `settlement.py` brings the outcomes to the queue and the ledger (`ledger.py`).
 """
 
 from lanes.consumer.consumer import Consumer
-from lanes.consumer.context import HandlerContext
+from lanes.consumer.handlers import HandlerContext
 from lanes.consumer.records import RawRecord
 
 __all__ = ["Consumer", "HandlerContext", "RawRecord"]

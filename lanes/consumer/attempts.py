@@ -1,226 +1,191 @@
-"""One record, from its body to what became of it: decode, find the handler, count the attempt, run, classify."""
+"""Attempts: decode a record, run its handler, and keep the count of attempts right, however they end."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.consumer import delays
-from lanes.consumer.context import HandlerContext, Yielded
-from lanes.consumer.handlers import check_ran
-from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcomes import Failed, GivenUp, Handled, MadeWay, Postponed
-from lanes.consumer.settlement import Reason
-from lanes.consumer.telemetry import Metric
-from lanes.consumer.wording import text_of, words_of
-from lanes.consumer.work import resolve
-from lanes.errors import AwsError, DeadLetter, MessageDecodeError, Retry, UnknownKindError
+from lanes.consumer import telemetry as report
+from lanes.consumer.handlers import HandlerContext, Yielded, check_ran
+from lanes.consumer.ledger import Ending
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.records import SETTLING
+from lanes.errors import AwsError, DeadLetter, Retry
+from lanes.events import Event
+from lanes.metrics import Metric
 from lanes.priority import CURRENT_PRIORITY
 from lanes.trace_context import CONTINUED_TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
     from lanes.config import ConsumerSettings, Lane
-    from lanes.consumer.handlers import Handlers
-    from lanes.consumer.ledger import Cause, Entry, Ledger
-    from lanes.consumer.outcomes import Outcome
-    from lanes.consumer.records import RawRecord
+    from lanes.consumer.handlers import Handlers, Work
+    from lanes.consumer.interceptors import Interceptions
+    from lanes.consumer.ledger import CachedLedger, Entry
+    from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.settlement import Delays
     from lanes.consumer.telemetry import Telemetry
-    from lanes.consumer.tracing import Tracing
-    from lanes.consumer.work import Work
-    from lanes.trace_context import TraceContext
 
 EXHAUSTED = "attempts exhausted"
-ELSEWHERE_RETRY = 2
-"""Seconds until a record is looked at again whose id is being handled by another delivery."""
+
+WHOLE_INVOCATION = 0.9
+"""Share of the function timeout beyond which a record is tried in any case: it would fit nowhere."""
 
 
 class Attempts:
-    """Runs attempts and keeps their count right, whatever ends them."""
+    """
+    Runs attempts and counts them in the ledger.
+
+    Attributes:
+        longest: the longest time that a record of each lane took in this environment, in seconds.
+        needed: the seconds that must be left to start a record of each lane.
+
+    """
 
     def __init__(
         self,
         *,
         settings: ConsumerSettings,
         handlers: Handlers,
-        ledger: Ledger,
+        ledger: CachedLedger,
+        delays: Delays,
         telemetry: Telemetry,
-        tracing: Tracing,
         clock: Callable[[], float],
-        random: Random,
     ) -> None:
         self._settings = settings
         self._handlers = handlers
         self._ledger = ledger
+        self._delays = delays
         self._telemetry = telemetry
-        self._tracing = tracing
-        self._clock = clock
-        self._random = random
+        self.clock = clock
+        self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
+        configured = settings.record_time.total_seconds() if settings.record_time else 0.0
+        self.longest: defaultdict[str, float] = defaultdict(float)
+        self.needed: defaultdict[str, float] = defaultdict(lambda: min(configured + SETTLING, self._limit))
 
     def run(
         self,
-        lane: Lane,
+        batch: Batch,
         record: RawRecord,
         entry: Entry,
+        interceptions: Interceptions | None,
         *,
         check: Callable[[], None],
-        seconds_left: Callable[[], float],
     ) -> Outcome:
-        """Handle one record; `check` is what `context.checkpoint` does."""
-        exhausted = entry.attempts >= self._settings.max_attempts
-        if entry.given_up or (exhausted and not self._settings.idempotency):
-            return GivenUp(entry=entry, reason=entry.given_up or EXHAUSTED, error=last_words(entry))
-        try:
-            work = resolve(record, self._handlers)
-        except (MessageDecodeError, UnknownKindError) as error:
-            return GivenUp(entry=entry, reason=str(error))
-        if self._settings.idempotency:
-            effect = self._begin(work, record, seconds_left())
-            if effect is Effect.DONE:
-                return self._done_before(entry, work)
-            if effect is Effect.ELSEWHERE:
-                return Postponed(entry=entry, delay=ELSEWHERE_RETRY, reason=Reason.ELSEWHERE)
-        if exhausted:
-            # Only now, since its last attempt may have done it and lost no more than the deletion.
-            self._release(work, record)
-            return GivenUp(entry=entry, reason=EXHAUSTED, error=last_words(entry))
-        return self._attempt(lane, record, entry, work, check=check, seconds_left=seconds_left)
+        """Handle one record; `check` raises `Yielded` at a checkpoint where the handler has to leave."""
+        began, lane = self.clock(), batch.lane
+        work, outcome = self._handlers.resolve(record), None
+        if interceptions is not None:
+            outcome = interceptions.before(record, entry, work)
+        if outcome is None:
+            outcome = self._refused(entry, work) or self._attempt(batch, record, entry, work, check=check)
+        if interceptions is not None:
+            outcome = interceptions.after(record, outcome)
+        took = self.clock() - began
+        if took > self.longest[lane.name]:
+            self.longest[lane.name] = took
+            self.needed[lane.name] = max(self.needed[lane.name], min(took + SETTLING, self._limit))
+        return outcome
 
-    def _done_before(self, entry: Entry, work: Work) -> Handled:
-        now = self._clock()
-        return Handled(
-            entry=entry, work=work, attempt=entry.attempts, started_at=now, finished_at=now, duplicate=True
-        )
-
-    def _begin(self, work: Work, record: RawRecord, seconds_left: float) -> Effect:
-        now = self._clock()
-        return self._ledger.begin_effect(
-            work.effect_id, owner=record.message_id, now=now, until=now + max(0.0, seconds_left) + 1
-        )
+    def _refused(self, entry: Entry, work: Work) -> Outcome | None:
+        """Return the dead letter of a record that gets no attempt, or None."""
+        if entry.given_up or entry.attempts >= self._settings.max_attempts:
+            return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
+        return _dead_letter(entry, work.refusal) if work.handler is None else None
 
     def _attempt(
-        self,
-        lane: Lane,
-        record: RawRecord,
-        entry: Entry,
-        work: Work,
-        *,
-        check: Callable[[], None],
-        seconds_left: Callable[[], float],
+        self, batch: Batch, record: RawRecord, entry: Entry, work: Work, *, check: Callable[[], None]
     ) -> Outcome:
-        announced = entry.announces_attempts or self._settings.idempotency
-        cause = entry.cause_of(record)
-        if announced:
-            entry = self._count(entry, record, Ending.STARTED, error="")
-        attempt = entry.attempts if announced else entry.attempts + 1
-        started_at = self._clock()
+        lane = batch.lane
+        # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
+        # call in any case.
+        ahead = entry.suspect or entry.attempts > 0 or self._settings.idempotency
+        if ahead:
+            try:
+                entry = self._count(entry, record, Ending.STARTED, error="")
+            except AwsError:
+                self._telemetry.problem(Event.ATTEMPT_NOT_BEGUN, lane=lane.name, message_id=record.message_id)
+                self._telemetry.count(Metric.AWS_ERRORS)
+                return Outcome(entry=entry, delay=self._delays.after_failure(lane), reason=Reason.NOT_BEGUN)
+        attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
-            self._run(
-                lane, record, work, attempt=attempt, cause=cause, check=check, seconds_left=seconds_left
-            )
-        except Yielded:
-            self._release(work, record)
-            forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if announced else entry
-            return MadeWay(entry=forgiven)
+            self._call(batch, record, work, attempt=attempt, check=check)
+        except Yielded as left:
+            forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if ahead else entry
+            return Outcome(ending=Ending.YIELDED, entry=forgiven, to=left.to)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - the border to user code: whatever it raises is an outcome
-            return self._failed(lane, record, entry, work, error, announced=announced)
-        if announced:
-            self._succeeded(entry, work, record)
-        return Handled(
-            entry=entry, work=work, attempt=attempt, started_at=started_at, finished_at=self._clock()
-        )
+        except BaseException as error:  # noqa: BLE001 - the border to user code: every exception is an outcome
+            return self._failed(lane, record, entry, work, error, ahead=ahead)
+        if ahead and not self._settings.idempotency:
+            self._forgive(entry, record)
+        times = started_at, self.clock()
+        report.handled(self._telemetry, lane, record, work, attempt=attempt, times=times)
+        return Outcome(ending=Ending.DONE, entry=entry)
 
-    def _run(
-        self,
-        lane: Lane,
-        record: RawRecord,
-        work: Work,
-        *,
-        attempt: int,
-        cause: Cause,
-        check: Callable[[], None],
-        seconds_left: Callable[[], float],
+    def _call(
+        self, batch: Batch, record: RawRecord, work: Work, *, attempt: int, check: Callable[[], None]
     ) -> None:
         """Call the handler inside the message's priority and trace."""
-        with self._tracing.attempt(lane, record, work, attempt=attempt, cause=cause) as trace:
-            given: list[Any] = [work.argument]
-            if work.handler.takes_context:
-                given.append(
-                    self._context(
-                        lane, record, trace, attempt=attempt, check=check, seconds_left=seconds_left
-                    )
+        assert work.handler is not None  # noqa: S101 - refused before
+        trace = work.trace.child() if work.trace else None
+        arguments: list[Any] = [work.argument]
+        if work.handler.takes_context:
+            arguments.append(
+                HandlerContext(
+                    lane=batch.lane.name,
+                    attempt=attempt,
+                    max_attempts=self._settings.max_attempts,
+                    receive_count=record.receive_count,
+                    message_id=record.message_id,
+                    remaining=lambda: timedelta(seconds=max(0.0, batch.seconds_left)),
+                    check=check,
+                    traceparent=str(trace) if trace else None,
                 )
-            # The blocks that users open check what they are given, and are objects: every message passes here.
-            outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
-            before = CONTINUED_TRACE.set(trace)
-            try:
-                if (result := work.handler.function(*given)) is not None:
-                    check_ran(result)
-            finally:
-                CONTINUED_TRACE.reset(before)
-                CURRENT_PRIORITY.reset(outer)
-
-    def _context(
-        self,
-        lane: Lane,
-        record: RawRecord,
-        trace: TraceContext | None,
-        *,
-        attempt: int,
-        check: Callable[[], None],
-        seconds_left: Callable[[], float],
-    ) -> HandlerContext:
-        return HandlerContext(
-            lane=lane.name,
-            attempt=attempt,
-            max_attempts=self._settings.max_attempts,
-            receive_count=record.receive_count,
-            message_id=record.message_id,
-            remaining=lambda: timedelta(seconds=max(0.0, seconds_left())),
-            check=check,
-            traceparent=str(trace) if trace else None,
-        )
+            )
+        # Not the public blocks: those check their arguments and are objects, and every message passes here.
+        outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
+        before = CONTINUED_TRACE.set(trace)
+        try:
+            if (result := work.handler.function(*arguments)) is not None:
+                check_ran(result)
+        finally:
+            CONTINUED_TRACE.reset(before)
+            CURRENT_PRIORITY.reset(outer)
 
     def _failed(
-        self,
-        lane: Lane,
-        record: RawRecord,
-        entry: Entry,
-        work: Work,
-        error: BaseException,
-        *,
-        announced: bool,
+        self, lane: Lane, record: RawRecord, entry: Entry, work: Work, error: BaseException, *, ahead: bool
     ) -> Outcome:
-        words = words_of(error)
+        description = f"{type(error).__name__}: {text_of(error)}"
         self._telemetry.count(Metric.FAILED)
         if isinstance(error, DeadLetter):
-            # Noted before it is sent: after a crash in between it must not run once more, and then perhaps succeed.
-            # Without a word of a reason it would not count as given up.
-            entry = dataclasses.replace(entry, given_up=text_of(error.reason) or words)
-        if not announced:
-            entry = self._count(entry, record, Ending.FAILED, error=words)
-        entry = dataclasses.replace(entry, last_error=words, ending=Ending.FAILED)
-        if announced and entry.given_up:
-            self._note_given_up(entry, record)
-        self._release(work, record)
-        if isinstance(error, DeadLetter):
-            return GivenUp(entry=entry, work=work, reason=entry.given_up)
+            # Written before it is sent: after a crash in between, it must not run again and perhaps succeed. An empty
+            # reason would not count as given up.
+            entry = dataclasses.replace(entry, given_up=text_of(error.reason) or description)
+        if not ahead:
+            entry = self._count(entry, record, Ending.FAILED, error=description)
+        entry = dataclasses.replace(entry, last_error=description, ending=Ending.FAILED)
+        if ahead and entry.given_up:
+            self._write(entry, record, problem=Event.GIVEN_UP_NOT_NOTED)
+        if entry.given_up:
+            return _dead_letter(entry, entry.given_up, work=work)
         if not isinstance(error, Retry):
             self._telemetry.problem(
-                "handler_failed", lane=lane.name, message_id=record.message_id, trace_id=work.trace_id
+                Event.HANDLER_FAILED, lane=lane.name, message_id=record.message_id, trace_id=work.trace_id
             )
         if entry.attempts >= self._settings.max_attempts:
-            return GivenUp(entry=entry, work=work, reason=EXHAUSTED, error=words)
+            return _dead_letter(entry, EXHAUSTED, error=description, work=work)
         if isinstance(error, Retry) and isinstance(error.after, timedelta):
-            delay = delays.asked(lane, error.after)
+            delay = self._delays.asked(lane, error.after)
         else:
-            delay = delays.backoff(self._settings, lane, attempt=entry.attempts, random=self._random)
-        return Failed(entry=entry, work=work, delay=delay, error=words)
+            delay = self._delays.after_failure(lane, attempt=entry.attempts)
+        report.failed(
+            self._telemetry, lane, record, work, attempt=entry.attempts, error=description, delay=delay
+        )
+        return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:
         """Count one attempt in the table; one failed call is repeated, since an attempt must not go uncounted."""
@@ -229,58 +194,54 @@ class Attempts:
             attempts=entry.attempts + 1,
             ending=ending,
             noted_receive=record.receive_count,
-            noted_at=self._clock(),
+            noted_at=self.clock(),
             last_error=error,
         )
         try:
-            self._ledger.note([counted])
+            self._ledger.write([counted])
         except AwsError:
             try:
-                self._ledger.note([counted])
+                self._ledger.write([counted])
             except AwsError:
                 if ending is Ending.STARTED:
                     raise  # it has not begun, so it must not begin
-                # Settlement notes the same entry once more.
-                self._telemetry.problem("attempt_not_counted", lane=entry.lane, message_id=record.message_id)
+                # Settlement writes the same entry again.
+                self._telemetry.problem(
+                    Event.ATTEMPT_NOT_COUNTED, lane=entry.lane, message_id=record.message_id
+                )
         return counted
 
-    def _note_given_up(self, entry: Entry, record: RawRecord) -> None:
+    def _forgive(self, entry: Entry, record: RawRecord) -> None:
+        """Take a written-ahead attempt back after success. A failed call may repeat work later, never undo it."""
+        done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
+        if not self._write(done, record, problem=Event.SUCCESS_NOT_NOTED):
+            self._write(done, record, problem=Event.SUCCESS_NOT_NOTED)
+
+    def _write(self, entry: Entry, record: RawRecord, *, problem: Event) -> bool:
         try:
-            self._ledger.note([entry])
+            self._ledger.write([entry])
         except AwsError:
-            self._telemetry.problem("given_up_not_noted", lane=entry.lane, message_id=record.message_id)
-
-    def _succeeded(self, entry: Entry, work: Work, record: RawRecord) -> None:
-        """Tell the ledger. The handler is done either way: a failed call may repeat work later, never undo it."""
-        for _ in range(2):
-            try:
-                self._note_success(entry, work, record)
-                break
-            except AwsError:
-                self._telemetry.problem("success_not_noted", lane=entry.lane, message_id=record.message_id)
-
-    def _note_success(self, entry: Entry, work: Work, record: RawRecord) -> None:
-        if self._settings.idempotency:
-            now = self._clock()
-            keep_until = now + self._settings.idempotency_window.total_seconds()
-            self._ledger.finish_effect(
-                work.effect_id, owner=record.message_id, now=now, keep_until=keep_until
-            )
-        else:
-            self._ledger.note([dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)])
-
-    def _release(self, work: Work, record: RawRecord) -> None:
-        if not self._settings.idempotency:
-            return
-        try:
-            self._ledger.release_effect(work.effect_id, owner=record.message_id)
-        except AwsError:
-            # The claim ends with the function's time.
-            self._telemetry.problem("effect_not_released", message_id=record.message_id)
+            self._telemetry.problem(problem, lane=entry.lane, message_id=record.message_id)
+            return False
+        return True
 
 
-def last_words(entry: Entry) -> str:
-    """Return what is known of the last failed attempt."""
+def _dead_letter(entry: Entry, reason: str, *, error: str = "", work: Work | None = None) -> Outcome:
+    return Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=reason, error=error, work=work)
+
+
+def last_error(entry: Entry) -> str:
+    """Return the error of the last failed attempt."""
     if entry.ending is Ending.STARTED:
         return "the attempt ended without an answer: its process crashed or ran out of time"
     return entry.last_error
+
+
+def text_of(value: object) -> str:
+    """Return a value of user code as text that DynamoDB and SQS accept; its type if it has none."""
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001 - it comes from user code
+        text = f"a {type(value).__name__} without text"
+    # Half a surrogate pair is text to Python alone: DynamoDB and SQS refuse it.
+    return text.encode("utf-8", "replace").decode()

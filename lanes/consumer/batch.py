@@ -1,249 +1,188 @@
-"""The records of one invocation, one after the other: each is handled, diverted, given up, or goes back."""
+"""
+The corridor: one batch, from its preparation to its last outcome.
+
+Read `Corridor.run` and `Corridor._work` from top to bottom. Every record begins as returned, and only a known better
+outcome replaces that: an error anywhere keeps the records that it interrupts.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from lanes.consumer import delays
-from lanes.consumer.closing import Closing
-from lanes.consumer.diversion import DeadLettered, Gone, Later
-from lanes.consumer.giving_up import Kept
-from lanes.consumer.invocation import SETTLING
-from lanes.consumer.making_way import LAST_RECEIVE, MakingWay
-from lanes.consumer.outcomes import Failed, GivenUp, Handled, MadeWay, Postponed
-from lanes.consumer.reports import (
-    report_dead_lettered,
-    report_failed,
-    report_handled,
-    report_shared,
-)
-from lanes.consumer.returns import Returns, is_wakeable
-from lanes.consumer.settlement import Reason, Why
-from lanes.consumer.telemetry import Metric
+from lanes.consumer import telemetry as report
+from lanes.consumer.engines import Proceed
+from lanes.consumer.handlers import Yielded
+from lanes.consumer.interceptors import Interceptions
+from lanes.consumer.ledger import Ending
+from lanes.consumer.outcome import Outcome, Outcomes, Reason
+from lanes.consumer.records import SETTLING
+from lanes.consumer.settlement import receive_floor
 from lanes.errors import AwsError
+from lanes.events import Event
+from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from lanes.consumer.dead_letters import DeadLetterNote
-    from lanes.consumer.diversion import View
-    from lanes.consumer.invocation import Invocation
-    from lanes.consumer.outcomes import Outcome
-    from lanes.consumer.parts import Parts
-    from lanes.consumer.records import RawRecord
+    from collections.abc import Sequence
+
+    from lanes.consumer.attempts import Attempts
+    from lanes.consumer.engines import Turn
+    from lanes.consumer.interceptors import Interceptor
+    from lanes.consumer.ledger import CachedLedger
+    from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.settlement import Settlement
+    from lanes.consumer.telemetry import Telemetry
 
 
-class Batch:
-    """
-    Goes through the records of one invocation in order.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Corridor:
+    """Takes batches from their preparation to their last outcome."""
 
-    A record counts as kept until it is known to be done, so an error anywhere keeps what it interrupts.
-    """
+    ledger: CachedLedger
+    interceptors: Sequence[Interceptor]
+    attempts: Attempts
+    settlement: Settlement
+    telemetry: Telemetry
 
-    _view: View  # once it is prepared
-
-    def __init__(self, parts: Parts, invocation: Invocation) -> None:
-        self._parts = parts
-        self._invocation = invocation
-        self._lane = invocation.lane
-        self._records = invocation.records
-        self._way = MakingWay(parts, invocation)
-        self._returns = Returns(parts, invocation)
-
-    def run(self) -> list[RawRecord]:
-        """Work through the records and return those to keep in the queue."""
-        parts = self._parts
+    def run(self, batch: Batch, turn: Turn) -> Outcomes:
+        """Decide and settle every record. No error leaves it, and an interrupt only after the turn is closed."""
+        outcomes = Outcomes(batch.records, {})
         try:
-            if self._prepare():
-                self._share()
-                self._work()
-        except Exception:  # noqa: BLE001 - whatever went wrong here, what was done is told apart from what was not
-            parts.telemetry.problem("batch_interrupted", lane=self._lane.name)
+            if self._prepare(batch, outcomes):
+                self._work(batch, turn, outcomes)
+        except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
+            self.telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name)
         finally:
-            Closing(parts, self._invocation, self._returns).close()
-        return self._invocation.rest()
+            turn.close(outcomes)
+        return outcomes
 
-    def _prepare(self) -> bool:
-        """Find out what the records are and hold them; return False, with all sent back, where that can't be done."""
-        parts, invocation = self._parts, self._invocation
-        step = "ledger_not_read"
+    def _prepare(self, batch: Batch, outcomes: Outcomes) -> bool:
+        """Look up the entries and keep the records invisible; if that fails, keep all records and return False."""
+        problem = Event.LEDGER_NOT_READ
         try:
-            invocation.entries = parts.intake.look_up(self._lane, self._records)
-            step = "records_not_held"
-            seconds = invocation.seconds_left() + SETTLING
-            invocation.lose(parts.intake.hold(self._lane, self._records, invocation.entries, seconds=seconds))
-            step = "overrides_not_read"
-            self._view = parts.diversions.look(self._lane, self._records)
+            outcomes.entries = self.ledger.entries_of(batch.lane.name, batch.records)
+            problem = Event.RECORDS_NOT_HELD
+            seconds = batch.milliseconds_left() / 1000 + SETTLING
+            if lost := self.settlement.extend_visibility(batch, outcomes.entries, seconds=seconds):
+                outcomes.lose(lost)
         except AwsError:
-            parts.telemetry.problem(step, lane=self._lane.name)
-            parts.telemetry.count(Metric.AWS_ERRORS)
-            self._returns.add_unprepared()
+            self._return_unprepared(batch, outcomes, problem)
             return False
-        self._divert_ahead()
-        return len(invocation.done) < len(self._records) and self._enter()
-
-    def _enter(self) -> bool:
-        """Have a slot and tell the others; return False, with all sent back, where there is none."""
-        parts = self._parts
-        try:
-            if parts.seat.enter(
-                self._lane,
-                records=len(self._records),
-                deadline=self._invocation.deadline,
-                patience=self._way.patience,
-                overdue=lambda: parts.reserve.admits(self._lane, self._records[0]),
-                lasts=self._way.lasts,
-                tenant=self._tenant(self._records[0]) if parts.fairness.concerns(self._lane) else "",
-            ):
-                return True
-        except AwsError:
-            parts.telemetry.problem("slot_not_entered", lane=self._lane.name)
-            parts.telemetry.count(Metric.AWS_ERRORS)
-            if not parts.seat.has_room:
-                # Unregistered, its records look as if they waited: others may yield once too often.
-                return True
-        if parts.gate.is_highest(self._lane):
-            self._returns.add_for_time(0)
-        else:
-            self._returns.add_yielded(0)
-        return False
-
-    def _divert_ahead(self) -> None:
-        """Divert what can be before anything is handled or makes way: a record that is not handled needs no slot."""
-        if self._view.is_empty:
-            return
-        staying: set[str] = set()
-        for record in self._records:
-            # Behind one that stays, a message that is sent on might overtake it.
-            if record.group not in staying and not self._returns.blocks(record):
-                self._diverted(record)
-            if record.message_id not in self._invocation.done:
-                staying.add(record.group)
-
-    def _diverted(self, record: RawRecord) -> bool:
-        """Divert a record if it is to be; it is done then, or goes back."""
-        parts = self._parts
-        if self._view.is_empty or self._invocation.is_over:
-            return False
-        entry = self._invocation.entries[record.message_id]
-        if entry.given_up and record.group not in self._view.holds:
-            return False
-        try:
-            diverted = parts.diversions.divert(self._lane, record, self._view)
-        except AwsError:
-            parts.telemetry.problem(
-                "message_not_diverted", lane=self._lane.name, message_id=record.message_id
-            )
-            parts.telemetry.count(Metric.AWS_ERRORS)
-            diverted = Later(delay=delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random))
-        match diverted:
-            case None:
-                return False
-            case Gone():
-                self._finish(record)
-            case Later():
-                self._returns.add(record, Why.BEHIND, delay=diverted.delay, reason=Reason.DIVERTED)
-            case DeadLettered():
-                outcome = GivenUp(entry=entry, reason=diverted.reason, error=diverted.error)
-                self._end(record, outcome, parts.giving_up.dead_letter(self._lane, record, outcome))
+        report.received(self.telemetry, batch.records, outcomes.entries)
         return True
 
-    def _tenant(self, record: RawRecord) -> str:
-        return self._lane.tenant_of(record.group)
+    def _return_unprepared(self, batch: Batch, outcomes: Outcomes, problem: Event) -> None:
+        """Report a failed call, in an `except` block, and return every record for the time of a yield."""
+        self.telemetry.problem(problem, lane=batch.lane.name)
+        self.telemetry.count(Metric.AWS_ERRORS)
+        delay = self.settlement.delays.after_yield(batch.lane, batch.records).delay
+        outcomes.keep(batch.records, Outcome(delay=delay, reason=Reason.UNPREPARED))
 
-    def _share(self) -> None:
-        """Park what a tenant has beyond its share of slots; what others have in the batch goes on."""
-        parts, lane = self._parts, self._lane
-        if not parts.fairness.concerns(lane):
+    def _work(self, batch: Batch, turn: Turn, outcomes: Outcomes) -> None:
+        """Decide the records in order, until one of them has to leave the rest undone."""
+        try:
+            begun = [part for interceptor in self.interceptors for part in interceptor.begin(batch)]
+        except AwsError:
+            self._return_unprepared(batch, outcomes, Event.OVERRIDES_NOT_READ)
             return
-        waiting = self._invocation.rest()
-        for tenant in dict.fromkeys(map(self._tenant, waiting)):
-            mine = [record for record in waiting if self._tenant(record) == tenant]
-            most_received = max(record.receive_count for record in mine)
-            if most_received >= LAST_RECEIVE or not parts.fairness.makes_way(lane, tenant, mine):
+        interceptions = Interceptions(begun) if begun else None
+        if interceptions is not None:
+            self._admit_all(batch, outcomes, interceptions)
+        for position, record in enumerate(batch.records):
+            if outcomes.is_decided(record):
                 continue
-            usual = delays.yield_delay(lane, receive_count=most_received, random=parts.random)
-            delay = max(usual, parts.fairness.parked_for(parts.random))
-            wakeable = is_wakeable(lane, most_received)
-            for record in mine:
-                self._returns.add(record, Why.YIELDED, delay=delay, wakeable=wakeable)
-            report_shared(parts.telemetry, lane, mine, tenant=tenant, delay=delay)
-
-    def _work(self) -> None:
-        for position, record in enumerate(self._records):
-            if record.message_id in self._invocation.done:
-                continue
-            if self._returns.blocks(record):
-                self._returns.add(record, Why.BEHIND, delay=0, reason=Reason.BEHIND)
-            elif self._diverted(record):
-                continue
-            elif self._way.is_too_late():
-                self._returns.add_for_time(position)
-                return
-            elif self._way.must_yield(record):
-                self._returns.add_yielded(position, to=self._way.to, known=self._way.known)
-                return
-            elif self._handle(record):
+            if behind := outcomes.behind(record):
+                outcomes.keep([record], behind)
+            elif not self._decide(batch, turn, outcomes, outcomes.undecided(position), interceptions):
                 return
 
-    def _handle(self, record: RawRecord) -> bool:
-        """Handle one record; return whether the rest of the batch has to make way."""
-        parts, invocation = self._parts, self._invocation
-        began = parts.clock()
-        entry = invocation.entries[record.message_id]
-        self._way.begins()
-        try:
-            outcome = parts.attempts.run(
-                self._lane, record, entry, check=self._way.check, seconds_left=invocation.seconds_left
-            )
-        except AwsError:
-            # Its attempt could not be announced or its effect not be claimed: it has not begun.
-            parts.telemetry.problem("attempt_not_begun", lane=self._lane.name, message_id=record.message_id)
-            parts.telemetry.count(Metric.AWS_ERRORS)
-            delay = delays.backoff(parts.settings, self._lane, attempt=1, random=parts.random)
-            outcome = Postponed(entry=entry, delay=delay, reason=Reason.NOT_BEGUN)
-        finally:
-            self._way.ends(parts.clock() - began)
-        return self._classify(record, outcome)
+    def _decide(
+        self,
+        batch: Batch,
+        turn: Turn,
+        outcomes: Outcomes,
+        rest: Sequence[RawRecord],
+        interceptions: Interceptions | None,
+    ) -> bool:
+        """Decide the first record of the rest; return False if all of the rest stays."""
+        record, lane = rest[0], batch.lane
+        if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
+            outcomes.keep(rest, _for_time(rest))
+            return False
+        if interceptions is not None and self._admit(batch, outcomes, interceptions, record):
+            return True
+        way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)
+        if not isinstance(way, Proceed):
+            self._yield_rest(batch, outcomes, rest, way)
+            return False
+        entry, check = outcomes.entries[record.message_id], partial(_check, batch, turn, way)
+        began = self.attempts.clock() if way.from_reserve else 0.0
+        outcome = self.attempts.run(batch, record, entry, interceptions, check=check)
+        if way.from_reserve:
+            turn.charge(self.attempts.clock() - began)
+        if outcome.ending is Ending.YIELDED:
+            self._yield_in_mid_work(batch, turn, outcomes, rest, outcome)
+            return False
+        if outcome.ending is Ending.DEAD_LETTERED:
+            outcome = self.settlement.dead_letter(lane, record, outcome)
+        outcomes.set(record, outcome)
+        return True
 
-    def _classify(self, record: RawRecord, outcome: Outcome) -> bool:
-        parts = self._parts
-        self._invocation.entries[record.message_id] = outcome.entry
-        match outcome:
-            case Handled():
-                self._finish(record)
-                report_handled(parts.telemetry, self._lane, record, outcome)
-            case GivenUp():
-                end = parts.giving_up.give_up(self._lane, record, outcome, self._view)
-                self._end(record, outcome, end)
-            case Failed():
-                report_failed(parts.telemetry, self._lane, record, outcome)
-                self._returns.add(record, Why.FAILED, delay=outcome.delay)
-            case Postponed():
-                self._returns.add(record, Why.BEHIND, delay=outcome.delay, reason=outcome.reason)
-            case MadeWay():
-                position = self._records.index(record)
-                if self._invocation.is_over:
-                    self._returns.add_for_time(position)
-                else:
-                    self._returns.add_yielded(position, to=self._way.to)
-                return True
-        return False
+    def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Interceptions) -> None:
+        """Admit records before any is handled or yields: a record that is not handled needs no slot."""
+        staying: set[str] = set()
+        for record in batch.records:
+            # Behind one that stays, a message that is sent on might overtake it.
+            if record.group in staying or outcomes.behind(record):
+                continue
+            if batch.is_over or not self._admit(batch, outcomes, interceptions, record):
+                staying.add(record.group)
 
-    def _end(self, record: RawRecord, outcome: GivenUp, end: DeadLetterNote | Kept) -> None:
-        """Take in what became of a record that was given up."""
-        if isinstance(end, Kept):
-            self._invocation.entries[record.message_id] = end.entry
-            self._returns.add(record, Why.FAILED, delay=end.delay)
+    def _admit(
+        self, batch: Batch, outcomes: Outcomes, interceptions: Interceptions, record: RawRecord
+    ) -> bool:
+        """Decide a record that is not to be handled; return False for all others."""
+        outcome = interceptions.admit(record, outcomes.entries[record.message_id])
+        if outcome is None:
+            return False
+        outcome = interceptions.after(record, outcome)
+        if outcome.ending is Ending.DEAD_LETTERED:
+            outcome = self.settlement.dead_letter(batch.lane, record, outcome)
+        outcomes.set(record, outcome)
+        return True
+
+    def _yield_rest(
+        self, batch: Batch, outcomes: Outcomes, rest: Sequence[RawRecord], outcome: Outcome
+    ) -> None:
+        outcomes.keep(rest, outcome)
+        to_lane = outcome.to.name if outcome.to else None
+        report.together(
+            self.telemetry, Event.BATCH_YIELDED, batch.lane, rest, to_lane=to_lane, delay=outcome.delay
+        )
+
+    def _yield_in_mid_work(
+        self, batch: Batch, turn: Turn, outcomes: Outcomes, rest: Sequence[RawRecord], outcome: Outcome
+    ) -> None:
+        """Keep the rest after the handler of its first record left at a checkpoint: the attempt doesn't count."""
+        if outcome.entry is not None:
+            outcomes.entries[rest[0].message_id] = outcome.entry
+        if batch.is_over:
+            outcomes.keep(rest, _for_time(rest))
         else:
-            self._finish(record)
-            report_dead_lettered(self._parts.telemetry, self._lane, record, end, outcome.work)
+            self._yield_rest(batch, outcomes, rest, turn.yielded(rest, to=outcome.to))
 
-    def _finish(self, record: RawRecord) -> None:
-        """Count a record as done."""
-        self._invocation.done.add(record.message_id)
-        try:
-            self._parts.diversions.done(self._lane, record, self._view)
-        except AwsError:
-            # The hold of its group goes on until the next message of the group has passed.
-            self._parts.telemetry.problem(
-                "copy_not_noted", lane=self._lane.name, message_id=record.message_id
-            )
+
+def _check(batch: Batch, turn: Turn, way: Proceed) -> None:
+    """Serve a checkpoint: raise `Yielded` if the handler has to leave."""
+    if batch.is_over:
+        raise Yielded
+    if way.may_yield and (to := turn.checkpoint()) is not None:
+        raise Yielded(to)
+
+
+def _for_time(rest: Sequence[RawRecord]) -> Outcome:
+    """Return records at once; later and later if they come again and again without finding time."""
+    most_received = max(record.receive_count for record in rest)
+    return Outcome(delay=math.floor(receive_floor(most_received)), reason=Reason.TIME)

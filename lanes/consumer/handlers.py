@@ -1,4 +1,4 @@
-"""Handlers by kind, and the one for raw bodies: registration, checked at once, and the call."""
+"""Handlers: registration by kind, their context, and the work that a record asks of them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,81 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lanes.errors import DuplicateHandlerError, UnknownKindError
+from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
+from lanes.message import Message
+from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
-    from lanes.consumer.context import HandlerContext
+    from lanes.config import Lane
+    from lanes.consumer.records import RawRecord
 
+TRACE_HEADER = "AWSTraceHeader"
+"""AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
 
 Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, HandlerContext], Any]"
 """Called in place of each handler, with the handler, its message or raw record, and its context."""
 
 
+class Yielded(BaseException):
+    """
+    Raised by `HandlerContext.checkpoint` to leave a handler whose record yields.
+
+    Not an `Exception`, so that a handler's own `except Exception` lets it pass. `to` is the lane with priority; None
+    if the function's time is nearly over.
+    """
+
+    def __init__(self, to: Lane | None = None) -> None:
+        super().__init__()
+        self.to = to
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerContext:
+    """
+    The second argument of a handler that asks for one.
+
+    Attributes:
+        lane: name of the message's lane.
+        attempt: 1 for the first; yields and throttles don't count.
+        max_attempts: the attempt after which a failure becomes a dead letter.
+        receive_count: deliveries by SQS, yields included.
+        message_id: the id that SQS gave, as in the consumer's logs.
+        traceparent: W3C trace context of this run, for the services that you call; None for a message without a trace.
+            Messages that you send continue the trace by themselves.
+        remaining: call it for the time left before Lambda ends the function.
+
+    """
+
+    lane: str
+    attempt: int
+    max_attempts: int
+    receive_count: int
+    message_id: str
+    remaining: Callable[[], timedelta]
+    check: Callable[[], None] = dataclasses.field(repr=False)
+    traceparent: str | None = None
+
+    def checkpoint(self) -> None:
+        """
+        Yield here if a higher lane has a backlog or the function's time is nearly over; else return at once.
+
+        Call it where the work so far may be repeated: the message returns to its lane, keeps its attempt, and its
+        handler starts again later. You can call it often: the queues are read at most once in `recheck_interval`.
+        """
+        self.check()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """
-    A handler as it was registered.
+    A registered handler.
 
     Attributes:
-        function: takes the message or raw record, and the context if it asked for one.
-        takes_context: whether it did; for one that didn't none has to be made.
+        function: takes the message or raw record, and the context if it asks for one.
+        takes_context: whether it asks for the context.
 
     """
 
@@ -34,8 +89,27 @@ class Registered:
     takes_context: bool
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
-        """Call it with what it takes of the two."""
+        """Call the handler, with the context if it asks for it."""
         return self.function(argument, context) if self.takes_context else self.function(argument)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """
+    A decoded record: its handler and the handler's argument, the id of its effect, and its place in a trace.
+
+    `id` is the message's own; a raw body has the SQS message id. Without a handler `refusal` says why.
+    """
+
+    handler: Registered | None
+    argument: Message | RawRecord | None
+    id: str
+    effect_id: str
+    kind: str = ""
+    priority: int | None = None
+    trace: TraceContext | None = None
+    trace_id: str | None = None
+    refusal: str = ""
 
 
 class Handlers:
@@ -57,29 +131,53 @@ class Handlers:
             raise DuplicateHandlerError(kind="raw bodies")
         self._raw = registered(handler)
 
-    @property
-    def raw(self) -> Registered | None:
-        """The handler of raw bodies, if there is one."""
-        return self._raw
-
     def within(self, around: Around) -> Handlers:
-        """Return the same handlers, each called through `around`."""
+        """Return the same handlers, with each call made by `around`."""
         other = Handlers()
         other._by_kind = {kind: _through(around, handler) for kind, handler in self._by_kind.items()}
         other._raw = None if self._raw is None else _through(around, self._raw)
         return other
 
-    def for_kind(self, kind: str) -> Registered:
-        """Return the handler of a kind or raise `UnknownKindError`, which lists the known ones."""
+    def resolve(self, record: RawRecord) -> Work:
+        """Decode a record and find its handler; the work says why if there is none."""
+        header = record.attributes.get(TRACE_HEADER)
         try:
-            return self._by_kind[kind]
-        except KeyError:
-            raise UnknownKindError(kind=kind, known=sorted(self._by_kind)) from None
+            message = Message.from_body(record.body, group=record.group)
+        except MessageDecodeError as error:
+            return self._raw_work(record, header, refusal="" if self._raw else str(error))
+        handler = self._by_kind.get(message.kind)
+        trace = None
+        if message.traceparent or header:
+            trace = TraceContext.parse(message.traceparent) or TraceContext.of_xray_header(header)
+        return Work(
+            handler=handler,
+            argument=message,
+            id=message.id,
+            # CloudEvents: source and id together are unique, an id alone is not.
+            effect_id=f"{message.source}#{message.id}",
+            kind=message.kind,
+            priority=message.priority,
+            trace=trace,
+            trace_id=trace.trace_id if trace else None,
+            refusal="" if handler else str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind))),
+        )
+
+    def _raw_work(self, record: RawRecord, header: str | None, *, refusal: str) -> Work:
+        trace = TraceContext.of_xray_header(header)
+        return Work(
+            handler=self._raw,
+            argument=record,
+            id=record.message_id,
+            effect_id=record.message_id,
+            trace=trace,
+            trace_id=trace.trace_id if trace else None,
+            refusal=refusal,
+        )
 
 
 def registered(handler: Callable[..., Any]) -> Registered:
     """
-    Return the handler, with whether it asks for the context.
+    Return the handler and whether it asks for the context.
 
     Raises:
         TypeError: the handler would not run when called, or takes neither one nor two positional arguments.
@@ -105,17 +203,17 @@ def _through(around: Around, handler: Registered) -> Registered:
 
 def check_ran(result: Any) -> None:
     """
-    Check what a handler returned: a coroutine or a generator means that its work has not been done.
+    Check a handler's result: a coroutine or a generator means that its work has not been done.
 
     Raises:
-        TypeError: it is one.
+        TypeError: it is one of those.
 
     """
     if inspect.iscoroutine(result):
         result.close()
-        raise TypeError("the handler returned a coroutine that nobody awaits; use asyncio.run inside it")
+        raise TypeError("the handler returned a coroutine that is never awaited; use asyncio.run inside it")
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("the handler returned a generator that nobody runs; do its work before returning")
+        raise TypeError("the handler returned a generator that is never run; do its work before returning")
 
 
 def _runs_later(handler: Any) -> bool:
@@ -129,7 +227,7 @@ def _runs_later(handler: Any) -> bool:
 
 
 def _wants_context(signature: inspect.Signature) -> bool:
-    """A second parameter with a default of its own is the user's business, unless it is called context."""
+    """Whether the second parameter is for the context: it has no default, or is called context."""
     if not _accepts(signature, 2):
         return False
     return not _accepts(signature, 1) or "context" in signature.parameters

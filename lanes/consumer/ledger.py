@@ -1,37 +1,41 @@
 """
-The ledger: what is known of a message beyond its receive count, and the protocol of the table that keeps it.
+The ledger: one entry for each message that was received more than once, the table that keeps it, and its cache.
 
-SQS counts receives, whatever became of them. The ledger keeps apart what they were: failed attempts, yields, and
-returns (sent back untouched behind a failed record of their group, or because time was short). A message that
-succeeds on its first receive never gets an entry.
+SQS counts receives, whatever their outcome. The ledger distinguishes failed attempts, yields, and returns
+(untouched, behind a failed record of their group or for want of time). A message that succeeds on its first receive
+never gets an entry.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.values import value_type
+from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lanes.consumer.records import RawRecord
 
 
-LATER_LIFE = 1.0
-"""Seconds after the first receive of one life of a message from which another one begins; SQS's own stamps."""
+NEXT_GENERATION = 1.0
+"""Seconds between two first receives, by SQS's own stamps, from which the message was redriven in between."""
 
 
 class Ending(enum.StrEnum):
-    """How the last receive that the ledger knows of ended."""
+    """How a receive of a record ended. The ledger stores the first five."""
 
     NONE = "none"  # no receive is known
-    STARTED = "started"  # an attempt began and nothing was heard of it since: it crashed, timed out, or runs
-    FAILED = "failed"  # the handler failed
-    YIELDED = "yielded"  # it made way
-    RETURNED = "returned"  # it went back untouched
+    STARTED = "started"  # an attempt began and never ended: it crashed, timed out, or still runs
+    FAILED = "failed"  # the handler failed; another attempt follows
+    YIELDED = "yielded"  # a higher lane, or another tenant, had priority
+    RETURNED = "returned"  # untouched
+    DONE = "done"  # the handler succeeded, now or before
+    CONSUMED = "consumed"  # an override or a hold finished it: cancelled, moved, or sent again
+    DEAD_LETTERED = "dead_lettered"
 
 
 class Cause(enum.StrEnum):
@@ -48,22 +52,22 @@ class Cause(enum.StrEnum):
 class Park(enum.StrEnum):
     """Why a record is invisible on purpose; neither kind waits for a slot."""
 
-    YIELD = "yield"  # may be woken as soon as nothing above waits
+    YIELD = "yield"  # may be woken as soon as the lanes above have no backlog
     REST = "rest"  # a backoff, or a yield delay that limits receives: returns by itself only
 
 
-@value_type
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
-    What the ledger keeps of one message in one lane.
+    The ledger's entry of one message in one lane.
 
     Attributes:
-        attempts: failed attempts, and one that runs if it was announced before it began.
-        noted_receive: receive count at the last note; one less than now means that the last receive is explained.
-        given_up: why it is to be dead-lettered, once its handler asked for it or the dead letter could not be sent.
-        suspect: a receive ended without explanation once, so attempts are announced before they begin.
-        noted_at: epoch seconds of the last note, by the clock of the function.
-        first_received_at: epoch seconds of the first receive of this stay in the queue, by that of SQS.
+        attempts: failed attempts, and a running one if it was written ahead.
+        noted_receive: receive count at the last write; one less than now means that the last receive is explained.
+        given_up: the dead letter's reason, once the handler asked for it or the dead letter could not be sent.
+        suspect: a receive ended without explanation once, so attempts are written ahead.
+        noted_at: epoch seconds of the last write, by the function's clock.
+        first_received_at: epoch seconds of the first receive of this stay in the queue, by SQS's clock.
         park: why the record is invisible, until `parked_until` (epoch seconds); `batch` names those parked together.
 
     """
@@ -86,24 +90,24 @@ class Entry:
     receipt_handle: str = ""
 
     def cause_of(self, record: RawRecord) -> Cause:
-        """Return why `record` was received."""
+        """Return why `record` was received again."""
         if record.receive_count <= 1:
             return Cause.FIRST
         if record.receive_count - 1 != self.noted_receive:
             return Cause.UNKNOWN
         return _CAUSES[self.ending]
 
-    def is_of_earlier_life(self, record: RawRecord) -> bool:
+    def is_of_earlier_generation(self, record: RawRecord) -> bool:
         """
-        Whether the entry is older than the record's stay in the queue: a redriven message starts anew.
+        Whether the entry is older than the record's stay in the queue: a redriven message starts again.
 
-        Stamps of SQS are compared with each other: the clock of the function may be wrong.
+        Only stamps of SQS are compared: the function's clock may be wrong.
         """
         known = self.first_received_at
-        return known > 0 and record.first_received_at > known + LATER_LIFE
+        return known > 0 and record.first_received_at > known + NEXT_GENERATION
 
     def seen_again(self, record: RawRecord) -> Entry:
-        """Return the entry as of this receive: parked no more, and suspect for good if nothing explains the receive."""
+        """Return the entry at this receive: no longer parked, and suspect for good if nothing explains the receive."""
         unexplained = self.cause_of(record) in (Cause.UNKNOWN, Cause.AFTER_CRASH)
         return dataclasses.replace(
             self,
@@ -114,11 +118,6 @@ class Entry:
             batch="",
             receipt_handle="",
         )
-
-    @property
-    def announces_attempts(self) -> bool:
-        """Whether its attempts are written down before they begin, so that one that kills its process counts."""
-        return self.suspect or self.attempts > 0
 
 
 _CAUSES = {
@@ -131,33 +130,32 @@ _CAUSES = {
 
 
 class Effect(enum.Enum):
-    """The state of a message's effect when a consumer asks to begin it."""
+    """The state of a message's effect when a consumer claims it."""
 
-    BEGUN = enum.auto()  # it is ours to run
-    DONE = enum.auto()  # it was done within the idempotency window
-    ELSEWHERE = enum.auto()  # another delivery of the same id runs now
+    BEGUN = enum.auto()  # claimed
+    DONE = enum.auto()  # done within the idempotency window
+    ELSEWHERE = enum.auto()  # another delivery of the same id is being handled
 
 
 class Ledger(Protocol):
     """
     The table behind the consumer.
 
-    Every method raises `AwsError` when the table can't be read or written; nothing here retries beyond what the
-    client does.
+    Every method raises `AwsError` when the table can't be read or written; only the client retries.
     """
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return the entries that exist, by message id, in one consistent read."""
+        """Return the existing entries by message id, in one consistent read."""
 
     def note(self, entries: Sequence[Entry]) -> None:
         """
         Write whole entries of records that this invocation holds, in one request for up to 25.
 
-        Absolute values, so that a call whose answer was lost can be repeated: an attempt is never counted twice.
+        Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
         """
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
-        """Note that records are parked no more; return False, and change none, if any was received or woken since."""
+        """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""
 
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
         """Return the records of a lane parked until later than `after`, the earliest to return first."""
@@ -169,4 +167,147 @@ class Ledger(Protocol):
         """Record that the effect was done."""
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
-        """Give the claim back: the attempt failed or made way."""
+        """Give the claim back after an attempt that failed or yielded."""
+
+
+MOST_CACHED = 20_000
+"""Entries without a park that one environment keeps: 17 fields each, about 10 MB."""
+
+INDEX_LAG = 2.0
+"""
+Seconds for which this environment's own writes count more than the ledger's index.
+
+AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
+"""
+
+
+PARKED_AGE = 1.0
+"""Seconds for which a reading of parked records is reused; 15 times as long without peers that park others."""
+
+
+class CachedLedger:
+    """
+    The ledger with the one cache of an environment: the entries that it wrote or read last.
+
+    An entry written at receive 4 is complete at receive 5: no other environment had the record in between. A parking
+    ends without a message, so parked entries expire by their time.
+    """
+
+    def __init__(self, ledger: Ledger, *, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
+        self._parked: dict[str, dict[str, Entry]] = defaultdict(dict)
+        self._parked_read_at: dict[str, float] = {}
+        self._unwritten: set[tuple[str, str]] = set()
+
+    def entries_of(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
+        """
+        Return the entry of each record by message id, a new one for a first receive; raises `AwsError`.
+
+        Only records received before may need a read of the table.
+        """
+        again = [record for record in records if record.receive_count > 1]
+        known = self._known(lane, again) if again else {}
+        return {
+            record.message_id: _entry_at(record, lane, known.get(record.message_id)) for record in records
+        }
+
+    def _known(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
+        """Take the records' entries out of the cache, and read those that another environment may have written."""
+        known: dict[str, Entry] = {}
+        for record in records:
+            self._parked[lane].pop(record.message_id, None)
+            entry = self._entries.pop((lane, record.message_id), None)
+            if entry is not None and entry.noted_receive == record.receive_count - 1:
+                known[record.message_id] = entry
+        if missing := [record.message_id for record in records if record.message_id not in known]:
+            known |= twice(lambda: self._ledger.read(lane, missing))
+        return known
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """Write entries and cache them; raises `AwsError`."""
+        for entry in entries:
+            self.remember(entry)
+            self._unwritten.discard((entry.lane, entry.message_id))
+        self._ledger.note(entries)
+
+    def remember(self, entry: Entry) -> None:
+        """Cache an entry without writing it."""
+        key = entry.lane, entry.message_id
+        self._unwritten.add(key)
+        if entry.park is None:
+            self._parked[entry.lane].pop(entry.message_id, None)
+        else:
+            self._parked[entry.lane][entry.message_id] = entry
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        if len(self._entries) > MOST_CACHED:
+            self._unwritten.discard(self._entries.popitem(last=False)[0])
+
+    def parked(self, lane: str) -> list[Entry]:
+        """Return the records of a lane that are parked now, as far as this environment knows."""
+        now, known = self._clock(), self._parked[lane]
+        for entry in [entry for entry in known.values() if entry.parked_until <= now]:
+            del known[entry.message_id]
+        return list(known.values())
+
+    def read_parked(self, lane: str, *, alone: bool = False, limit: int | None = None) -> None:
+        """
+        Read the parked records of a lane unless that was done within a second.
+
+        Args:
+            lane: its name.
+            alone: whether the ledger has no more than this environment wrote, but for the records of one before it.
+            limit: most entries to read; a batch that this may have cut is left out.
+
+        Raises:
+            AwsError: the table can't be read.
+
+        """
+        now = self._clock()
+        if now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1):
+            return
+        entries = list(self._ledger.parked(lane, after=now, limit=limit))
+        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
+            # Half a batch would leave its groups blocked.
+            entries = [entry for entry in entries if entry.batch != entries[-1].batch]
+        recent = {
+            key: entry
+            for key, entry in self._parked[lane].items()
+            if now - entry.noted_at <= INDEX_LAG or (lane, key) in self._unwritten
+        }
+        self._parked[lane] = {entry.message_id: entry for entry in entries} | recent
+        self._parked_read_at[lane] = now
+
+    def expire_parked(self, lane: str) -> None:
+        """Have the next `read_parked` of a lane read the table."""
+        self._parked_read_at.pop(lane, None)
+
+    def unpark(self, entries: Sequence[Entry]) -> bool:
+        """
+        Record that entries are no longer parked; return False, and change none, if any was received or woken since.
+
+        Raises:
+            AwsError: the table can't be written.
+
+        """
+        written = [entry for entry in entries if (entry.lane, entry.message_id) not in self._unwritten]
+        unparked = not written or self._ledger.unpark(written)
+        for entry in entries:
+            self._parked[entry.lane].pop(entry.message_id, None)
+        return unparked
+
+
+def twice(call: Callable[[], Mapping[str, Entry]]) -> Mapping[str, Entry]:
+    """Repeat a read once if it fails."""
+    try:
+        return call()
+    except AwsError:
+        return call()
+
+
+def _entry_at(record: RawRecord, lane: str, known: Entry | None) -> Entry:
+    if known is None or known.is_of_earlier_generation(record):
+        known = Entry(lane=lane, message_id=record.message_id, first_received_at=record.first_received_at)
+    return known if record.receive_count == 1 else known.seen_again(record)

@@ -1,4 +1,4 @@
-"""What Lambda brought: the wire types of the SQS event and its answer, and the record read from them."""
+"""Records: the wire types of Lambda's SQS event and of its answer, and the record read from them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
-from lanes.values import value_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
+    from lanes.config import Lane
+
 T = TypeVar("T")
+
+SETTLING = 1.0
+"""Seconds of the function's time that are kept for settling."""
 
 
 class BatchItemFailure(TypedDict):
-    """One record that is to stay in the queue."""
+    """A record that stays in the queue."""
 
     itemIdentifier: str
 
@@ -31,13 +35,13 @@ class PartialBatchResponse(TypedDict):
     batchItemFailures: list[BatchItemFailure]
 
 
-@value_type
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord:
     """
     One record of an SQS event, as the handler registered for raw bodies receives it.
 
-    Times are epoch seconds. `receive_count` counts deliveries, whatever became of them; it is not the attempt. `entry`
-    is the record as Lambda brought it.
+    Times are epoch seconds. `receive_count` counts deliveries, whatever their outcome; it is not the attempt. `entry`
+    is the record in Lambda's own form.
     """
 
     message_id: str
@@ -55,20 +59,20 @@ class RawRecord:
     @property
     def event(self) -> SQSRecord:
         """
-        The record as Powertools for AWS Lambda has it: every attribute typed, and nested events of S3 and SNS.
+        The record in the form of Powertools for AWS Lambda: typed attributes, and nested events of S3 and SNS.
 
-        Powertools' event types are loaded when this is first asked for, which takes some 30 ms.
+        The first use loads Powertools' event types, which takes about 30 ms.
         """
-        from lanes.aws.event_types import sqs_record
+        from lanes.aws.queues.record_type import sqs_record
 
         return sqs_record(self.entry)
 
     def body_as(self, event_type: Callable[[Any], T]) -> T:
         """
-        Give what the body says as an event type: a data class of Powertools, or whatever else takes parsed JSON.
+        Return the body as an event type: a data class of Powertools, or any callable that takes parsed JSON.
 
         Args:
-            event_type: `S3Event` or `EventBridgeEvent` of `aws_lambda_powertools.utilities.data_classes`, for example.
+            event_type: for example `S3Event` or `EventBridgeEvent` of `aws_lambda_powertools.utilities.data_classes`.
 
         Raises:
             ValueError: the body is not JSON.
@@ -103,6 +107,35 @@ class RawRecord:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """
+    Records of one lane, those of each group in the order in which they were sent.
+
+    Attributes:
+        name: of the invocation; records are parked under it.
+        milliseconds_left: call it for the time until Lambda ends the function.
+        began_at: start of the invocation, in epoch seconds.
+
+    """
+
+    lane: Lane
+    records: Sequence[RawRecord]
+    name: str
+    milliseconds_left: Callable[[], float]
+    began_at: float
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until Lambda ends the function."""
+        return self.milliseconds_left() / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time that is left is needed for settling."""
+        return self.seconds_left < SETTLING
+
+
 def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
     """
     Return the ARN of the queue and the records in the order SQS gave them.
@@ -114,23 +147,17 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
     entries = event.get("Records")
     if not entries or not all(entry.get("eventSource") == "aws:sqs" for entry in entries):
         keys = sorted(event)[:5]
-        raise ConfigurationError(
-            [
-                f"an event with the keys {keys} is no batch of SQS records; map the function to the lanes' queues only"
-            ],
-            source="event",
-        )
+        text = f"an event with the keys {keys} is no batch of SQS records; map the function to the lanes' queues only"
+        raise ConfigurationError([text], source="event")
     queues = {entry.get("eventSourceARN") for entry in entries}
     if len(queues) > 1:
-        raise ConfigurationError(
-            [f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one"],
-            source="event",
-        )
+        text = f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one"
+        raise ConfigurationError([text], source="event")
     return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
 
 
 def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
-    """Order records by when they were sent, those of one group in the order in which they came."""
+    """Sort records by the time they were sent; those of one group stay in the order in which they came."""
     groups: dict[str, deque[RawRecord]] = {}
     for record in records:
         groups.setdefault(record.group, deque()).append(record)
@@ -148,5 +175,5 @@ def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
 
 
 def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:
-    """Answer that everything but `kept` may be deleted."""
+    """Return the answer that lets Lambda delete all records but `kept`."""
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record in kept]}

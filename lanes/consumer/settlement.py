@@ -1,5 +1,5 @@
 """
-Settlement: what goes back to the queue, when it returns, and what the ledger must know of it.
+Settlement: how the records of a batch leave it, with their delays, visibility, ledger entries and dead letters.
 
 AWS: a record reported in the partial batch response stays invisible until its visibility timeout ends; Lambda
 doesn't reset it (Lambda developer guide, "Handling errors for an SQS event source"). So every returned record gets
@@ -9,64 +9,95 @@ its own visibility, the same one for all records of a group: a group with one in
 from __future__ import annotations
 
 import dataclasses
-import enum
+import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.consumer.reports import report_returned
-from lanes.consumer.telemetry import Metric
+from lanes.consumer import telemetry as report
+from lanes.consumer.ledger import Ending, Park
+from lanes.consumer.outcome import Outcome
 from lanes.errors import AwsError
+from lanes.events import Event
+from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from random import Random
 
-    from lanes.config import Lane
-    from lanes.consumer.ledger import Ledger
-    from lanes.consumer.records import RawRecord
+    from lanes.config import ConsumerSettings, Lane
+    from lanes.consumer.ledger import CachedLedger, Entry
+    from lanes.consumer.outcome import Outcomes
+    from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.telemetry import Telemetry
 
-
-NOTED_FIRST = 5.0
+RECEIVE_FLOOR = 0.004
 """
-Seconds before which a record may be back while its note is still on its way: a call takes two tries of 2 s at most.
+Seconds times the square of the receive count: the shortest yield delay of a record received so often.
 
-A note that comes late would replace what the next invocation has noted meanwhile, and an attempt with it.
+AWS: a queue's maxReceiveCount is at most 1,000 and a message lives at most 14 days. Summed over 1,000 receives this
+floor is 15 days, so yields alone never bring a message to its queue's native dead-letter queue.
 """
 
+LAST_RECEIVE = 1000
+"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
 
-class Why(enum.Enum):
-    """Why a record goes back."""
+RESEND = 120
+"""
+Longest delay in seconds before a dead letter that could not be sent is sent again.
 
-    YIELDED = Ending.YIELDED  # it makes way
-    FAILED = Ending.FAILED  # its handler failed
-    BEHIND = Ending.RETURNED  # an earlier record of its group goes back, or the invocation's time is over
+AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
+"""
 
-
-class Reason(enum.StrEnum):
-    """Why a record goes back that nobody began to handle, and that does not make way."""
-
-    BEHIND = "behind"  # an earlier record of its group goes back
-    TIME = "time"  # the invocation's time was too short for it
-    UNPREPARED = "unprepared"  # the ledger could not be read, or the batch not be held
-    NOT_BEGUN = "not_begun"  # its attempt could not be announced, or its effect not be claimed
-    ELSEWHERE = "elsewhere"  # its id is being handled by another delivery
-    DIVERTED = "diverted"  # an override or a hold could not be applied yet
+# AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility).
+VISIBILITY_LIMIT = timedelta(hours=12)
+SHORTEST_LIMIT = timedelta(hours=6)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
-    """
-    A record that goes back, for `delay` seconds; `wakeable` says that it may return earlier.
+def receive_floor(receive_count: int) -> float:
+    """Return the shortest yield delay of a record received `receive_count` times, in seconds."""
+    return RECEIVE_FLOOR * receive_count**2
 
-    Without an entry nothing is noted: the ledger could not be read, and must not be overwritten blindly.
-    """
 
-    record: RawRecord
-    entry: Entry | None
-    why: Why
-    delay: int
-    wakeable: bool = False
-    reason: Reason | None = None
+class Delays:
+    """Delays in whole seconds, as SQS takes them: after a yield, after a failure, and on a handler's request."""
+
+    def __init__(self, settings: ConsumerSettings, random: Random) -> None:
+        self._settings = settings
+        self._random = random
+
+    def after_yield(
+        self, lane: Lane, records: Sequence[RawRecord], *, to: Lane | None = None, at_least: float = 0.0
+    ) -> Outcome:
+        """
+        Return the outcome of records that yield together.
+
+        The delay is random within the lane's bounds, or in the half above `at_least` seconds, and never below the
+        floor of the record received most often. A floor above the bounds keeps its receives from running out, so such
+        records can't be woken.
+        """
+        low, high = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
+        chosen = min(math.ceil(self._random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
+        floor = receive_floor(max(record.receive_count for record in records))
+        longer = at_least * self._random.uniform(1.0, 1.5) if at_least else 0.0
+        delay = _in_limits(max(chosen, floor, longer), lane)
+        return Outcome(ending=Ending.YIELDED, delay=delay, wakeable=floor <= high, to=to)
+
+    def after_failure(self, lane: Lane, *, attempt: int = 1) -> int:
+        """Return the seconds until the next attempt: doubled each time, capped, up to a quarter less at random."""
+        base, cap = self._settings.backoff_base.total_seconds(), self._settings.backoff_max.total_seconds()
+        full = min(cap, base * 2.0 ** min(attempt - 1, 32))
+        return _in_limits(full * self._random.uniform(0.75, 1.0), lane)
+
+    def asked(self, lane: Lane, after: timedelta) -> int:
+        """Return the delay that a handler asked for, within SQS's limits."""
+        return _in_limits(after.total_seconds(), lane)
+
+
+def _in_limits(seconds: float, lane: Lane) -> int:
+    # A record may have been held for most of its visibility timeout. Where that leaves no room, SQS refuses a longer
+    # delay, and the record returns when its visibility ends.
+    longest = max(VISIBILITY_LIMIT - lane.visibility_timeout, SHORTEST_LIMIT).total_seconds()
+    return max(0, min(math.ceil(seconds), int(longest)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,120 +109,190 @@ class VisibilityChange:
     seconds: int
 
 
-class Visibility(Protocol):
-    """Changes when records of a lane return."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterNote:
+    """Why a message is dead-lettered, for its dead-letter queue. Times are epoch seconds."""
+
+    reason: str
+    error: str
+    attempts: int
+    yields: int
+    receives: int
+    first_received_at: float
+    dead_lettered_at: float
+
+
+class Queues(Protocol):
+    """The calls of settlement; each raises `AwsError`."""
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> Sequence[str]:
-        """Apply the changes, in order; return the message ids that were refused. Raises `AwsError`."""
+        """Apply the changes in order; return the message ids that were refused."""
+
+    def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
+        """Send the untouched body with the note, and take the record out of its lane."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Settles what one invocation returns."""
+    """Extends visibility before the work, and settles kept and dead-lettered records after it."""
 
-    def __init__(
-        self, *, visibility: Visibility, ledger: Ledger, telemetry: Telemetry, clock: Callable[[], float]
-    ) -> None:
-        self._visibility = visibility
-        self._ledger = ledger
-        self._telemetry = telemetry
-        self._clock = clock
+    queues: Queues
+    ledger: CachedLedger
+    delays: Delays
+    telemetry: Telemetry
+    clock: Callable[[], float]
 
-    def settle(self, lane: Lane, returned: Sequence[Returned], *, batch: str, note: bool) -> Sequence[Entry]:
+    def extend_visibility(
+        self, batch: Batch, entries: Mapping[str, Entry], *, seconds: float
+    ) -> Collection[str]:
         """
-        Set the visibilities and, if asked to, note the returns in the ledger; return the entries.
+        Keep the batch invisible for at least `seconds`; return the ids of records that are no longer ours.
 
-        Nothing here may lose a record: whatever fails, the records are already counted as kept, and come back by
-        themselves when their visibility ends.
+        AWS: Lambda retries a throttled batch until its visibility timeout ends (Lambda operator guide), so little of
+        it may be left. If one record of the batch crashed or was throttled out before, the batch stays invisible
+        just for `seconds`: after another crash it returns soon.
+
+        Raises:
+            AwsError: the visibility can't be changed.
+
         """
-        together = same_delay_in_group(returned)
-        report_returned(self._telemetry, lane, together)
-        noted_first = note and any(item.delay < NOTED_FIRST for item in together)
-        if noted_first:
-            self._note(lane, self._noted(lane, together, batch=batch))
-        refused = self._change(lane, together)
-        entries = self._noted(lane, together, batch=batch, refused=refused)
-        if note and (refused or not noted_first):
-            self._note(lane, entries)
-        return entries
+        suspect = any(entry.suspect for entry in entries.values())
+        visible = batch.lane.visibility_timeout.total_seconds()
+        oldest = min(
+            record.first_received_at if record.receive_count == 1 else entries[record.message_id].noted_at
+            for record in batch.records
+        )
+        if not suspect and oldest + visible - self.clock() > seconds:
+            return ()
+        timeout = math.ceil(seconds if suspect else visible)
+        return self.queues.change_visibility(
+            batch.lane.name, [_change(record, timeout) for record in batch.records]
+        )
 
-    def _noted(
-        self, lane: Lane, items: Sequence[Returned], *, batch: str, refused: Collection[str] = ()
-    ) -> list[Entry]:
-        now = self._clock()
-        return [
-            _noted(item, item.entry, lane, now=now, refused=refused, batch=batch)
-            for item in items
-            if item.entry
-        ]
+    def dead_letter(self, lane: Lane, record: RawRecord, outcome: Outcome) -> Outcome:
+        """Send a dead letter and report it; return the outcome, which keeps the record if the call failed."""
+        entry = outcome.entry
+        assert entry is not None  # noqa: S101 - a record without an entry is never attempted
+        note = DeadLetterNote(
+            reason=outcome.reason,
+            error=outcome.error,
+            attempts=entry.attempts,
+            yields=entry.yields,
+            receives=record.receive_count,
+            first_received_at=record.first_received_at,
+            dead_lettered_at=self.clock(),
+        )
+        try:
+            self.queues.dead_letter(lane.name, record, note)
+        except AwsError:
+            self.telemetry.problem(Event.DEAD_LETTER_NOT_SENT, lane=lane.name, message_id=record.message_id)
+            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, entry))
+        report.dead_lettered(self.telemetry, lane, record, outcome)
+        return outcome
 
-    def _note(self, lane: Lane, entries: Sequence[Entry]) -> None:
-        if not entries:
+    def resend_delay(self, lane: Lane, entry: Entry) -> int:
+        """Return the seconds until a dead letter that failed is sent again."""
+        return min(self.delays.after_failure(lane, attempt=max(1, entry.attempts)), RESEND)
+
+    def keep_dead_letter(self, outcome: Outcome, *, delay: int) -> Outcome:
+        """Return the outcome of a record that becomes a dead letter later: its entry says so."""
+        assert outcome.entry is not None  # noqa: S101 - see above
+        entry = dataclasses.replace(outcome.entry, given_up=outcome.reason, last_error=outcome.error)
+        return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
+
+    def wake(self, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> None:
+        """Make parked records visible at the end of an invocation for lane `by`; raises `AwsError`."""
+        self.queues.change_visibility(lane.name, [_change(entry, 0) for entry in entries])
+        report.woken(self.telemetry, lane, entries, by=by)
+
+    def settle(self, batch: Batch, outcomes: Outcomes) -> None:
+        """
+        Write the kept records' entries and set their visibility.
+
+        Nothing here can lose a record: kept records are reported to Lambda in any case, and return when their
+        visibility ends. Entries are written first: a write that lands late would replace the next invocation's.
+        """
+        kept = same_delay_in_group(outcomes.to_settle)
+        if not kept:
             return
-        for _ in range(2):
+        lane = batch.lane
+        report.kept(self.telemetry, lane, kept)
+        entries = [entry for item in kept if (entry := self._entry(batch, *item)) is not None]
+        if all(outcome.is_brief for _, outcome in kept):
+            for entry in entries:
+                self.ledger.remember(entry)
+        else:
+            self._write(lane, entries)
+        if refused := self._change_visibility(lane, kept):
+            lost = [item for item in kept if item[0].message_id in refused]
+            entries = [entry for item in lost if (entry := self._entry(batch, *item, refused=True))]
+            self._write(lane, entries)
+
+    def _entry(
+        self, batch: Batch, record: RawRecord, outcome: Outcome, *, refused: bool = False
+    ) -> Entry | None:
+        """Return the entry of a kept record; a refused change leaves it invisible for a visibility timeout at most."""
+        if outcome.entry is None or outcome.delay is None:
+            return None
+        delay = batch.lane.visibility_timeout.total_seconds() if refused else outcome.delay
+        park = None if delay == 0 else Park.YIELD if outcome.wakeable and not refused else Park.REST
+        now = self.clock()
+        return dataclasses.replace(
+            outcome.entry,
+            yields=outcome.entry.yields + (outcome.ending is Ending.YIELDED),
+            returns=outcome.entry.returns + (outcome.ending is Ending.RETURNED),
+            ending=outcome.ending,
+            noted_receive=record.receive_count,
+            noted_at=now,
+            park=park,
+            parked_until=now + delay if park else 0.0,
+            batch=batch.name if park else "",
+            receipt_handle=record.receipt_handle if park is Park.YIELD else "",
+        )
+
+    def _write(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        for _ in range(2 if entries else 0):
             try:
-                self._ledger.note(entries)
+                self.ledger.write(entries)
             except AwsError:
-                self._telemetry.problem("return_not_noted", lane=lane.name, records=len(entries))
-                self._telemetry.count(Metric.AWS_ERRORS)
+                self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
+                self.telemetry.count(Metric.AWS_ERRORS)
             else:
                 return
 
-    def _change(self, lane: Lane, items: Sequence[Returned]) -> set[str]:
-        changes = {
-            item.record.message_id: VisibilityChange(
-                message_id=item.record.message_id,
-                receipt_handle=item.record.receipt_handle,
-                seconds=item.delay,
-            )
-            for item in items
-        }
-        refused = set(changes)
+    def _change_visibility(self, lane: Lane, kept: Sequence[tuple[RawRecord, Outcome]]) -> set[str]:
+        """Set the visibilities, with one repeat for those refused; return the ids still refused."""
+        refused = {record.message_id for record, _ in kept}
         for _ in range(2):
+            changes = [
+                _change(record, outcome.delay or 0)
+                for record, outcome in kept
+                if record.message_id in refused
+            ]
             try:
-                refused = set(
-                    self._visibility.change_visibility(
-                        lane.name, [change for key, change in changes.items() if key in refused]
-                    )
-                )
+                refused = set(self.queues.change_visibility(lane.name, changes))
             except AwsError:
-                self._telemetry.problem("visibility_not_changed", lane=lane.name, records=len(refused))
-                self._telemetry.count(Metric.AWS_ERRORS)
+                self.telemetry.problem(Event.VISIBILITY_NOT_CHANGED, lane=lane.name, records=len(refused))
+                self.telemetry.count(Metric.AWS_ERRORS)
             if not refused:
                 break
         return refused
 
 
-def same_delay_in_group(returned: Sequence[Returned]) -> list[Returned]:
-    """Give all records of a group the longest delay among them; one that can't be woken holds all of them."""
+def _change(record: RawRecord | Entry, seconds: int) -> VisibilityChange:
+    return VisibilityChange(
+        message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=seconds
+    )
+
+
+def same_delay_in_group(kept: Sequence[tuple[RawRecord, Outcome]]) -> list[tuple[RawRecord, Outcome]]:
+    """Give all records of a group their longest delay; one that can't be woken keeps the others parked as well."""
     delays: dict[str, int] = {}
     wakeable: dict[str, bool] = {}
-    for item in returned:
-        group = item.record.group
-        delays[group] = max(delays.get(group, 0), item.delay)
-        wakeable[group] = wakeable.get(group, True) and item.wakeable
+    for record, outcome in kept:
+        delays[record.group] = max(delays.get(record.group, 0), outcome.delay or 0)
+        wakeable[record.group] = wakeable.get(record.group, True) and outcome.wakeable
     return [
-        dataclasses.replace(item, delay=delays[item.record.group], wakeable=wakeable[item.record.group])
-        for item in returned
+        (record, dataclasses.replace(outcome, delay=delays[record.group], wakeable=wakeable[record.group]))
+        for record, outcome in kept
     ]
-
-
-def _noted(
-    item: Returned, entry: Entry, lane: Lane, *, now: float, refused: Collection[str], batch: str
-) -> Entry:
-    record = item.record
-    lost = record.message_id in refused
-    # A refused change leaves the record invisible until its timeout ends, at the latest a whole one from now.
-    delay = lane.visibility_timeout.total_seconds() if lost else item.delay
-    park = None if delay == 0 else Park.YIELD if item.wakeable and not lost else Park.REST
-    return dataclasses.replace(
-        entry,
-        yields=entry.yields + (item.why is Why.YIELDED),
-        returns=entry.returns + (item.why is Why.BEHIND),
-        ending=item.why.value,
-        noted_receive=record.receive_count,
-        noted_at=now,
-        park=park,
-        parked_until=now + delay if park else 0.0,
-        batch=batch if park else "",
-        receipt_handle=record.receipt_handle if park is Park.YIELD else "",
-    )

@@ -1,53 +1,55 @@
-"""What the consumer tells about itself: events for the log and figures for metrics, behind one small protocol."""
+"""
+Telemetry: the consumer's events for the log and figures for metrics, behind one small protocol.
+
+Every receive that reaches the function ends in one of the events reported here. A receive that none of them has was
+never seen by the function.
+"""
 
 from __future__ import annotations
 
-import enum
 import functools
-from typing import TYPE_CHECKING, Any, Protocol
+import json
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+
+from lanes.consumer.ledger import Cause, Ending
+from lanes.events import Event
+from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from lanes.consumer.ledger import Cause
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.config import Lane
+    from lanes.consumer.handlers import Work
+    from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcome
+    from lanes.consumer.records import RawRecord
+
+P = ParamSpec("P")
+
+READ_FOR_ID = 64 * 1024
+"""Longest body in characters that is read for the id and kind of a record that is returned unopened."""
 
 
-class Metric(enum.StrEnum):
-    """Names of the metrics, one dimension each: the lane."""
-
-    HANDLED = "HandledMessages"
-    DUPLICATES = "DuplicateMessages"
-    FAILED = "FailedAttempts"
-    YIELDED = "YieldedMessages"
-    RETURNED = "ReturnedMessages"
-    DEAD_LETTERED = "DeadLetteredMessages"
-    CANCELLED = "CancelledMessages"
-    MOVED = "MovedMessages"
-    WOKEN = "WokenMessages"
-    RESERVE = "ReserveMessages"
-    WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
-    DURATION = "HandlerTime"  # milliseconds of a handler
-    BATCH = "BatchTime"  # milliseconds of an invocation: as many values as invocations
-    INVERSION = "InversionTime"  # milliseconds of lower-lane work after which a higher lane was found waiting
-    RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
-    AWS_ERRORS = "ConsumerCallErrors"
+_COUNTED = {Ending.YIELDED: Metric.YIELDED, Ending.RETURNED: Metric.RETURNED}
 
 
 @functools.cache
 def receives(cause: Cause) -> str:
-    """Name the metric of the receives that a cause explains."""
+    """Return the name of the metric that counts receives of one cause."""
     return f"{Metric.RECEIVES}{cause.title().replace('_', '')}"
 
 
 class Telemetry(Protocol):
-    """Where the consumer reports to."""
+    """The receiver of the consumer's reports."""
 
     def begin(self, lane: str, context: Any) -> None:
         """Start an invocation for one lane."""
 
     def event(self, name: str, /, **fields: Any) -> None:
-        """Report something that happened, in the past tense."""
+        """Report an event, by its name in `lanes.events`."""
 
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Report something that went wrong and that the consumer lives with; call it in an `except` block."""
+        """Report an error that the consumer handles by itself; call it in an `except` block."""
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""
@@ -56,26 +58,177 @@ class Telemetry(Protocol):
         """Report a duration."""
 
     def end(self) -> None:
-        """Finish the invocation: figures are sent."""
+        """Finish the invocation and send its figures."""
 
 
-class Silence:
-    """Telemetry that tells nobody."""
+def _changes_nothing(report: Callable[P, None]) -> Callable[P, None]:
+    """Let no error of a report change the outcome of its records."""
 
-    def begin(self, lane: str, context: Any) -> None:
-        """Do nothing."""
+    @functools.wraps(report)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> None:
+        # Not contextlib.suppress, which costs a microsecond for every message.
+        try:  # noqa: SIM105
+            report(*args, **kwargs)
+        except Exception:  # noqa: BLE001, S110 - the outcome counts, whatever becomes of its report
+            pass
 
-    def event(self, name: str, /, **fields: Any) -> None:
-        """Do nothing."""
+    return reported
 
-    def problem(self, name: str, /, **fields: Any) -> None:
-        """Do nothing."""
 
-    def count(self, metric: Metric | str, value: float = 1) -> None:
-        """Do nothing."""
+def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
+    return {
+        "lane": lane.name,
+        "message_id": record.message_id,
+        "group": record.group,
+        "id": work.id,
+        "kind": work.kind,
+        "trace_id": work.trace_id,
+        "receive_count": record.receive_count,
+    }
 
-    def milliseconds(self, metric: Metric, value: float) -> None:
-        """Do nothing."""
 
-    def end(self) -> None:
-        """Do nothing."""
+@_changes_nothing
+def received(telemetry: Telemetry, records: Sequence[RawRecord], entries: Mapping[str, Entry]) -> None:
+    """Count receives by their cause."""
+    again = [record for record in records if record.receive_count > 1]
+    if first := len(records) - len(again):
+        telemetry.count(receives(Cause.FIRST), first)
+    for record in again:
+        telemetry.count(receives(entries[record.message_id].cause_of(record)))
+
+
+@_changes_nothing
+def handled(
+    telemetry: Telemetry,
+    lane: Lane,
+    record: RawRecord,
+    work: Work,
+    *,
+    attempt: int,
+    times: tuple[float, float],
+) -> None:
+    """Report a record that is done, with start and end of its handler in epoch seconds."""
+    started_at, finished_at = times
+    telemetry.count(Metric.HANDLED)
+    telemetry.milliseconds(Metric.WAIT, (started_at - record.sent_at) * 1000)
+    telemetry.milliseconds(Metric.DURATION, (finished_at - started_at) * 1000)
+    telemetry.event(
+        Event.MESSAGE_HANDLED,
+        **_identity(lane, record, work),
+        priority=work.priority,
+        attempt=attempt,
+        sent_at=record.sent_at,
+        started_at=started_at,
+        finished_at=finished_at,
+    )
+
+
+@_changes_nothing
+def duplicate(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work) -> None:
+    """Report a record that an earlier delivery did."""
+    telemetry.count(Metric.DUPLICATES)
+    telemetry.event(Event.DUPLICATE_SKIPPED, **_identity(lane, record, work))
+
+
+@_changes_nothing
+def failed(
+    telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, attempt: int, error: str, delay: int
+) -> None:
+    """Report a failed attempt that another one follows."""
+    telemetry.event(
+        Event.MESSAGE_FAILED,
+        **_identity(lane, record, work),
+        priority=work.priority,
+        attempt=attempt,
+        sent_at=record.sent_at,
+        error=error,
+        delay=delay,
+    )
+
+
+@_changes_nothing
+def dead_lettered(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: Outcome) -> None:
+    """Report a dead letter."""
+    work, entry = outcome.work, outcome.entry
+    identity = (
+        _identity(lane, record, work) if work else {"lane": lane.name, "trace_id": None, **unopened(record)}
+    )
+    telemetry.count(Metric.DEAD_LETTERED)
+    telemetry.event(
+        Event.MESSAGE_DEAD_LETTERED,
+        **identity,
+        priority=work.priority if work else None,
+        reason=outcome.reason,
+        error=outcome.error,
+        attempts=entry.attempts if entry else 0,
+        yields=entry.yields if entry else 0,
+        sent_at=record.sent_at,
+    )
+
+
+@_changes_nothing
+def together(
+    telemetry: Telemetry, event: Event, lane: Lane, records: Sequence[RawRecord], **fields: Any
+) -> None:
+    """Report records that stay in their queue together, none of them decoded."""
+    telemetry.event(
+        event,
+        lane=lane.name,
+        records=len(records),
+        **fields,
+        messages=[unopened(record) for record in records],
+    )
+
+
+@_changes_nothing
+def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Outcome]]) -> None:
+    """Count kept records; report those returned untouched, together if they have the reason and the delay in common."""
+    for _, outcome in records:
+        if (metric := _COUNTED.get(outcome.ending)) is not None:
+            telemetry.count(metric)
+    alike: dict[tuple[str, int | None], list[RawRecord]] = {}
+    for record, outcome in records:
+        if outcome.reason:
+            alike.setdefault((outcome.reason, outcome.delay), []).append(record)
+    for (reason, delay), returned in alike.items():
+        together(telemetry, Event.BATCH_RETURNED, lane, returned, reason=reason, delay=delay)
+
+
+@_changes_nothing
+def woken(telemetry: Telemetry, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> None:
+    """Report parked records that became visible at the end of an invocation for lane `by`."""
+    telemetry.count(Metric.WOKEN, len(entries))
+    telemetry.event(
+        Event.BATCH_WOKEN,
+        lane=lane.name,
+        by_lane=by.name,
+        records=len(entries),
+        message_ids=[entry.message_id for entry in entries],
+    )
+
+
+def unopened(record: RawRecord) -> dict[str, Any]:
+    """
+    Return the identity of a record that is not decoded.
+
+    Its id is that of the event in its body. Without an event, or in a long body, it is the deduplication id, which
+    is made from the event's id unless the sender gave another.
+    """
+    event = _opened(record)
+    return {
+        "message_id": record.message_id,
+        "id": str(event.get("id") or record.deduplication_id),
+        "kind": str(event.get("type") or ""),
+        "group": record.group,
+        "receive_count": record.receive_count,
+    }
+
+
+def _opened(record: RawRecord) -> dict[str, Any]:
+    if len(record.body) > READ_FOR_ID:
+        return {}
+    try:
+        event = json.loads(record.body)
+    except (ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}

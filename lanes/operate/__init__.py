@@ -1,6 +1,6 @@
 """
-Operating lanes: what the command and any other front end call.
+Operate lanes: the functions behind the `lanes` command and the page.
 
-Records in and out, nothing printed. What AWS has to do stands behind protocols beside their users; `lanes.aws` keeps
-the parts that talk to it.
+They take and return records, and print nothing. AWS is behind protocols declared beside their users; `lanes.aws`
+implements them.
 """

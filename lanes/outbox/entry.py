@@ -1,5 +1,5 @@
 """
-An entry of an outbox: a message that waits in the application's own database.
+An entry of an outbox: a message that waits in your application's database.
 
 Owns the words entry and state. Times are epoch seconds.
 
@@ -27,18 +27,18 @@ LARGEST_PRIORITY = 2**31 - 1
 
 
 class EntryState(StrEnum):
-    """How far an entry is."""
+    """The state of an entry."""
 
     PENDING = "PENDING"
-    """Waits for a relay."""
+    """It waits for a relay."""
     PROCESSING = "PROCESSING"
-    """A relay has locked it and sends it."""
+    """A relay has locked it and is sending it."""
     PUBLISHED = "PUBLISHED"
-    """SQS has it."""
+    """SQS has accepted it."""
     FAILED = "FAILED"
-    """It could not be sent and waits for its next attempt."""
+    """It was not sent and waits for its next attempt."""
     ABANDONED = "ABANDONED"
-    """It could not be sent in all its attempts, or was cancelled."""
+    """All its attempts failed, or an operator cancelled it."""
 
 
 WAITING = frozenset({EntryState.PENDING, EntryState.FAILED})
@@ -54,22 +54,22 @@ class Entry:
         id: of the message, and its deduplication ID.
         kind: of the message.
         source: CloudEvents source of the message.
-        group: message group, None where the message is its own.
-        body: the message as it will stand in the queue, apart from its priority.
-        priority: decided when the entry was written; operators may change it while it waits.
-        lane: where the priority leads, as of then.
-        position: age in microseconds of the epoch, distinct within a process.
-        state: how far it is.
+        group: message group, or None if the message is its own group.
+        body: body of the message, except for its priority.
+        priority: resolved when the entry was written; operators can change it while the entry waits.
+        lane: the lane of the priority at that time.
+        position: time of writing in microseconds of the epoch, unique within a process.
+        state: the current state.
         attempts: failed attempts.
-        last_error: why the last one failed.
-        locked_by: the claim that holds it.
-        locked_until: when that ends.
-        next_attempt_at: when a failed one is tried again.
-        changed_at: when it came into its state.
-        published_at: when SQS had it.
-        sequence_number: what SQS calls it in its queue.
-        expires_at: when a finished one may be removed.
-        is_parked: waits for an earlier entry of its group and lane, and is no candidate meanwhile.
+        last_error: error of the last failed attempt.
+        locked_by: owner of the lock.
+        locked_until: end of the lock.
+        next_attempt_at: time of the next attempt after a failed one.
+        changed_at: time of the last change of the state.
+        published_at: time when SQS accepted it.
+        sequence_number: sequence number in its queue.
+        expires_at: time from which a finished entry may be removed.
+        is_parked: whether it waits for an earlier entry of its group and lane, and is not a candidate.
     """
 
     id: str
@@ -94,32 +94,32 @@ class Entry:
 
     @property
     def created_at(self) -> float:
-        """When the entry was written."""
+        """The time when the entry was written."""
         return self.position / MICROSECONDS
 
     @property
     def chain(self) -> str | None:
-        """What is sent in order: the entries of one group in one lane; None where there is no group."""
+        """The ordered sequence of the entry: its group in its lane; None without a group."""
         return chain_of(self.lane, self.group)
 
     def message(self) -> Message:
         """
-        Give the message to send, under the id and the priority of the entry, whatever its body says.
+        Return the message to send; id and priority are those of the entry, not of its body.
 
         Raises:
-            MessageDecodeError: the body is no message.
+            MessageDecodeError: the body is not a message.
         """
         return replace(Message.from_body(self.body, group=self.group), id=self.id, priority=self.priority)
 
 
 def chain_of(lane: str, group: str | None) -> str | None:
-    """Name the entries that keep their order among themselves; lanes' names hold no `#`."""
+    """Return the name of the ordered sequence of a group in a lane; names of lanes contain no `#`."""
     return None if group is None else f"{lane}#{group}"
 
 
 class Positions:
     """
-    Gives each entry of a process a later position than the one before, also within one microsecond.
+    Assigns increasing positions to the entries of a process, also within one microsecond.
 
     Args:
         clock: epoch seconds.
@@ -131,7 +131,7 @@ class Positions:
         self._lock = threading.Lock()
 
     def next(self) -> int:
-        """Give the next position."""
+        """Return the next position."""
         with self._lock:
             self._last = max(int(self._clock() * MICROSECONDS), self._last + 1)
             return self._last

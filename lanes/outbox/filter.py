@@ -1,4 +1,4 @@
-"""Which entries of an outbox an operator means: a filter of messages, and the states of entries."""
+"""A filter that selects entries of an outbox: a filter of messages, and states of entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lanes.message_filter import MessageFilter
 from lanes.outbox.entry import EntryState
 
 if TYPE_CHECKING:
-    from lanes.message_filter import Described
+    from lanes.message_filter import Filterable
     from lanes.outbox.entry import Entry
 
 EVERY_STATE = frozenset(EntryState)
@@ -18,16 +18,16 @@ EVERY_STATE = frozenset(EntryState)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter(MessageFilter):
     """
-    Which entries are meant: those that meet all conditions given.
+    Select the entries that meet all the conditions you set.
 
     Attributes:
-        states: states; all of them by default.
+        states: states of the entries; by default all.
 
     Raises:
-        ConfigurationError: a regular expression can't be read.
+        ConfigurationError: a regular expression is invalid.
 
     Example:
-        >>> EntryFilter(kind="order[.].*", highest=-50).words()
+        >>> EntryFilter(kind="order[.].*", highest=-50).describe()
         'kind ~ order[.].*, priority <= -50'
     """
 
@@ -35,7 +35,7 @@ class EntryFilter(MessageFilter):
 
     @classmethod
     def of(cls, wanted: MessageFilter, states: frozenset[EntryState]) -> EntryFilter:
-        """Give the filter of messages for entries in these states."""
+        """Limit a filter of messages to entries in some states."""
         return cls(
             ids=wanted.ids,
             kind=wanted.kind,
@@ -48,17 +48,17 @@ class EntryFilter(MessageFilter):
         )
 
     def meets(self, entry: Entry) -> bool:
-        """Tell whether an entry is meant."""
-        described: Described = entry
+        """Check whether the filter selects an entry."""
+        described: Filterable = entry
         return entry.state in self.states and self.matches(described)
 
-    def words(self) -> str:
-        """Say what is meant."""
+    def describe(self) -> str:
+        """Describe the filter for people."""
         texts = self._texts()
         if self.states != EVERY_STATE:
             texts.append(f"state in {', '.join(sorted(self.states))}")
         return ", ".join(texts) or "everything"
 
     def only(self, states: frozenset[EntryState]) -> EntryFilter:
-        """Give the same filter for those of its states that are among these."""
+        """Return the same filter, limited to these states."""
         return EntryFilter.of(self, self.states & states)

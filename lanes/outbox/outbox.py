@@ -1,7 +1,7 @@
 """
-The application's side of an outbox: writes entries into the application's own transactions.
+The outbox: write entries in your application's own transactions.
 
-Owns the word add. The priority of an entry is resolved when it is written, by the same rules as a producer's.
+Owns the word add. The priority of an entry is resolved when you write it, by the rules of a producer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment
+from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import Message
 from lanes.outbox.entry import LARGEST_PRIORITY, Entry, Positions
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.orm import Session
 
-    from lanes.aws.outbox_transaction import OutboxTransaction
-    from lanes.outbox.sql_schema import OutboxTables
+    from lanes.outbox.dynamodb.transaction import OutboxTransaction
+    from lanes.outbox.sql.schema import OutboxTables
 
 
 class Outbox:
     """
-    Writes entries; one instance serves all threads of a process.
+    Writes entries; you can share one instance between all threads of a process.
 
-    With DynamoDB made by `from_stack`, `from_env` or `from_deployment`; for a SQL database by `Outbox(config=...)`.
+    For DynamoDB create it with `from_stack`, `from_env` or `from_deployment`; for SQL with `Outbox(config=...)`.
 
     Args:
-        config: the lanes; they say where a priority leads.
+        config: the lanes.
         rules: priorities by kind.
         source: CloudEvents source of the messages.
         table: name of the outbox's table in DynamoDB.
-        dynamodb: client for `transaction`; `entry` needs none.
-        sql: the tables of a SQL database, where they are not named as usual.
-        positions: ages of the entries.
+        dynamodb: client for `transaction`; `entry` does not use it.
+        sql: the tables of a SQL database, if their names are not the default.
+        positions: assigns the positions of the entries.
 
     Example:
         >>> outbox = Outbox(table="orders-outbox")
@@ -87,14 +87,14 @@ class Outbox:
 
         Args:
             stack_name: name of the CloudFormation stack.
-            region: AWS region; without it that of the session or of the environment.
-            endpoint_url: where AWS is, for AWS on this machine.
-            session: session of boto3 to make the clients with.
+            region: AWS region; by default that of the session or of the environment.
+            endpoint_url: URL of AWS, for an emulator.
+            session: boto3 session for the clients.
             rules: priorities by kind.
             source: CloudEvents source of the messages.
 
         Raises:
-            ConfigurationError: there is no such parameter, or the stack has no outbox.
+            ConfigurationError: the parameter does not exist, or the stack has no outbox.
             AwsError: the call failed.
         """
         from lanes.aws.clients import Clients
@@ -107,10 +107,10 @@ class Outbox:
     @classmethod
     def from_env(cls, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:
         """
-        Take the outbox from the variable LANES_DEPLOYMENT, as the functions of a stack have it.
+        Read the outbox from the variable LANES_DEPLOYMENT, which a stack sets on its functions.
 
         Raises:
-            ConfigurationError: the variable is missing or wrong, or the stack has no outbox.
+            ConfigurationError: the variable is missing or invalid, or the stack has no outbox.
         """
         from lanes.aws.clients import Clients
 
@@ -127,10 +127,10 @@ class Outbox:
         source: str = "lanes",
     ) -> Outbox:
         """
-        Write to the outbox of a known deployment.
+        Write to the outbox of a deployment.
 
         Raises:
-            ConfigurationError: it has no outbox.
+            ConfigurationError: the deployment has no outbox.
         """
         if deployment.outbox is None:
             problem = "the stack has no outbox; set `enabled = true` in [outbox] of lanes.toml and deploy"
@@ -150,15 +150,15 @@ class Outbox:
         traceparent: str | None = None,
     ) -> Entry:
         """
-        Make an entry without writing it; `entry` and `add` do both.
+        Create an entry without writing it; `entry` and `add` do both.
 
         Args:
-            kind: stable name of what the data is.
-            data: anything that JSON can hold.
+            kind: stable name for this sort of message.
+            data: any value that JSON can represent.
             group: messages of one group in one lane are sent and handled in the order written.
-            priority: goes before the priority block, the rules of the kind and NORMAL.
-            id: identity of the event and its deduplication ID; without it a new one.
-            traceparent: W3C trace context to pass on; without it the current one, if there is one.
+            priority: overrides the priority block, the rules of the kind and NORMAL.
+            id: identity of the event and its deduplication ID; by default a new one.
+            traceparent: W3C trace context to pass on; by default the current one, if any.
 
         Raises:
             MessageError: the message breaks a rule.
@@ -175,7 +175,8 @@ class Outbox:
             message = replace(message, id=id)
         resolved = priority_to_send(message, self._rules)
         if abs(resolved) > LARGEST_PRIORITY:
-            raise InvalidMessageError([f"priority is {resolved}; an outbox takes up to {LARGEST_PRIORITY:,}"])
+            limits = f"between -{LARGEST_PRIORITY:,} and {LARGEST_PRIORITY:,}"
+            raise InvalidMessageError([f"priority is {resolved}; must be {limits}"])
         return Entry(
             id=message.id,
             kind=kind,
@@ -198,16 +199,16 @@ class Outbox:
         traceparent: str | None = None,
     ) -> dict[str, Any]:
         """
-        Give an entry as one action for the caller's own `transact_write_items` (of a client of boto3).
+        Return an entry as one action for your own `transact_write_items` (of a boto3 client).
 
         The arguments are those of `prepare`.
 
         Raises:
             MessageError: the message breaks a rule.
-            EntryTooLargeError: the item would be larger than DynamoDB takes.
+            EntryTooLargeError: the item would exceed DynamoDB's limit.
             ConfigurationError: this outbox has no DynamoDB table.
         """
-        from lanes.aws.outbox_item import put_action
+        from lanes.outbox.dynamodb.item import put_action
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
         return put_action(self._dynamodb_table(), entry)
@@ -215,18 +216,20 @@ class Outbox:
     @contextmanager
     def transaction(self) -> Iterator[OutboxTransaction]:
         """
-        Collect writes and entries, and commit them together when the block ends without an exception.
+        Collect writes and entries, and commit them together if the block ends without an exception.
 
         Raises:
             TransactionTooLargeError: over 100 actions or 4 MB; nothing was written.
-            AwsError: the call failed; nothing was written, unless no answer came.
+            AwsError: the call failed; nothing was written, unless the error is not `answered`.
             ConfigurationError: this outbox has no DynamoDB table or client.
         """
-        from lanes.aws.outbox_transaction import OutboxTransaction
+        from lanes.outbox.dynamodb.transaction import OutboxTransaction
 
         if self._dynamodb is None:
             raise ConfigurationError(["no DynamoDB client was given"], source="outbox")
-        collected = OutboxTransaction(outbox=self, table=self._dynamodb_table(), client=self._dynamodb)
+        collected = OutboxTransaction(
+            prepare=self.prepare, table=self._dynamodb_table(), client=self._dynamodb
+        )
         yield collected
         collected.commit()
 
@@ -242,14 +245,14 @@ class Outbox:
         traceparent: str | None = None,
     ) -> Entry:
         """
-        Write an entry inside the caller's SQLAlchemy session or connection; it commits with the rest of it.
+        Write an entry in your SQLAlchemy session or connection; it is committed with your own writes.
 
         The other arguments are those of `prepare`.
 
         Raises:
             MessageError: the message breaks a rule; nothing was written.
         """
-        from lanes.outbox.sql_schema import OutboxTables, row_of
+        from lanes.outbox.sql.schema import OutboxTables, row_of
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
         self._sql = self._sql or OutboxTables()

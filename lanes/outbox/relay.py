@@ -1,8 +1,8 @@
 """
-The relay: brings what an outbox holds to the lanes, the most urgent first.
+The relay: publish the entries of an outbox to the lanes, the most urgent first.
 
-Owns the words relay and claim. It claims a batch, publishes it through a producer and marks it, in this order: what
-is published and not marked, since a relay died between, is published again under the same deduplication ID.
+Owns the words relay and claim. A round claims a batch, publishes it through a producer and marks it, in this order. If
+a relay dies in between, the entries are published again under the same deduplication ID.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.errors import AwsError, MessageError, OutboxStoreError, PartialSendError
+from lanes.errors import AwsError, MessageError, OutboxStoreError
 from lanes.outbox.rules import Mark, abandoned, lane_shares, next_pause, not_sent, published
-from lanes.outbox.telemetry import RelayMetric, Silence
+from lanes.outbox.telemetry import NoTelemetry, RelayMetric, RelayRound
+from lanes.producer.report import PartialSendError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,43 +26,23 @@ if TYPE_CHECKING:
     from lanes.outbox.entry import Entry
     from lanes.outbox.store import RelayStore
     from lanes.outbox.telemetry import RelayTelemetry
-    from lanes.outgoing import SentMessage, UnsentMessage
+    from lanes.producer.report import SentMessage, UnsentMessage
 
 REMOVED_AT_ONCE = 1000
 
 
 class Publisher(Protocol):
-    """What a relay needs of a producer."""
+    """Sends messages; a producer, as a relay uses it."""
 
     def send_many(self, messages: Sequence[Message], *, concurrency: int = ...) -> list[SentMessage]:
-        """Send in batches, keeping the order within each group of a lane."""
+        """Send messages in batches, in order within each group of a lane."""
 
 
 class Depths(Protocol):
-    """What a relay needs to keep to `lane_window`."""
+    """Counts the messages in the lanes, for `lane_window`."""
 
     def waiting(self, lane: str) -> int:
-        """Give how many messages are in a lane's queue, received ones included."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayRound:
-    """
-    What one round did.
-
-    Attributes:
-        published: entries that SQS has and that are marked so.
-        failed: entries that were not sent.
-        abandoned: those of them that had their last attempt.
-        lock_lost: entries that another relay took over meanwhile; nothing was marked on them.
-        is_idle: nothing was claimed, and another round at once would find nothing either.
-    """
-
-    published: int = 0
-    failed: int = 0
-    abandoned: int = 0
-    lock_lost: int = 0
-    is_idle: bool = True
+        """Return the number of messages in a lane's queue, including received ones."""
 
 
 class Relay:
@@ -71,13 +51,13 @@ class Relay:
 
     Args:
         store: the outbox.
-        producer: sends to the lanes; its tries must end well within half of the lock.
+        producer: sends to the lanes; its tries must end within half of the lock.
         config: lanes and outbox settings.
-        depths: how full the lanes are; needed where `lane_window` is set.
+        depths: counts the messages in the lanes; required for `lane_window`.
         name: of this relay, in `locked_by`.
-        telemetry: where figures and events go.
+        telemetry: receives metrics and events.
         clock: epoch seconds.
-        chance: numbers from 0 to 1 for the retries' jitter.
+        chance: returns numbers from 0 to 1 for the jitter of retries.
     """
 
     def __init__(
@@ -98,7 +78,7 @@ class Relay:
         self._settings = config.outbox
         self._depths = depths
         self._name = name[:40]
-        self._telemetry = telemetry or Silence()
+        self._telemetry = telemetry or NoTelemetry()
         self._clock = clock
         self._chance = chance
 
@@ -107,7 +87,7 @@ class Relay:
         now = self._clock()
         owner = f"{self._name}/{uuid.uuid4().hex[:16]}"
         claim = self.store.claim(
-            lane_shares(self.config, self._room()),
+            lane_shares(self.config, self._free_places()),
             owner=owner,
             now=now,
             locked_until=now + self._settings.lock.total_seconds(),
@@ -120,7 +100,7 @@ class Relay:
         return self._settle(self._publish(claim.entries), owner)
 
     def run_until(self, deadline: float) -> RelayRound:
-        """Run rounds until nothing is due or the time has come; give them as one."""
+        """Run rounds until nothing is due or the deadline has passed; return their sum."""
         total = RelayRound()
         while True:
             one = self.run_once()
@@ -136,49 +116,50 @@ class Relay:
 
     def run(self, *, should_stop: Callable[[], bool], pause: Callable[[timedelta], None]) -> None:
         """
-        Run rounds for ever: at once while there is work, after growing pauses while there is none.
+        Run rounds until `should_stop`: immediately while there is work, after growing pauses while there is none.
 
-        An outage of the store is reported and waited out; what was locked then is taken over when the lock ends.
+        An outage of the store is reported, and the relay tries again. Entries locked at that time are taken over when
+        their lock expires.
 
         Args:
-            should_stop: asked between rounds.
-            pause: waits, and may return early, for instance when a commit was notified.
+            should_stop: called between rounds.
+            pause: waits; it can return early, for example on the notification of a commit.
         """
         waited: timedelta | None = None
         while not should_stop():
-            if not self._run_once_or_say_why().is_idle:
+            if not self._run_once_or_report().is_idle:
                 waited = None
                 continue
             waited = next_pause(waited, self._settings)
             pause(waited)
 
-    def _run_once_or_say_why(self) -> RelayRound:
-        """Run a round; an outage of the store counts as nothing to do, since it may pass."""
+    def _run_once_or_report(self) -> RelayRound:
+        """Run a round; treat a temporary outage of the store as an idle round."""
         try:
             return self.run_once()
         except (OutboxStoreError, AwsError) as error:
             if not error.retryable:
                 raise
-            self._telemetry.trouble(error)
+            self._telemetry.outage(error)
             return RelayRound()
 
     def remove_expired(self) -> int:
-        """Remove a batch of finished entries whose retention is over; give how many."""
+        """Remove a batch of expired entries; return their number."""
         return self.store.remove_expired(now=self._clock(), limit=REMOVED_AT_ONCE)
 
-    def report_standing(self, *, limit: int | None = None) -> None:
-        """Report how many entries wait, how many failed or were abandoned, and the age of the oldest."""
-        standing = self.store.standing(limit=limit)
-        self._telemetry.standing(standing, now=self._clock())
+    def report_status(self, *, limit: int | None = None) -> None:
+        """Report the number of waiting, failed and abandoned entries, and the age of the oldest."""
+        status = self.store.status(limit=limit)
+        self._telemetry.status(status, now=self._clock())
 
-    def _room(self) -> Mapping[str, int] | None:
+    def _free_places(self) -> Mapping[str, int] | None:
         windows = self._settings.lane_window
         if not windows or self._depths is None:
             return None
         return {lane: size - self._depths.waiting(lane) for lane, size in windows.items()}
 
     def _publish(self, entries: Sequence[Entry]) -> list[Mark]:
-        """Send the entries and decide what to mark on each."""
+        """Send the entries and return the mark of each."""
         messages, marks = [], []
         for entry in entries:
             try:
@@ -219,7 +200,7 @@ class Relay:
         return marks
 
     def _unreadable(self, entry: Entry, error: MessageError) -> Mark:
-        """Abandon at once what no attempt can send."""
+        """Abandon an entry that no attempt can send."""
         attempts = entry.attempts + 1
         mark = abandoned(entry, self._settings, now=self._clock(), attempts=attempts, reason=str(error))
         self._telemetry.not_sent(entry, mark, reason=str(error))

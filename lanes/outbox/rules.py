@@ -1,7 +1,7 @@
 """
-The decisions of a relay: which entries may be claimed, and what becomes of one that was not sent.
+The decisions of a relay: the entries to claim, and the mark of each after sending.
 
-Pure: no calls, no clock, chance comes in as a number. All stores and the model of the protocol share them.
+Pure: no calls, no clock, chance is passed in as a number. All stores and the model of the protocol share them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lanes.outbox.entry import Entry
 
 SHORTEST_PAUSE = timedelta(milliseconds=20)
-# Codes of `lanes.outgoing.UnsentMessage` that say that the message itself was not tried.
+# Codes of `lanes.producer.report.UnsentMessage` for messages that were not tried themselves.
 BLOCKED, LANE_FAILED = "GroupBlocked", "LaneFailed"
 NOT_TRIED = frozenset({BLOCKED, LANE_FAILED, "Interrupted"})
 
@@ -28,24 +28,24 @@ NOT_TRIED = frozenset({BLOCKED, LANE_FAILED, "Interrupted"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneShare:
     """
-    Priorities that lead to one lane, and how many entries of them a claim may take.
+    The priorities of one lane, and the limit of entries that a claim may take from them.
 
     Attributes:
         lane: name of the lane.
         lowest: lowest priority, None for no bound.
         highest: highest priority, None for no bound.
-        room: most entries; None for no limit beyond that of the claim.
+        limit: maximum number of entries; None for that of the claim alone.
     """
 
     lane: str
     lowest: int | None
     highest: int | None
-    room: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What a store's index tells of an entry that might be claimed."""
+    """An entry that might be claimed, as a store's index shows it."""
 
     id: str
     chain: str | None
@@ -53,7 +53,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Candidates to claim, in order, and those that wait for an earlier entry of their group and lane."""
+    """Candidates to claim, in order, and those blocked by an earlier entry of their group and lane."""
 
     claimed: tuple[Candidate, ...]
     blocked: tuple[Candidate, ...]
@@ -62,17 +62,17 @@ class Choice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """
-    What to note on a claimed entry.
+    The changes to a claimed entry after sending.
 
     Attributes:
-        entry: as it was claimed.
-        state: its new state; PENDING gives it back untried.
-        attempts: failed attempts by now.
-        last_error: why it was not sent.
-        due_at: when it is looked at again; None for at once, or for never where it is finished.
-        is_parked: it was given back because an earlier one of its group and lane was not sent.
-        expires_at: when a finished one may be removed.
-        sequence_number: what SQS calls it.
+        entry: the entry as it was claimed.
+        state: its new state; PENDING returns it untried.
+        attempts: number of failed attempts.
+        last_error: error of the last failed attempt.
+        due_at: time from which it is a candidate again; None for now, or for never if it is finished.
+        is_parked: whether it was returned because an earlier entry of its group and lane was not sent.
+        expires_at: time from which a finished entry may be removed.
+        sequence_number: sequence number in its queue.
     """
 
     entry: Entry
@@ -85,35 +85,35 @@ class Mark:
     sequence_number: str = ""
 
 
-def lane_shares(config: LanesConfig, room: Mapping[str, int] | None = None) -> list[LaneShare]:
+def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> list[LaneShare]:
     """
-    Give the priorities of each lane, highest lane first, as ranges without a gap.
+    Return the priorities of each lane, highest lane first, as ranges without a gap.
 
     Args:
         config: the lanes.
-        room: how many more messages a lane may hold, by name; lanes left out have no limit.
+        free: how many more messages each lane may hold, by name; other lanes have no limit.
     """
     lanes = config.lanes if config.enabled else (config.last_lane,)
     shares = []
     highest: int | None = None
     for lane in lanes:
         lowest = None if lane is lanes[-1] else lane.threshold
-        limit = None if room is None or lane.name not in room else max(0, room[lane.name])
-        shares.append(LaneShare(lane=lane.name, lowest=lowest, highest=highest, room=limit))
+        limit = None if free is None or lane.name not in free else max(0, free[lane.name])
+        shares.append(LaneShare(lane=lane.name, lowest=lowest, highest=highest, limit=limit))
         highest = None if lowest is None else lowest - 1
     return shares
 
 
 def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]]) -> Choice:
     """
-    Decide which candidates are claimed.
+    Decide which candidates to claim.
 
-    Those of a chain may only be claimed from its beginning on without a gap, in its order.
+    The candidates of a chain must be its first entries, in order and without a gap.
 
     Args:
         candidates: in claim order.
-        chains: ids of the unfinished entries of each candidate's chain, the earliest first, at least as many as
-            the chain has candidates.
+        chains: ids of the unfinished entries of each candidate's chain, earliest first; at least as many as the
+            chain has candidates.
     """
     taken: Counter[str] = Counter()
     claimed, blocked = [], []
@@ -122,8 +122,8 @@ def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]])
             claimed.append(candidate)
             continue
         order = chains.get(candidate.chain, ())
-        place = taken[candidate.chain]
-        if place < len(order) and order[place] == candidate.id:
+        position = taken[candidate.chain]
+        if position < len(order) and order[position] == candidate.id:
             taken[candidate.chain] += 1
             claimed.append(candidate)
         else:
@@ -133,7 +133,7 @@ def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]])
 
 def retry_delay(settings: OutboxSettings, attempts: int, chance: float) -> timedelta:
     """
-    Give the wait after so many failed attempts.
+    Return the delay after a number of failed attempts.
 
     Args:
         settings: base, factor, cap and jitter.
@@ -141,13 +141,13 @@ def retry_delay(settings: OutboxSettings, attempts: int, chance: float) -> timed
         chance: from 0 to 1.
     """
     base, cap = settings.retry_base.total_seconds(), settings.retry_cap.total_seconds()
-    # Beyond some hundred doublings the power could overflow, and the cap holds long before.
+    # The exponent is bounded since the power could overflow; the cap applies long before.
     grown = min(base * settings.retry_factor ** min(attempts - 1, 100), cap)
     return timedelta(seconds=grown * (1 + settings.retry_jitter * (2 * chance - 1)))
 
 
 def published(entry: Entry, settings: OutboxSettings, *, now: float, sequence_number: str) -> Mark:
-    """Mark an entry that SQS has."""
+    """Mark an entry that SQS has accepted."""
     return Mark(
         entry=entry,
         state=EntryState.PUBLISHED,
@@ -163,10 +163,10 @@ def not_sent(
     """
     Mark an entry that was not sent.
 
-    One that was not tried itself is given back and no attempt counts; one that had its last attempt is abandoned.
+    An entry that was not tried itself is returned without counting an attempt; after the last attempt it is abandoned.
     """
     if code in NOT_TRIED:
-        return _given_back(entry, settings, now=now, code=code, chance=chance)
+        return _returned(entry, settings, now=now, code=code, chance=chance)
     attempts = entry.attempts + 1
     error = reason[:LONGEST_ERROR]
     if attempts >= settings.max_attempts:
@@ -175,8 +175,8 @@ def not_sent(
     return Mark(entry=entry, state=EntryState.FAILED, attempts=attempts, last_error=error, due_at=due_at)
 
 
-def _given_back(entry: Entry, settings: OutboxSettings, *, now: float, code: str, chance: float) -> Mark:
-    waits = {
+def _returned(entry: Entry, settings: OutboxSettings, *, now: float, code: str, chance: float) -> Mark:
+    delays = {
         BLOCKED: settings.lock.total_seconds(),
         LANE_FAILED: retry_delay(settings, 1, chance).total_seconds(),
     }
@@ -185,13 +185,13 @@ def _given_back(entry: Entry, settings: OutboxSettings, *, now: float, code: str
         state=EntryState.PENDING if entry.attempts == 0 else EntryState.FAILED,
         attempts=entry.attempts,
         last_error=entry.last_error,
-        due_at=now + waits[code] if code in waits else None,
+        due_at=now + delays[code] if code in delays else None,
         is_parked=code == BLOCKED,
     )
 
 
 def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: int, reason: str) -> Mark:
-    """Mark an entry that nobody will send."""
+    """Mark an entry that will not be sent."""
     return Mark(
         entry=entry,
         state=EntryState.ABANDONED,
@@ -202,7 +202,7 @@ def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: i
 
 
 def next_pause(previous: timedelta | None, settings: OutboxSettings) -> timedelta:
-    """Give the pause of a polling relay that found nothing: short at first, doubling up to the tick."""
+    """Return the next pause of an idle polling relay: short at first, doubling up to the tick."""
     if previous is None:
         return min(SHORTEST_PAUSE, settings.tick)
     return min(previous * 2, settings.tick)

@@ -1,15 +1,15 @@
 """
-What a relay and operators need of a database.
+The protocols of an outbox's database, for a relay and for operators.
 
-Every store keeps three orders, each as an index that holds nothing else:
+Every store keeps three indexes:
 
-- ready: candidates in claim order, priority descending, then age, then id;
-- timers: entries that are looked at again at a time, be it the next attempt, the end of a lock or of parking;
-- chains: unfinished entries of each group and lane by age.
+- ready: the candidates in claim order: priority descending, then age, then id;
+- timers: entries with a due time: the next attempt, the end of a lock or the end of parking;
+- chains: the unfinished entries of each group and lane, by age.
 
-A claim first makes what is due ready, then reads candidates from the top of `ready`, holds those with a group
-against their chain, locks the ones that may go and parks the others. So an entry that can't go, since an earlier one
-of its group waits for its retry, costs one look and is off the top of `ready` until that one is finished.
+A claim first makes due entries ready. Then it reads candidates from the top of `ready`, compares those with a group to
+their chain, locks the first entries of each chain and parks the others. So an entry that is blocked by an earlier one
+of its group is read once, and leaves the top of `ready` until that one is finished.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """
-    What one claim brought.
+    The result of one claim.
 
     Attributes:
-        entries: locked now, in the order in which they are to be sent.
-        ripened: how many entries were due and became candidates again.
-        parked: how many candidates wait for an earlier one of their group.
-        taken_over: how many of the ripened had been locked by a relay that did not finish them.
-        missed: how many candidates another relay took first.
+        entries: the locked entries, in the order to send them.
+        ripened: number of due entries that became candidates again.
+        parked: number of candidates that wait for an earlier entry of their group.
+        taken_over: number of ripened entries with an expired lock.
+        missed: number of candidates that another relay locked first.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -45,19 +45,19 @@ class Claim:
 
     @property
     def is_idle(self) -> bool:
-        """Whether another claim right now would find nothing either."""
+        """Whether an immediate next claim would find nothing either."""
         return not (self.entries or self.ripened or self.parked or self.missed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class OutboxStatus:
     """
-    How an outbox stands.
+    The status of an outbox.
 
     Attributes:
-        counts: entries by state.
-        oldest_at: when the oldest unfinished entry was written; None where there is none.
-        is_complete: False where counting stopped at its limit, so that the counts are at least these.
+        counts: number of entries by state.
+        oldest_at: time of writing of the oldest unfinished entry; None if there is none.
+        is_complete: False if counting stopped at its limit, so that the counts are lower bounds.
     """
 
     counts: Mapping[EntryState, int]
@@ -68,16 +68,16 @@ class Standing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """
-    Who changed what and when.
+    The record of one bulk change.
 
     Attributes:
         action: `prioritize`, `cancel` or `retry`.
         who: name of the operator.
         at: epoch seconds.
-        filter: what was asked for, in words.
-        before: priorities of the changed entries before, lowest and highest, in words.
-        after: what they became.
-        changed: how many.
+        filter: description of the filter.
+        before: lowest and highest priority of the entries before the change.
+        after: description of their new state.
+        changed: number of changed entries.
     """
 
     action: str
@@ -90,7 +90,7 @@ class AuditEntry:
 
 
 class RelayStore(Protocol):
-    """The relay's side of a store."""
+    """A store, as a relay uses it."""
 
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
@@ -100,42 +100,42 @@ class RelayStore(Protocol):
 
         Args:
             shares: priorities to claim from, the most urgent first.
-            owner: name of this claim, never used before.
-            now: the time.
-            locked_until: when the lock ends.
-            limit: most entries.
+            owner: unique name of this claim.
+            now: the current time.
+            locked_until: end of the locks.
+            limit: maximum number of entries.
         """
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
-        """Note outcomes on entries that this owner still holds; give the ids of those, the others are untouched."""
+        """Write marks on the entries that this owner still holds; return the ids of these entries."""
 
     def remove_expired(self, *, now: float, limit: int) -> int:
-        """Remove finished entries whose retention is over, up to a limit; give how many."""
+        """Remove expired entries, up to a limit; return their number."""
 
-    def standing(self, *, limit: int | None = None) -> Standing:
-        """Count the entries, roughly up to a limit where counting costs by the entry."""
+    def status(self, *, limit: int | None = None) -> OutboxStatus:
+        """Count the entries; stop near the limit if each counted entry has a cost."""
 
 
 class OperatorStore(Protocol):
-    """The operators' side of a store."""
+    """A store, as operators use it."""
 
     def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
-        """Give the entries in these states, oldest first where the store has that order; read bit by bit."""
+        """Read the entries in these states page by page, oldest first if the store has this order."""
 
     def entry(self, entry_id: str) -> Entry | None:
-        """Give one entry."""
+        """Return one entry."""
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
-        """Give waiting entries another priority, unless they have changed since they were read; give how many."""
+        """Change the priority of waiting entries, unless they changed meanwhile; return their number."""
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
-        """Abandon waiting entries, unless they have changed since they were read; give how many."""
+        """Abandon waiting entries, unless they changed meanwhile; return their number."""
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
-        """Make finished or failed entries pending again, with all their attempts; give how many."""
+        """Reset finished or failed entries to pending, with all their attempts; return their number."""
 
     def add_audit(self, audit: AuditEntry) -> None:
-        """Keep an audit entry."""
+        """Write an audit entry."""
 
     def audits(self) -> list[AuditEntry]:
-        """Give the audit entries, latest first."""
+        """Return the audit entries, latest first."""

@@ -1,17 +1,17 @@
-"""What a relay tells about itself: events for the log and figures for metrics, behind one small protocol."""
+"""The telemetry of a relay: metrics, log events, and the protocol that receives them."""
 
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.outbox.entry import Entry
-    from lanes.outbox.relay import RelayRound
     from lanes.outbox.rules import Mark
-    from lanes.outbox.store import Standing
+    from lanes.outbox.store import OutboxStatus
 
 
 class RelayMetric(enum.StrEnum):
@@ -29,27 +29,47 @@ class RelayMetric(enum.StrEnum):
     OLDEST_AGE = "OutboxOldestAge"  # seconds
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayRound:
+    """
+    The result of one round.
+
+    Attributes:
+        published: entries that SQS has accepted and the relay has marked.
+        failed: entries that were not sent.
+        abandoned: failed entries without attempts left.
+        lock_lost: entries that another relay took over meanwhile; they were not marked.
+        is_idle: nothing was claimed, and an immediate next round would claim nothing either.
+    """
+
+    published: int = 0
+    failed: int = 0
+    abandoned: int = 0
+    lock_lost: int = 0
+    is_idle: bool = True
+
+
 class RelayTelemetry(Protocol):
-    """Where a relay reports to."""
+    """Receives the metrics and events of a relay."""
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Add to a count."""
 
     def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
-        """Report an entry that was not sent, and what becomes of it."""
+        """Report an entry that was not sent, with its mark."""
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
-        """Report what a round did."""
+        """Report the result of a round."""
 
-    def trouble(self, error: Exception) -> None:
-        """Report an outage that the relay waits out."""
+    def outage(self, error: Exception) -> None:
+        """Report a temporary outage of the store."""
 
-    def standing(self, standing: Standing, *, now: float) -> None:
-        """Report how the outbox stands."""
+    def status(self, status: OutboxStatus, *, now: float) -> None:
+        """Report the status of the outbox."""
 
 
-class Silence:
-    """Telemetry that tells nobody."""
+class NoTelemetry:
+    """Telemetry that reports nothing."""
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Do nothing."""
@@ -60,8 +80,8 @@ class Silence:
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Do nothing."""
 
-    def trouble(self, error: Exception) -> None:
+    def outage(self, error: Exception) -> None:
         """Do nothing."""
 
-    def standing(self, standing: Standing, *, now: float) -> None:
+    def status(self, status: OutboxStatus, *, now: float) -> None:
         """Do nothing."""

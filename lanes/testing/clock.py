@@ -1,16 +1,16 @@
-"""Time that a test moves."""
+"""A clock for tests."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 START = 1_800_000_000.0
-"""Epoch seconds at which a clock begins unless told otherwise: 15 January 2027, 08:00 UTC."""
+"""Epoch seconds at which a clock begins by default: 15 January 2027, 08:00 UTC."""
 
 
 class FakeClock:
     """
-    A clock that stands until it is moved; give it where a function that returns epoch seconds is asked for.
+    A clock that only you move; pass it wherever a function that returns epoch seconds is asked for.
 
     Args:
         now: epoch seconds at which it begins.
@@ -38,10 +38,10 @@ class FakeClock:
 
     def advance(self, by: timedelta | float) -> None:
         """
-        Let time pass, as seconds or as a timedelta.
+        Advance the time by seconds or a timedelta.
 
         Raises:
-            ValueError: it is less than nothing.
+            ValueError: it is negative.
 
         """
         seconds = by.total_seconds() if isinstance(by, timedelta) else by
@@ -50,5 +50,5 @@ class FakeClock:
         self.now += seconds
 
     def advance_to(self, moment: float) -> None:
-        """Let time pass until a moment in epoch seconds; one that has passed changes nothing."""
+        """Advance to a moment in epoch seconds; a past moment changes nothing."""
         self.now = max(self.now, moment)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
+
+from lanes.mapping.event import sqs_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,25 +19,22 @@ def sqs_event(queue_arn: str, messages: Sequence[ReceivedMessage]) -> dict[str, 
 
     AWS: attribute values are text, times milliseconds (Lambda developer guide, "Using Lambda with Amazon SQS").
     """
-    return {
-        "Records": [
-            {
-                "messageId": message.message_id,
-                "receiptHandle": message.receipt_handle,
-                "body": message.body,
-                "attributes": {
-                    "ApproximateReceiveCount": str(message.receive_count),
-                    "SentTimestamp": str(int(message.sent_at * 1000)),
-                    "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
-                    "MessageGroupId": message.group,
-                    "MessageDeduplicationId": message.deduplication_id,
-                    "SequenceNumber": str(message.sequence_number),
-                },
-                "messageAttributes": {},
-                "eventSource": "aws:sqs",
-                "eventSourceARN": queue_arn,
-                "awsRegion": queue_arn.split(":")[3],
-            }
-            for message in messages
-        ]
-    }
+    return {"Records": [_record(queue_arn, message) for message in messages]}
+
+
+def _record(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
+    return sqs_record(
+        message_id=message.message_id,
+        receipt_handle=message.receipt_handle,
+        body=message.body,
+        md5_of_body=hashlib.md5(message.body.encode(), usedforsecurity=False).hexdigest(),
+        attributes={
+            "ApproximateReceiveCount": str(message.receive_count),
+            "SentTimestamp": str(int(message.sent_at * 1000)),
+            "ApproximateFirstReceiveTimestamp": str(int(message.first_received_at * 1000)),
+            "MessageGroupId": message.group,
+            "MessageDeduplicationId": message.deduplication_id,
+            "SequenceNumber": str(message.sequence_number),
+        },
+        queue_arn=queue_arn,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from lanes.config import LanesConfig
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
-from lanes.outgoing import SendEntry
 from lanes.producer import Producer
+from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
 from lanes.testing.clock import FakeClock
 from lanes.testing.journal import Journal
@@ -30,36 +29,37 @@ if TYPE_CHECKING:
     from lanes.message import Message
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
-    from lanes.testing.happenings import Happening
+    from lanes.testing.entries import JournalEntry
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
 
-PATIENCE = 1000
-"""Handler starts after which a run is taken to go on for ever, unless told otherwise."""
+MOST_HANDLINGS = 1000
+"""Default number of handler starts after which a run counts as endless."""
 
 
 class InMemoryLanes:
     """
-    A set of lanes without AWS, for tests of handlers and of what sends to them.
+    A set of lanes without AWS, for tests of your handlers and senders.
 
     The consumer is the one that runs in Lambda: batches, yields, attempts, backoff, idempotency and dead letters are
-    its own. In memory are the queues, after the documented rules of SQS FIFO, the table, and the mappings. Nothing
-    happens by itself: messages wait until the test runs the lanes, and time passes when it says so.
+    its own. In memory are the queues, after the documented rules of SQS FIFO, the table, and the mappings. Messages
+    wait until you run the lanes, and time passes only when you or the lanes move the clock.
 
     Args:
-        consumer: whose handlers run; may be given later with `serve`. Register handlers before the first run.
-        config: the lanes; HIGH, MEDIUM and MAIN unless given. `LanesConfig.load("lanes.toml")` reads yours.
-        clock: the time; a new one unless given.
-        handler_time: what one handler takes. Where it is shorter than `recheck_interval` (250 ms unless set), several
-            records of a batch are handled between two looks at the higher lanes, as in production.
-        seed: decides what chance decides: the jitter of delays.
+        consumer: the consumer with your handlers; you may give it later with `serve`. Register handlers before the
+            first run.
+        config: the lanes; HIGH, MEDIUM and MAIN by default. `LanesConfig.load("lanes.toml")` reads yours.
+        clock: the time; a new clock by default.
+        handler_time: duration of one handler. If it is shorter than `recheck_interval` (default 250 ms), several
+            records of a batch are handled between two checks of the higher lanes, as in production.
+        seed: of the random jitter of delays.
 
     Attributes:
         config: the lanes.
         clock: the time.
-        deployment: where the lanes seem to be.
+        deployment: the deployment that your code sees, with invalid addresses.
         producer: sends to the lanes.
-        journal: all that happened, in lists: `sent`, `handled`, `failed`, `dead_lettered`.
+        journal: the messages and attempts, in lists: `sent`, `handled`, `failed`, `dead_lettered`.
 
     Example:
         >>> from lanes import Consumer
@@ -86,9 +86,7 @@ class InMemoryLanes:
         handler_time: timedelta = timedelta(seconds=1),
         seed: int = 0,
     ) -> None:
-        config = config or LanesConfig()
-        # A batch can't wait in the function for a slot while the only thread there is runs another.
-        self.config = replace(config, consumer=replace(config.consumer, waiting_room=False))
+        self.config = config or LanesConfig()
         self.clock = clock or FakeClock()
         self.journal = Journal(self.clock)
         self._consumer = consumer
@@ -115,7 +113,7 @@ class InMemoryLanes:
         )
 
     def serve(self, consumer: Consumer) -> None:
-        """Handle messages with this consumer's handlers from now on, as after a deployment."""
+        """Handle messages with this consumer from now on, as after a deployment."""
         self._consumer = consumer
         self._mappings.forget_environments()
 
@@ -129,7 +127,7 @@ class InMemoryLanes:
             clock=self.clock,
             pause=self.clock.advance,
             jitter=self._random.random,
-            most_concurrency=1,
+            max_concurrency=1,
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:
@@ -137,7 +135,7 @@ class InMemoryLanes:
         return Outbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
 
     def publish_from(self, store: RelayStore) -> None:
-        """Publish what an outbox holds in this store, whenever the lanes run."""
+        """Publish the outbox entries in this store whenever the lanes run."""
         self._relays.add(store)
 
     def send_body(self, lane: str, body: str, *, group: str = "raw") -> None:
@@ -156,22 +154,22 @@ class InMemoryLanes:
         )
         self._sender.take_in(self.config.lane(lane).name, entry)
 
-    def run_until_idle(self, *, most_handlings: int = PATIENCE) -> None:
+    def run_until_idle(self, *, most_handlings: int = MOST_HANDLINGS) -> None:
         """
-        Let relays, mappings and consumer work until nothing waits any more; backoffs and delays move the clock.
+        Run relays, mappings and consumer until no message waits; backoffs and delays move the clock.
 
         Args:
-            most_handlings: handler starts after which it is taken to go on for ever.
+            most_handlings: handler starts after which the run counts as endless.
 
         Raises:
-            NeverIdleError: it did.
+            NeverIdleError: the limit was reached.
 
         """
         self._runs.until(lambda: False, most_handlings=most_handlings)
 
-    def run_for(self, duration: timedelta | float, *, most_handlings: int = PATIENCE) -> None:
+    def run_for(self, duration: timedelta | float, *, most_handlings: int = MOST_HANDLINGS) -> None:
         """
-        Let them work for some time, a timedelta or seconds, and leave the clock at its end.
+        Run the lanes for some time, a timedelta or seconds, and leave the clock at its end.
 
         A batch that begins within it is not cut short, so the clock may end later.
 
@@ -184,9 +182,9 @@ class InMemoryLanes:
         self._runs.until(lambda: self.clock.now >= end, most_handlings=most_handlings, deadline=end)
         self.clock.advance_to(end)
 
-    def run_until(self, condition: Callable[[], bool], *, most_handlings: int = PATIENCE) -> bool:
+    def run_until(self, condition: Callable[[], bool], *, most_handlings: int = MOST_HANDLINGS) -> bool:
         """
-        Let them work until a condition holds, looked at before each invocation, or nothing waits any more.
+        Run the lanes until a condition holds, checked before each invocation, or no message waits.
 
         Returns:
             Whether the condition holds.
@@ -209,7 +207,7 @@ class InMemoryLanes:
         **fields: Any,
     ) -> Message:
         """
-        Return the first message that was sent and matches; what is not given is not looked at.
+        Return the first sent message that matches the arguments you give.
 
         Args:
             kind: its kind.
@@ -221,7 +219,7 @@ class InMemoryLanes:
             fields: single keys of its data; `data` compares those that are named like the arguments above.
 
         Raises:
-            AssertionError: none does; with those that come nearest.
+            AssertionError: none does; lists the nearest ones.
             KeyError: there is no such lane.
 
         """
@@ -234,10 +232,10 @@ class InMemoryLanes:
         self, kind: str | None = None, *, lane: str | None = None, data: Any = ANYTHING, **fields: Any
     ) -> None:
         """
-        Check that no message was sent that matches; the arguments are those of `assert_sent`.
+        Check that no sent message matches; the arguments are those of `assert_sent`.
 
         Raises:
-            AssertionError: some were; with all of them.
+            AssertionError: some do; lists all of them.
             KeyError: there is no such lane, so that a misspelt one isn't taken for an empty one.
 
         """
@@ -255,7 +253,7 @@ class InMemoryLanes:
         **fields: Any,
     ) -> Message:
         """
-        Return the first message whose handler succeeded and that matches.
+        Return the first successfully handled message that matches.
 
         Args:
             kind: its kind.
@@ -265,15 +263,14 @@ class InMemoryLanes:
             fields: single keys of its data.
 
         Raises:
-            AssertionError: none does; with those that come nearest, the attempts that failed, what was given up and
-                what waits.
+            AssertionError: none does; lists the nearest ones, failed attempts, dead letters and waiting messages.
             KeyError: there is no such lane.
 
         """
         __tracebackhide__ = True
         exact = {"kind": kind, "lane": self._known(lane), "attempt": attempt}
         criteria = Criteria(exact=exact, data=data, fields=fields)
-        instead: dict[str, Sequence[Happening]] = {
+        instead: dict[str, Sequence[JournalEntry]] = {
             "failed attempts": self.journal.failed,
             "dead-lettered": self.journal.dead_lettered,
             _WAITING: [*self.journal.waiting.values()],
@@ -290,7 +287,7 @@ class InMemoryLanes:
         **fields: Any,
     ) -> Message:
         """
-        Return the first message that was given up and matches.
+        Return the first dead-lettered message that matches.
 
         Args:
             kind: its kind.
@@ -300,14 +297,14 @@ class InMemoryLanes:
             fields: single keys of its data.
 
         Raises:
-            AssertionError: none does; with those that come nearest, and what was handled or waits.
+            AssertionError: none does; lists the nearest ones, and handled and waiting messages.
             KeyError: there is no such lane.
 
         """
         __tracebackhide__ = True
         exact = {"kind": kind, "lane": self._known(lane)}
         criteria = Criteria(exact=exact, reason=reason, data=data, fields=fields)
-        instead: dict[str, Sequence[Happening]] = {
+        instead: dict[str, Sequence[JournalEntry]] = {
             "handled": self.journal.handled,
             _WAITING: [*self.journal.waiting.values()],
         }
@@ -315,10 +312,10 @@ class InMemoryLanes:
 
     def assert_nothing_waiting(self) -> None:
         """
-        Check that every message was done or given up, and that the outboxes are empty.
+        Check that every message was handled or dead-lettered, and that the outboxes are empty.
 
         Raises:
-            AssertionError: some were not; with each and what it waits for.
+            AssertionError: some were not; lists each with its state.
 
         """
         __tracebackhide__ = True
@@ -336,5 +333,5 @@ class InMemoryLanes:
         if self._consumer is None:
             raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
         random = Random(self._random.getrandbits(64))  # noqa: S311
-        around = self._stack.surroundings(self.journal, random)
-        return self._consumer.within(around, around=self._mappings.around)
+        runtime = self._stack.runtime(self.journal, random)
+        return self._consumer.within(runtime, around=self._mappings.around)

@@ -1,11 +1,12 @@
-"""The journal of a test: everything that was sent and what became of it, told by the producer and the consumer."""
+"""The journal of a test: messages and attempts, as the producer and the consumer report them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lanes.testing.happenings import DeadLettered, Failed, Handled, Sent, message_of
+from lanes.events import Count, Event
+from lanes.testing.entries import DeadLettered, Failed, Handled, Sent, message_of
 
 if TYPE_CHECKING:
     from lanes.message import Message
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 class Journal:
     """
-    Remembers messages in the order in which things happened to them; it serves as the consumer's telemetry.
+    Lists messages in the order of their events; it serves as the consumer's telemetry.
 
-    `waiting` holds what was sent and is neither done nor given up, by the message id of SQS.
+    `waiting` has the messages that are neither handled nor dead-lettered, by the message id of SQS.
     """
 
     def __init__(self, clock: FakeClock) -> None:
@@ -31,7 +32,7 @@ class Journal:
         self.problems: list[str] = []
 
     def note_sent(self, lane: str, body: str, *, group: str, message_id: str) -> None:
-        """Remember a message that a lane took in, unless it is known."""
+        """Add a message that a lane accepted, unless it is known."""
         if message_id in self._messages:
             return
         message = message_of(body, group=group, message_id=message_id)
@@ -41,7 +42,7 @@ class Journal:
         self.waiting[message_id] = sent
 
     def note_failed(self, message_id: str, *, lane: str, attempt: int, error: BaseException) -> None:
-        """Remember what a handler raised."""
+        """Add a failed attempt."""
         self.failed.append(
             Failed(
                 message=self._messages[message_id],
@@ -53,15 +54,15 @@ class Journal:
         )
 
     def note_deleted(self, message_id: str) -> None:
-        """Forget that a message waits."""
+        """Remove a message from `waiting`."""
         self.waiting.pop(message_id, None)
 
     def begin(self, lane: str, context: Any) -> None:
         """Do nothing."""
 
     def event(self, name: str, /, **fields: Any) -> None:
-        """Remember what became of a message."""
-        if name == "message_handled":
+        """Add a handled or dead-lettered message, or count a yield."""
+        if name == Event.MESSAGE_HANDLED:
             self.handled.append(
                 Handled(
                     message=self._messages[fields["message_id"]],
@@ -71,14 +72,14 @@ class Journal:
                     receive_count=fields["receive_count"],
                 )
             )
-        elif name == "message_dead_lettered":
+        elif name == Event.MESSAGE_DEAD_LETTERED:
             self._note_dead_lettered(fields)
-        elif name == "batch_yielded":
+        elif Event(name).counts is Count.YIELDED:
             self.yields[fields["lane"]] += 1
 
     def problem(self, name: str, /, **fields: Any) -> None:  # noqa: ARG002
-        """Remember what the consumer met and lived with; failures of handlers stand under `failed`."""
-        if name != "handler_failed":
+        """Add an error that the consumer handled by itself; failures of handlers are in `failed`."""
+        if name != Event.HANDLER_FAILED:
             self.problems.append(name)
 
     def count(self, metric: str, value: float = 1) -> None:

@@ -7,9 +7,13 @@ import contextvars
 import itertools
 from collections import Counter, deque
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
-from lanes.consumer.context import Yielded
+from lanes.consumer.handlers import Yielded
+from lanes.mapping.answer import read_answer
+from lanes.mapping.rules import MappingRules, handled, is_expired
+from lanes.mapping.settings import MappingSettings
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.errors import FifoQueueError
 
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.consumer import Consumer
-    from lanes.consumer.context import HandlerContext
+    from lanes.consumer.handlers import HandlerContext
+    from lanes.mapping.rules import Batch
     from lanes.testing.clock import FakeClock
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.fifo.queue import FifoQueue
@@ -41,9 +46,9 @@ class ProcessKilled(KeyboardInterrupt):
 
 class KillableCalls:
     """
-    The calls of one process: once it is killed, nothing that it still does takes effect.
+    The calls of one process: once it is killed, its calls have no effect.
 
-    A call takes a moment, in which whatever `meanwhile` does goes on elsewhere.
+    Before each call, other processes do `meanwhile`.
     """
 
     def __init__(self) -> None:
@@ -51,19 +56,11 @@ class KillableCalls:
         self.meanwhile: Callable[[], None] = lambda: None
 
     def make(self, operation: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
-        """Let the call happen, unless the process is gone."""
+        """Let the call pass, unless the process was killed."""
         if self.killed:
             raise ProcessKilled
         self.meanwhile()
         return contextlib.nullcontext()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBatch:
-    """What a mapping has taken out of its queue and not placed yet; `until` is when it is visible again."""
-
-    messages: Sequence[ReceivedMessage]
-    until: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +78,20 @@ class InvocationContext:
 
 class Mappings:
     """
-    Feeds the lanes to the consumer.
+    Invokes the consumer with batches of the lanes.
 
-    Each mapping takes batches out of its queue as soon as it can, whether a slot is free or not, up to its maximum
-    concurrency. A free slot goes to the highest lane that holds a batch; AWS leaves open which mapping gets it, and the
-    consumer's answer to the wrong one is a yield. With several slots, other invocations run between two records of
+    Each mapping follows the rules of `lanes.mapping`: it receives batches as soon as it can, whether a slot is free or
+    not, up to its maximum concurrency. A free slot goes to the highest lane with a batch; AWS documents no order, and
+    the consumer answers a wrong one with a yield. With several slots, other invocations run between two records of
     one, as they would beside it.
 
     Args:
         config: the lanes.
         queues: their queues, by name.
         clock: moved by every handler.
-        journal: told of failures and deletions.
+        journal: records failures and deletions.
         calls: those of the process that runs.
-        handler_time: what one handler takes.
+        handler_time: duration of one handler.
         new_environment: gives the consumer of a new process.
 
     """
@@ -119,11 +116,13 @@ class Mappings:
         self._new_environment = new_environment
         self._warm: list[Consumer] = []
         self._deadlines: list[float] = []
-        self._running: Counter[str] = Counter()
         self._requests = itertools.count(1)
-        self._held: dict[str, deque[HeldBatch]] = {lane.name: deque() for lane in config.lanes}
+        self._rules = {lane.name: _rules(lane) for lane in config.lanes}
+        self._waiting: dict[str, deque[Batch[ReceivedMessage]]] = {
+            lane.name: deque() for lane in config.lanes
+        }
         self._outside = contextvars.copy_context()
-        calls.meanwhile = self._take_out
+        calls.meanwhile = self._receive
         self.started: Counter[str] = Counter()
         self.invocations = 0
 
@@ -133,7 +132,7 @@ class Mappings:
         return self._invoke_next()
 
     def next_moment(self) -> float | None:
-        """Return when a message becomes visible by itself; None where no message is hidden."""
+        """Return the next time at which a message becomes visible by itself; None if no message is hidden."""
         moments = [queue.next_event_at() for queue in self._queues.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -144,7 +143,7 @@ class Mappings:
     def around(
         self, handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext
     ) -> Any:
-        """Run one handler: it takes its time, what it raises is noted, and other slots go on beside it."""
+        """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
         self.started[getattr(argument, "kind", "raw body")] += 1
         deadline = self._deadlines[-1]
         try:
@@ -165,7 +164,7 @@ class Mappings:
         return result
 
     def _take_time(self, deadline: float) -> None:
-        """Let the handler's time pass; past the function's timeout nobody is left to see its end."""
+        """Let the handler's time pass; the process is killed at the function's timeout."""
         self._clock.advance(self._handler_time)
         if self._clock.now > deadline:
             self._calls.killed = True
@@ -173,34 +172,37 @@ class Mappings:
 
     def _run_beside(self) -> None:
         """Let each free slot run one invocation."""
-        for _ in range(self._config.consumer.reserved_concurrency - sum(self._running.values())):
-            # Another process: the priority block of the handler that stands still here is none of its business.
+        for _ in range(self._config.consumer.reserved_concurrency - len(self._deadlines)):
+            # Another process: the priority block of the paused handler does not apply to it.
             self._outside.copy().run(self._invoke_next)
 
-    def _take_out(self) -> None:
-        """Let every mapping take out what it may."""
+    def _receive(self) -> None:
+        """Let every mapping receive as much as it may."""
         for lane in self._config.lanes:
-            held, queue = self._held[lane.name], self._queues[lane.name]
-            while len(held) + self._running[lane.name] < lane.maximum_concurrency and queue.is_receivable():
-                messages = queue.receive(lane.batch_size)
-                until = self._clock.now + lane.visibility_timeout.total_seconds()
-                held.append(HeldBatch(messages=messages, until=until))
+            rules, queue = self._rules[lane.name], self._queues[lane.name]
+            while queue.is_receivable() and rules.start():
+                messages = queue.receive(rules.settings.receive_size)
+                self._waiting[lane.name].append(rules.take(messages, now=self._clock.now))
+
+    def _drop_expired(self, lane: str) -> None:
+        waiting = self._waiting[lane]
+        while waiting and is_expired(waiting[0], now=self._clock.now):
+            waiting.popleft()
+            self._rules[lane].finish()
 
     def _invoke_next(self) -> bool:
-        """Run one invocation for the highest lane that holds a batch; return whether there is one."""
-        self._take_out()
+        """Run one invocation for the highest lane with a batch; return whether there is one."""
+        self._receive()
         for lane in self._config.lanes:
-            held = self._held[lane.name]
-            while held and held[0].until <= self._clock.now:
-                held.popleft()
-            if held:
+            self._drop_expired(lane.name)
+            if self._waiting[lane.name]:
                 self._invoke(lane)
                 return True
         return False
 
     def _invoke(self, lane: Lane) -> None:
         consumer = self._warm.pop() if self._warm else self._new_environment()
-        messages = self._held[lane.name].popleft().messages
+        messages = self._waiting[lane.name].popleft().messages
         for message in messages:
             # Known already, unless the consumer itself sent it to this lane.
             self._journal.note_sent(
@@ -213,7 +215,6 @@ class Mappings:
             clock=self._clock, aws_request_id=f"request-{next(self._requests)}", deadline=deadline
         )
         self._deadlines.append(deadline)
-        self._running[lane.name] += 1
         try:
             answer = consumer.handle(sqs_event(QUEUE_ARN.format(lane.name), messages), context)
         except ProcessKilled:
@@ -221,12 +222,10 @@ class Mappings:
             return
         finally:
             self._deadlines.pop()
-            self._running[lane.name] -= 1
+            self._rules[lane.name].finish()
         self._warm.append(consumer)
-        kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
-        self._delete(
-            self._queues[lane.name], [message for message in messages if message.message_id not in kept]
-        )
+        verdict = read_answer(answer, message_ids=[message.message_id for message in messages])
+        self._delete(self._queues[lane.name], handled(messages, verdict))
 
     def _delete(self, queue: FifoQueue, messages: Sequence[ReceivedMessage]) -> None:
         for message in messages:
@@ -234,3 +233,11 @@ class Mappings:
             with contextlib.suppress(FifoQueueError):
                 queue.delete(message.receipt_handle)
                 self._journal.note_deleted(message.message_id)
+
+
+def _rules(lane: Lane) -> MappingRules[ReceivedMessage]:
+    settings = MappingSettings(
+        batch_size=lane.batch_size, maximum_concurrency=lane.maximum_concurrency, reports_failures=True
+    )
+    # Nothing is throttled here, so chance decides nothing.
+    return MappingRules(settings, visibility_timeout=lane.visibility_timeout, random=Random(0))  # noqa: S311

@@ -1,4 +1,4 @@
-"""What a test looks for among the messages, and how far off the others were."""
+"""Criteria of the assertions: the first match, or the nearest misses."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from lanes.testing.happenings import DeadLettered, Failed, Handled, Sent
+from lanes.testing.entries import DeadLettered, Failed, Handled, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lanes.testing.happenings import Happening
+    from lanes.testing.entries import JournalEntry
 
 
 Found = TypeVar("Found", bound=Sent | Handled | Failed | DeadLettered)
 
 ANYTHING: Final = object()
-"""Stands for data that may be whatever it is; None is data too."""
+"""Matches any data; None is data too."""
 
 MOST_SHOWN = 5
 LONGEST_DATA = 200
@@ -27,7 +27,7 @@ LONGEST_DATA = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
     """
-    What a message has to be; what is None is not looked at.
+    The wanted values of a message; None matches any.
 
     Attributes:
         exact: wanted values by name: kind, lane, group, priority, id, attempt.
@@ -42,16 +42,16 @@ class Criteria:
     data: Any = ANYTHING
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    def misses(self, found: Happening) -> list[str]:
-        """Return what differs, the kind first; nothing where it matches."""
+    def misses(self, found: JournalEntry) -> list[str]:
+        """Return the differences, the kind first; none if it matches."""
         return list(self._misses(found))
 
-    def means(self, found: Happening) -> bool:
-        """Return whether this is the message, whatever became of it: neither attempt nor reason is looked at."""
+    def means(self, found: JournalEntry) -> bool:
+        """Return whether this is the wanted message in another state: attempt and reason are left out."""
         exact = {name: wanted for name, wanted in self.exact.items() if name != "attempt"}
         return not replace(self, exact=exact, reason=None).misses(found)
 
-    def _misses(self, found: Happening) -> Iterator[str]:
+    def _misses(self, found: JournalEntry) -> Iterator[str]:
         for name, wanted in self.exact.items():
             value = _value(found, name)
             if wanted is not None and value != wanted:
@@ -80,19 +80,19 @@ def first(
     found: Sequence[Found],
     criteria: Criteria,
     *,
-    instead: Mapping[str, Sequence[Happening]] = MappingProxyType({}),
+    instead: Mapping[str, Sequence[JournalEntry]] = MappingProxyType({}),
 ) -> Found:
     """
     Return the first that matches.
 
     Args:
-        verb: what became of those in `found`.
-        found: where to look.
-        criteria: what is wanted.
-        instead: by a heading, what else may have become of the wanted one.
+        verb: the state of the entries in `found`.
+        found: the entries to search.
+        criteria: the wanted values.
+        instead: entries of other states by heading, in case the wanted message is one of those.
 
     Raises:
-        AssertionError: none does; with the near misses, and what became instead of what would have matched.
+        AssertionError: none does; lists the near misses, and matches in `instead`.
 
     """
     __tracebackhide__ = True
@@ -121,8 +121,8 @@ def none(verb: str, found: Sequence[Found], criteria: Criteria) -> None:
         raise AssertionError("\n".join([f"{verb} with {criteria}: {len(matching)}", *matching]))
 
 
-def near_misses(found: Sequence[Happening], criteria: Criteria) -> list[str]:
-    """Describe what did not match, the nearest first: the same kind, then fewest differences, then the latest."""
+def near_misses(found: Sequence[JournalEntry], criteria: Criteria) -> list[str]:
+    """Describe the misses, the nearest first: the same kind, then fewest differences, then the latest."""
     ranked = []
     for position, one in enumerate(found):
         misses = criteria.misses(one)
@@ -138,8 +138,8 @@ def near_misses(found: Sequence[Happening], criteria: Criteria) -> list[str]:
     return lines
 
 
-def describe(one: Happening) -> str:
-    """Return a line that tells a message from others."""
+def describe(one: JournalEntry) -> str:
+    """Return a line that identifies a message."""
     message = one.message
     parts = [message.kind or "raw body", f"in {one.lane}", f"priority {message.priority}"]
     # A message without a group has its own id for one.
@@ -155,7 +155,7 @@ def describe(one: Happening) -> str:
     return ", ".join(parts)
 
 
-def _value(found: Happening, name: str) -> Any:
+def _value(found: JournalEntry, name: str) -> Any:
     return getattr(found, name) if name in ("lane", "attempt") else getattr(found.message, name)
 
 

@@ -1,4 +1,4 @@
-"""What the consumer touches, in memory: queues after the documented model, the table, the register of slots."""
+"""The consumer's dependencies in memory: queues after the documented model, the table and the slot table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.consumer.engines.mapped.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Effect, Entry
-from lanes.consumer.slots import Occupation, SlotsSnapshot, snapshot_without
-from lanes.consumer.yielding import LaneDepth
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
@@ -23,27 +23,26 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lanes.config import LanesConfig
-    from lanes.consumer.dead_letters import DeadLetterNote
     from lanes.consumer.records import RawRecord
-    from lanes.consumer.settlement import VisibilityChange
+    from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 
 
 LONG_AGO = 3_600.0
-"""Seconds after which nobody asks any more for what was parked until then."""
+"""Seconds after which ended parkings are dropped: no reader asks for them."""
 
 
 class Calls(Protocol):
-    """Sees each call that would go to AWS; it may count them, let them take time, or break them."""
+    """Intercepts each call that would go to AWS, to count, delay or break it."""
 
     def make(self, operation: str) -> AbstractContextManager[None]:
-        """Note one call, which happens inside."""
+        """Intercept one call, which is made inside."""
 
 
 class PlainCalls:
     """Calls that always succeed at once."""
 
     def make(self, operation: str) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Let it happen."""
+        """Let the call pass."""
         return nullcontext()
 
 
@@ -89,7 +88,7 @@ class MemoryQueues:
             return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
-        """Change what can be changed; return the ids of the others."""
+        """Change visibilities; return the ids that were refused."""
         refused = []
         for start in range(0, len(changes), 10):
             with self.calls.make("ChangeMessageVisibilityBatch"):
@@ -132,7 +131,7 @@ class MemoryLedger:
         self.effects: dict[str, tuple[str, float, float]] = {}
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
-        """Return what is there."""
+        """Return the existing entries."""
         with self.calls.make("BatchGetItem"):
             return {key: self.entries[lane, key] for key in message_ids if (lane, key) in self.entries}
 
@@ -162,7 +161,7 @@ class MemoryLedger:
             return True
 
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
-        """Return what is parked, the first to return first."""
+        """Return the parked entries, the earliest to return first."""
         with self.calls.make("Query"):
             parks = self._parks[lane]
             del parks[: bisect.bisect(parks, (after - LONG_AGO, 0, ""))]
@@ -178,7 +177,7 @@ class MemoryLedger:
             return list(found.values())
 
     def whereabouts(self, lane: str, message_id: str, *, now: float) -> str:
-        """Say in words what is known of a message that is neither done nor given up."""
+        """Describe the state of a message that is neither handled nor dead-lettered."""
         entry = self.entries.get((lane, message_id))
         if entry is None:
             return "not received yet, or behind its group"
@@ -210,50 +209,31 @@ class MemoryLedger:
                 del self.effects[effect_id]
 
 
-class MemoryRegister:
-    """The register of slots."""
+class MemorySlots:
+    """The slot table."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
-        self.lines: dict[str, Occupation] = {}
+        self.records: dict[str, Presence] = {}
         self.parked: dict[str, float] = {}
-        self.taken: dict[int, tuple[str, float]] = {}
 
-    def write(
+    def publish(
         self,
-        line: Occupation,
+        record: Presence,
         *,
         now: float,  # noqa: ARG002
         parked_until: Mapping[str, float],
-        frees: int | None = None,
-    ) -> SlotsSnapshot:
-        """Replace a line, and give a slot back."""
+    ) -> PresenceSnapshot:
+        """Replace a presence record."""
         with self.calls.make("UpdateItem"):
-            if frees is not None and self.taken.get(frees, ("", 0.0))[0] == line.environment:
-                del self.taken[frees]
-            return self._replace(line, parked_until)
+            self.records[record.environment] = record
+            self.parked.update(parked_until)
+            return self._snapshot(record.environment)
 
-    def take(
-        self, line: Occupation, slot: int, *, now: float, parked_until: Mapping[str, float]
-    ) -> SlotsSnapshot | None:
-        """Take a slot that nobody else has."""
-        with self.calls.make("UpdateItem"):
-            holder, until = self.taken.get(slot, (line.environment, 0.0))
-            if holder != line.environment and until > now:
-                return None
-            self.taken[slot] = line.environment, line.until
-            return self._replace(line, parked_until)
-
-    def read(self, environment: str) -> SlotsSnapshot:
-        """Return what the others say."""
+    def read(self, environment: str) -> PresenceSnapshot:
+        """Return the peers' state."""
         with self.calls.make("GetItem"):
             return self._snapshot(environment)
 
-    def _replace(self, line: Occupation, parked_until: Mapping[str, float]) -> SlotsSnapshot:
-        self.lines[line.environment] = line
-        self.parked.update(parked_until)
-        return self._snapshot(line.environment)
-
-    def _snapshot(self, environment: str) -> SlotsSnapshot:
-        taken = {slot: until for slot, (_, until) in self.taken.items()}
-        return snapshot_without(environment, self.lines.values(), dict(self.parked), taken)
+    def _snapshot(self, environment: str) -> PresenceSnapshot:
+        return PresenceSnapshot.for_environment(environment, self.records.values(), dict(self.parked))

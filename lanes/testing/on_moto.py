@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.clients import Clients
-from lanes.aws.outbox_table import create_table
 from lanes.aws.parameters import parameter_name
-from lanes.consumer.consumer import Consumer, Surroundings
-from lanes.deployment import Deployment, LaneQueues
+from lanes.aws.runtime import runtime_from_env
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
-from lanes.testing.happenings import message_of
+from lanes.testing.entries import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config import Lane, LanesConfig
+    from lanes.consumer.consumer import Consumer
     from lanes.consumer.records import PartialBatchResponse
     from lanes.message import Message
 
@@ -31,7 +32,7 @@ LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
 
 ENVIRONMENT = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
-"""What has to stand in the environment; credentials are moto's own."""
+"""The required environment variables; credentials are moto's own."""
 
 
 class MotoLanes:
@@ -91,10 +92,10 @@ class MotoLanes:
 
     def deliver(self, lane: str, consumer: Consumer) -> PartialBatchResponse:
         """
-        Hand one batch of a lane to the consumer in a new process and delete what it has done, as a mapping does.
+        Hand one batch of a lane to the consumer in a new process and delete the finished records, as a mapping does.
 
         Returns:
-            The consumer's answer; with an empty list also where the lane had nothing.
+            The consumer's answer; with an empty list also if the lane was empty.
 
         Raises:
             KeyError: there is no such lane.
@@ -103,7 +104,7 @@ class MotoLanes:
         event = self.receive(lane)
         if not event["Records"]:
             return {"batchItemFailures": []}
-        answer = consumer.within(Surroundings.from_env()).handle(event, None)
+        answer = consumer.within(runtime_from_env()).handle(event, None)
         kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         for record in event["Records"]:
             if record["messageId"] not in kept:

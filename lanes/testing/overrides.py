@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lanes.consumer.overrides import Board
+from lanes.overrides import ActiveOverrides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.consumer.holds import Hold
-    from lanes.consumer.overrides import Cancelled, Follow, Override
+    from lanes.holds import Hold
+    from lanes.overrides import Cancelled, GroupRedirect, Override
     from lanes.testing.memory import Calls
 
 
-BOARD_READ = "GetItem board"
+OVERRIDES_READ = "GetItem board"
 """The call that an environment makes every few seconds, whatever it handles meanwhile."""
 
 
@@ -39,7 +39,7 @@ class MemoryHolds:
             self._put(dataclasses.replace(hold, since=since, behind=behind))
 
     def behind(self, lane: str, group: str) -> bool:
-        """Count one that follows, unless the hold lets go or is over."""
+        """Count a follower, unless the hold is being released or has ended."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
             if hold is None or hold.releasing:
@@ -48,13 +48,13 @@ class MemoryHolds:
             return True
 
     def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
-        """Note a copy about to be sent behind the others, if the hold lets go."""
+        """Record a copy about to be sent behind the others, if the hold is being released."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
             return hold is not None and hold.releasing and self._put(dataclasses.replace(hold, last=copy))
 
     def copy_done(self, lane: str, group: str, *, copy: str) -> None:
-        """Note that a copy is done."""
+        """Record that a copy is done."""
         with self.calls.make("TransactWriteItems"):
             hold = self.found.get((lane, group))
             if hold is None or hold.last != copy:
@@ -71,7 +71,7 @@ class MemoryHolds:
             return hold is not None and self._put(dataclasses.replace(hold, open=True))
 
     def sending(self, lane: str, group: str, *, copy: str) -> bool:
-        """Note a copy of a dead letter about to be sent, if copies pass."""
+        """Record a copy of a dead letter about to be sent, if copies pass."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
             return hold is not None and hold.open and self._put(dataclasses.replace(hold, last=copy))
@@ -103,33 +103,33 @@ class MemoryHolds:
 
 
 class MemoryOverrides:
-    """The board, with the lanes of the held groups on it."""
+    """The active overrides, with the lanes of held groups."""
 
     def __init__(self, calls: Calls, holds: MemoryHolds, clock: Callable[[], float]) -> None:
         self.calls = calls
         self.standing: dict[str, Override] = {}
-        self.following: dict[tuple[str, str], Follow] = {}
+        self.following: dict[tuple[str, str], GroupRedirect] = {}
         self.gone: dict[tuple[str, str], Cancelled] = {}
         self._holds = holds
         self._clock = clock
 
-    def board(self) -> Board:
-        """Read the board."""
-        with self.calls.make(BOARD_READ):
+    def active(self) -> ActiveOverrides:
+        """Return the active overrides."""
+        with self.calls.make(OVERRIDES_READ):
             living = [one for one in self.standing.values() if one.expires_at > self._clock()]
-            return Board(
+            return ActiveOverrides(
                 overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
                 held=frozenset(lane for lane, _ in self._holds.found),
             )
 
-    def follows(self, lane: str, groups: Sequence[str]) -> dict[str, Follow]:
-        """Return which groups follow."""
+    def redirects(self, lane: str, groups: Sequence[str]) -> dict[str, GroupRedirect]:
+        """Return the redirects of groups."""
         with self.calls.make("BatchGetItem"):
             found = {group: self.following.get((lane, group)) for group in groups}
             return {group: one for group, one in found.items() if one and one.expires_at > self._clock()}
 
-    def follow(self, follow: Follow) -> None:
-        """Let a group follow."""
+    def redirect(self, follow: GroupRedirect) -> None:
+        """Redirect a group."""
         with self.calls.make("PutItem"):
             self.following[follow.lane, follow.group] = follow
 
@@ -139,11 +139,11 @@ class MemoryOverrides:
             self.gone[cancelled.lane, cancelled.message_id] = cancelled
 
     def add(self, override: Override) -> None:
-        """Put an override on the board."""
+        """Add an override."""
         self.standing[override.id] = override
 
     def withdraw(self, override_id: str) -> None:
-        """Take one off."""
+        """Withdraw an override."""
         self.standing.pop(override_id, None)
 
     def cancellations(self, *, since: float, limit: int) -> list[Cancelled]:

@@ -25,27 +25,27 @@ DEFAULT_FILE = "lanes.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare where the lanes stand."""
+    """Declare the settings."""
     parser.addini(
         "lanes_toml",
-        help=f"the file with the lanes of the fixtures; {DEFAULT_FILE} of the root folder, or the usual lanes",
+        help=f"the file with the lanes of the fixtures; {DEFAULT_FILE} of the root folder, or the default lanes",
         default="",
     )
-    parser.addini("lanes_stage", help="the stage of it that the fixtures have; none unless set", default="")
+    parser.addini("lanes_stage", help="the stage of the fixtures' lanes; none by default", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(stage=None, **settings): other lanes for the lanes_* fixtures of this test: a stage of lanes.toml, "
+        f"{MARKER}(stage=None, **settings): change the lanes of this test's lanes_* fixtures: a stage of lanes.toml, "
         f'and top-level keys of it such as consumer={{"max_attempts": 2}} or lanes=[...]',
     )
 
 
 @pytest.fixture
 def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
-    """The lanes of the project's lanes.toml, with what the marker `lanes_config` changes; or the usual lanes."""
+    """The lanes of the project's lanes.toml, changed by the marker `lanes_config`; or the default lanes."""
     from lanes.config import LanesConfig
 
     markers = list(request.node.iter_markers(MARKER))[::-1]  # those nearest to the test come last and win
@@ -62,7 +62,7 @@ def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
 
 @pytest.fixture
 def lanes_clock() -> FakeClock:
-    """The clock of `lanes_in_memory`, which stands until the test or the lanes move it."""
+    """The clock of `lanes_in_memory`, moved only by your test and the lanes."""
     from lanes.testing.clock import FakeClock
 
     return FakeClock()
@@ -83,7 +83,7 @@ def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) ->
         pytest.fail(
             "the fixture lanes_on_moto needs moto: pip install 'priority-lanes[testing]'", pytrace=False
         )
-    from lanes.deployment import VARIABLE
+    from lanes.config.deployment import VARIABLE
     from lanes.testing import on_moto
 
     for name, value in on_moto.ENVIRONMENT.items():
@@ -97,10 +97,10 @@ def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) ->
 
 def _file(config: pytest.Config) -> Path | None:
     named = config.getini("lanes_toml")
-    usual = config.rootpath / DEFAULT_FILE
+    default = config.rootpath / DEFAULT_FILE
     if named:
         return Path(config.rootpath / named)
-    return usual if usual.exists() else None
+    return default if default.exists() else None
 
 
 def _changed(raw: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ UNFINISHED = (EntryState.PENDING, EntryState.PROCESSING, EntryState.FAILED)
 
 
 class Relays:
-    """Publishes what is due in every store, at the moments when the lanes run."""
+    """Publishes the due entries of every store whenever the lanes run."""
 
     def __init__(
         self, *, producer: Producer, config: LanesConfig, clock: FakeClock, queues: Mapping[str, FifoQueue]
@@ -45,7 +45,7 @@ class Relays:
         )
 
     def run(self) -> bool:
-        """Publish all that is due; return whether anything was."""
+        """Publish all due entries; return whether there were any."""
         rounds = [relay.run_until(self._clock.now) for relay in self._relays]
         return any(one.published or one.failed for one in rounds)
 
@@ -59,6 +59,6 @@ class Relays:
         return [
             f"entries of an outbox that are {state}: {count}"
             for relay in self._relays
-            for state, count in relay.store.standing().counts.items()
+            for state, count in relay.store.status().counts.items()
             if state in UNFINISHED and count
         ]

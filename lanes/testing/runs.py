@@ -1,4 +1,4 @@
-"""How far lanes run: until nothing waits, for some time, or until something holds."""
+"""Runs of the lanes: until no message waits, for some time, or until a condition holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lanes.testing.relays import Relays
 
 INVOCATIONS_A_HANDLING = 20
-"""Invocations that yield or back off for each handler start, beyond which nothing is getting anywhere."""
+"""Invocations for each handler start, yields and backoffs included, beyond which the run makes no progress."""
 
 
 class NeverIdleError(RuntimeError):
@@ -21,7 +21,7 @@ class NeverIdleError(RuntimeError):
 
 
 class Runs:
-    """Lets relays, mappings and consumer work, and the clock jump to the next moment where they have nothing to do."""
+    """Runs relays, mappings and consumer, and moves the clock to the next event when they are idle."""
 
     def __init__(self, *, mappings: Mappings, relays: Relays, journal: Journal, clock: FakeClock) -> None:
         self._mappings = mappings
@@ -32,21 +32,21 @@ class Runs:
     def until(
         self, condition: Callable[[], bool], *, most_handlings: int, deadline: float | None = None
     ) -> bool:
-        """Run until the condition holds, nothing waits, or the deadline has come; return whether it holds."""
-        patience = Patience(self._mappings, self._journal, most=most_handlings)
+        """Run until the condition holds, no message waits, or the deadline is reached; return whether it holds."""
+        limit = RunLimit(self._mappings, self._journal, most=most_handlings)
         while not condition():
             if not (self._work() or self._wait(deadline)):
                 return condition()
-            patience.check()
+            limit.check()
         return True
 
     def _work(self) -> bool:
-        """Publish what is due and run one invocation; return whether anything happened."""
+        """Publish due entries and run one invocation; return whether there was work."""
         published = self._relays.run()
         return self._mappings.step() or published
 
     def _wait(self, deadline: float | None) -> bool:
-        """Let time pass until something becomes visible; return False where nothing will, or not in time."""
+        """Move the clock until a message becomes visible; return False if none will before the deadline."""
         moment = self._mappings.next_moment()
         if moment is None or (deadline is not None and moment > deadline):
             return False
@@ -54,8 +54,8 @@ class Runs:
         return True
 
 
-class Patience:
-    """Counts what happens from now on, and gives up at a limit."""
+class RunLimit:
+    """Counts handler starts and invocations from now on, up to a limit."""
 
     def __init__(self, mappings: Mappings, journal: Journal, *, most: int) -> None:
         self._mappings = mappings
@@ -67,7 +67,7 @@ class Patience:
 
     def check(self) -> None:
         """
-        Raise where the limit is reached.
+        Raise if the limit is reached.
 
         Raises:
             NeverIdleError: with the kinds that were handled most.

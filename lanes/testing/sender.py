@@ -1,21 +1,21 @@
-"""The queues in memory as the producer sees them."""
+"""The producer's interface to queues in memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.outgoing import Accepted, Refused, SendEntry
+from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.deployment import Deployment
+    from lanes.config.deployment import Deployment
     from lanes.testing.fifo.queue import FifoQueue
     from lanes.testing.journal import Journal
 
 
 class MemorySender:
-    """Takes batches in as SQS does, repeats within five minutes included, and tells the journal what is new."""
+    """Accepts batches as SQS does, repeats within five minutes included, and adds new messages to the journal."""
 
     def __init__(self, deployment: Deployment, queues: Mapping[str, FifoQueue], journal: Journal) -> None:
         self._lanes = {deployment.queues[name].url: name for name in queues}
@@ -23,7 +23,7 @@ class MemorySender:
         self._journal = journal
 
     def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
-        """Take up to ten entries in; none is ever refused."""
+        """Accept up to ten entries; none is refused."""
         lane = self._lanes[queue_url]
         return {entry.entry_id: self.take_in(lane, entry) for entry in entries}
 

@@ -1,13 +1,12 @@
-"""What a stack has, in memory: queues, table and register, and the surroundings of its consumer."""
+"""A stack in memory: queues, table and slot table, and the runtime of its consumer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.consumer.consumer import Surroundings
-from lanes.consumer.slots import SingleSlot
-from lanes.deployment import Deployment, LaneQueues
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemoryRegister
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.runtime import Runtime
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 
 if TYPE_CHECKING:
@@ -23,24 +22,24 @@ LAST_RESORT = 1000
 
 
 class MemoryStack:
-    """One deployed stack, with addresses that lead nowhere."""
+    """One deployed stack, with invalid addresses."""
 
     def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls) -> None:
         self.deployment = deployment_in_memory(config)
         self.queues = MemoryQueues(config, clock, calls, native=LAST_RESORT)
         self.ledger = MemoryLedger(calls)
         self._clock = clock
-        self._register = SingleSlot() if config.consumer.reserved_concurrency == 1 else MemoryRegister(calls)
+        self._presence = MemorySlots(calls) if config.consumer.reserved_concurrency > 1 else None
         self._holds = MemoryHolds(calls)
         self._overrides = MemoryOverrides(calls, self._holds, clock)
 
-    def surroundings(self, telemetry: Telemetry, random: Random) -> Surroundings:
-        """Return what the consumer of a new process touches."""
-        return Surroundings(
+    def runtime(self, telemetry: Telemetry, random: Random) -> Runtime:
+        """Return the runtime of a new process's consumer."""
+        return Runtime(
             deployment=self.deployment,
             queues=self.queues,
             ledger=self.ledger,
-            register=self._register,
+            presence=self._presence,
             telemetry=telemetry,
             clock=self._clock,
             random=random,
@@ -50,7 +49,7 @@ class MemoryStack:
 
 
 def deployment_in_memory(config: LanesConfig) -> Deployment:
-    """Return a deployment whose addresses lead nowhere."""
+    """Return a deployment with invalid addresses."""
     queues = {
         lane.name: LaneQueues(
             url=f"https://sqs.invalid/{lane.name}.fifo",

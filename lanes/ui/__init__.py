@@ -1,9 +1,9 @@
 """
-The page of `lanes ui`: what operators see and change in a browser, served on this machine with their own credentials.
+The page of `lanes ui`, served on the operator's machine with the operator's credentials.
 
-Everything it shows and does goes through `lanes.operate` and `lanes.outbox.operate`, as the verbs do. This package
-holds what a page needs beside that: routes, protection against other sites, previews and jobs.
+The page reads and changes lanes through `lanes.operate` and `lanes.outbox.operations`, as the verbs do. This package
+adds the routes, the protection against other sites, the previews and the jobs.
 
-Starlette and uvicorn serve it (the extra `ui`); `lanes.ui.application`, `lanes.ui.routes` and `lanes.ui.server` alone
-import them. A parser of requests that may be hostile is no place for code of our own.
+Starlette and uvicorn serve the page (the extra `ui`); only `lanes.ui.application` and `lanes.ui.server` import them.
+They parse requests that may be hostile, which is no task for code of our own.
 """

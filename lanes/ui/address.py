@@ -1,4 +1,4 @@
-"""Where the page listens: on this machine only."""
+"""The listening address of the page, on this machine only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Self
 from lanes.errors import ConfigurationError, LanesError
 
 LOCALHOST = "localhost"
+# 256 bits, as `secrets` recommends for tokens.
 TOKEN_BYTES = 32
 
 
@@ -20,10 +21,10 @@ class Address:
     A listening address and the token that opens the page there.
 
     Attributes:
-        socket: bound, not yet listening.
-        host: as it stands in the address, an IPv6 one in brackets.
-        port: the one that was taken.
-        token: made anew at each start.
+        socket: the listening socket.
+        host: the host of the address, an IPv6 one in brackets.
+        port: the port of the socket.
+        token: a new token at each start.
     """
 
     socket: socket.socket
@@ -41,8 +42,8 @@ class Address:
             port: 0 for a free one.
 
         Raises:
-            ConfigurationError: the host is no loopback address.
-            LanesError: the port can't be had.
+            ConfigurationError: the host is not a loopback address.
+            LanesError: the port is not available.
         """
         address = _loopback(host)
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET  # noqa: PLR2004 - IPv6
@@ -55,8 +56,8 @@ class Address:
         except OSError as error:
             listener.close()
             raise LanesError(
-                f"port {port} of {address} can't be had: {error.strerror}; choose another one with --port, "
-                f"or leave it out for a free one"
+                f"port {port} of {address} is not available: {error.strerror}; choose another one with --port, "
+                f"or leave it out to get a free one"
             ) from error
         shown = f"[{address}]" if address.version == 6 else str(address)  # noqa: PLR2004 - IPv6
         taken = int(listener.getsockname()[1])
@@ -64,15 +65,15 @@ class Address:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The values of `Host` that mean this address."""
+        """The values of the header `Host` that name this address."""
         return frozenset({f"{self.host}:{self.port}", f"{LOCALHOST}:{self.port}"})
 
     @property
     def url(self) -> str:
         """
-        What to open.
+        The address to open in a browser.
 
-        The token stands behind `#`, which browsers send to no server and put into no log.
+        The token follows `#`: browsers send that part to no server and write it to no log.
         """
         return f"http://{self.host}:{self.port}/#token={self.token}"
 
@@ -84,8 +85,8 @@ def _loopback(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
         address = None
     if address is None or not address.is_loopback:
         problem = (
-            f"{host!r} is no address of this machine alone: the page acts with your AWS credentials and is served to "
-            f"nobody else. To see it from elsewhere, forward a port: ssh -L 8320:127.0.0.1:8320 HOST"
+            f"{host!r} is not a loopback address; the page acts with your AWS credentials, so give 127.0.0.1 or ::1. "
+            f"To open it from another machine, forward a port: ssh -L 8320:127.0.0.1:8320 HOST"
         )
         raise ConfigurationError([problem], source="--host")
     return address

@@ -1,4 +1,4 @@
-"""The page as an ASGI application: its files, its answers, and the guard before both."""
+"""The ASGI application of the page: its files, its API, and the guard in front of both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lanes.errors import LanesError
-from lanes.ui.documents import document
-from lanes.ui.fields import Fields
+from lanes.ui.api.documents import document
+from lanes.ui.api.fields import Fields
+from lanes.ui.faults import Fault, fault_of
 from lanes.ui.protection import API, HEADERS, JSON, LARGEST_BODY_BYTES
-from lanes.ui.troubles import Trouble, trouble_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from lanes.ui.answers import Answers
-    from lanes.ui.desk import Desk
+    from lanes.ui.api.routes import Routes
     from lanes.ui.protection import Guard
+    from lanes.ui.session import Session
 
     Ask = Callable[[Fields], Any]
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-READ_ONLY = Trouble(
-    status=403, title="This page is read-only", advice="Start it with `lanes ui --write` to change something."
+READ_ONLY = Fault(
+    status=403, title="This page is read-only", advice="To make changes, start it with `lanes ui --write`."
 )
-FAILED = Trouble(status=500, title="lanes ui itself failed; its terminal shows where")
+FAILED = Fault(status=500, title="lanes ui failed; its terminal shows the error")
 
 _logger = logging.getLogger(__name__)
 
 
-def make_application(answers: Answers, guard: Guard) -> ASGIApp:
+def make_application(api: Routes, guard: Guard) -> ASGIApp:
     """
-    Make the application.
+    Create the application.
 
     Args:
-        answers: what can be asked; where changes are not allowed, their routes refuse.
+        api: the routes of the API; without `writes`, those of changes refuse.
         guard: decides which requests are answered.
     """
     routes = [
-        *(_route(name, _endpoint(ask, answers.desk)) for name, ask in answers.reads.items()),
+        *(_route(name, _endpoint(ask, api.session)) for name, ask in api.reads.items()),
         *(
-            _route(name, _endpoint(ask, answers.desk) if answers.writes else _refuse)
-            for name, ask in answers.changes.items()
+            _route(name, _endpoint(ask, api.session) if api.writes else _refuse)
+            for name, ask in api.changes.items()
         ),
         *_pages(),
     ]
@@ -61,11 +61,11 @@ def make_application(answers: Answers, guard: Guard) -> ASGIApp:
 
 class Guarded:
     """
-    Lets through what the guard does not refuse, and puts the protecting headers on every answer.
+    Refuses the requests that the guard rejects, and adds the protecting headers to every answer.
 
     Args:
-        application: what stands behind it.
-        guard: decides.
+        application: answers the other requests.
+        guard: decides about requests.
     """
 
     def __init__(self, application: ASGIApp, guard: Guard) -> None:
@@ -78,7 +78,7 @@ class Guarded:
         refusal = self._guard.refusal(scope["method"], scope["path"], headers)
         answer = self._application
         if refusal is not None:
-            answer = _trouble(Trouble(status=refusal.status, title=f"Refused: {refusal.why}"))
+            answer = _fault(Fault(status=refusal.status, title=f"Refused: {refusal.why}"))
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -95,39 +95,40 @@ def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Rou
     return Route(API + name, endpoint, methods=["POST"])
 
 
-def _endpoint(ask: Ask, desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(ask: Ask, session: Session) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await request.body()
-        return await run_in_threadpool(_answer, ask, body, desk)
+        return await run_in_threadpool(_answer, ask, body, session)
 
     return endpoint
 
 
-def _answer(ask: Ask, body: bytes, desk: Desk) -> Response:
-    """Ask, and turn what goes wrong into a document that the page can show."""
+def _answer(ask: Ask, body: bytes, session: Session) -> Response:
+    """Call a route, and turn an error into a document that the page can show."""
     try:
         return Response(document(ask(Fields.of_body(body))), media_type=JSON)
     except LanesError as error:
-        trouble = trouble_of(error)
-        if trouble.needs_sign_in:
-            desk.forget()
-        return _trouble(trouble)
+        fault = fault_of(error)
+        # The next request connects again and reads new credentials.
+        if fault.needs_sign_in:
+            session.forget()
+        return _fault(fault)
     except Exception:
-        # The border of a request: the page says so and goes on.
+        # The boundary of a request: the page shows the failure and continues.
         _logger.exception("a request failed")
-        return _trouble(FAILED)
+        return _fault(FAILED)
 
 
 async def _refuse(_request: Request) -> Response:
-    return _trouble(READ_ONLY)
+    return _fault(READ_ONLY)
 
 
-def _trouble(trouble: Trouble) -> Response:
-    return Response(document(dataclasses.asdict(trouble)), status_code=trouble.status, media_type=JSON)
+def _fault(fault: Fault) -> Response:
+    return Response(document(dataclasses.asdict(fault)), status_code=fault.status, media_type=JSON)
 
 
 def _pages() -> Iterator[Route]:
-    """Serve the files of the package: the few that are there, from memory."""
+    """Serve the files of the package from memory."""
     for file in (files("lanes.ui") / "assets").iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         kind = KINDS[file.name.rpartition(".")[2]]

@@ -1,5 +1,5 @@
 """
-Events as every open page sees them: the log is followed once for each choice of events, and only while a page asks.
+Share the events of the log between open tabs: one reader for each choice of events, while a tab asks.
 
 Owns the word feed.
 """
@@ -13,26 +13,31 @@ from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.operate.event_words import words_of
-from lanes.operate.tail import EventFilter, Tail
+from lanes.events import Count, Event
+from lanes.operate.history.descriptions import describe
+from lanes.operate.history.tail import EventFilter, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.operate.events import LogEvent, Logs
+    from lanes.operate.history.log import LogEvent, Logs
 
-CHOICES = {
-    "yields": "batch_yielded",
-    "failures": "message_failed",
-    "dead letters": "message_dead_lettered",
-    "everything": "",
+CHOICES: dict[str, Count | None] = {
+    "yields": Count.YIELDED,
+    "failures": Count.FAILED,
+    "dead letters": Count.DEAD_LETTERED,
+    "everything": None,
 }
-"""Events by the word of the page; a choice is what makes CloudWatch Logs send less."""
-BEGINNING = timedelta(minutes=15)
-EVERY = timedelta(seconds=2)
-# A feed that nobody asked for any more begins anew: what lies between was not read.
-FORGOTTEN = timedelta(minutes=2)
-KEPT = 1_000
+"""The counts of the events of each choice on the page; a narrow choice makes CloudWatch Logs send less."""
+# Enough to see how an incident started; CloudWatch Logs reads all of that time.
+START_AGE = timedelta(minutes=15)
+# One call a choice; an account has 5 to 25 calls of FilterLogEvents a second and region.
+INTERVAL = timedelta(seconds=2)
+# After this pause a feed starts again, since the events in between were not read.
+IDLE_LIMIT = timedelta(minutes=2)
+# About the events that a person can scroll through; older ones are in the log.
+MAX_EVENTS = 1_000
+# A batch has at most ten records in a FIFO queue.
 MESSAGES_SHOWN = 10
 
 
@@ -42,14 +47,14 @@ class FeedEvent:
     One event as the page shows it.
 
     Attributes:
-        number: rises with each event of the feed.
-        id: of its line in the log: a feed that began anew gives events again.
+        number: increases with each event of the feed.
+        id: id of the log line, the same after the feed starts again.
         at: epoch seconds.
-        to_lane: the lane that a yield made way for.
-        what: what happened, in a word or two.
-        why: why or how.
-        messages: the first of those that it tells of: id, kind and group.
-        count: how many it tells of.
+        to_lane: the lane with priority, if the event is a yield.
+        what: label of the event.
+        why: cause of the event.
+        messages: id, kind and group of its first messages.
+        count: number of its messages.
     """
 
     number: int
@@ -65,28 +70,29 @@ class FeedEvent:
 
 class Feed:
     """
-    Follows one choice of events.
+    Reads one choice of events.
 
     Args:
-        logs: the function's log.
+        logs: the log of the function.
         choice: one of `CHOICES`.
         clock: epoch seconds.
     """
 
     def __init__(self, logs: Logs, choice: str, *, clock: Callable[[], float] = time.time) -> None:
         self._logs = logs
-        name = CHOICES[choice]
-        self._wanted = EventFilter(events=(name,) if name else ())
+        count = CHOICES[choice]
+        events = () if count is None else tuple(event for event in Event if event.counts is count)
+        self._wanted = EventFilter(events=events)
         self._clock = clock
         self._lock = threading.Lock()
         self._tail: Tail | None = None
         self._looked_at = float("-inf")
         self._number = 0
-        self._events: deque[FeedEvent] = deque(maxlen=KEPT)
+        self._events: deque[FeedEvent] = deque(maxlen=MAX_EVENTS)
 
     def events(self, *, since: int) -> list[FeedEvent]:
         """
-        Return the events after a number, the log read now unless that was done a moment ago.
+        Return the events after a number; reads the log at most once an interval.
 
         Raises:
             LanesError: the log can't be found or read.
@@ -94,22 +100,22 @@ class Feed:
         with self._lock:
             now = self._clock()
             idle = now - self._looked_at
-            if self._tail is None or idle > FORGOTTEN.total_seconds():
-                since_then = now - BEGINNING.total_seconds()
+            if self._tail is None or idle > IDLE_LIMIT.total_seconds():
+                since_then = now - START_AGE.total_seconds()
                 self._tail = Tail(self._logs, since=since_then, containing=self._wanted.containing)
                 self._events.clear()
-            if idle >= EVERY.total_seconds():
-                for event in self._tail.look():
+            if idle >= INTERVAL.total_seconds():
+                for event in self._tail.read():
                     self._keep(event)
                 self._looked_at = self._clock()
             return [event for event in self._events if event.number > since]
 
     def _keep(self, event: LogEvent) -> None:
-        tales = self._wanted.meant(event)
-        if tales is None:
+        messages = self._wanted.select(event)
+        if messages is None:
             return
         self._number += 1
-        what, why = words_of(event.name, event.fields)
+        what, why = describe(event.name, event.fields)
         self._events.append(
             FeedEvent(
                 number=self._number,
@@ -120,8 +126,8 @@ class Feed:
                 what=what,
                 why=why,
                 messages=[
-                    (tale.id or tale.message_id, tale.kind, tale.group) for tale in tales[:MESSAGES_SHOWN]
+                    (one.id or one.message_id, one.kind, one.group) for one in messages[:MESSAGES_SHOWN]
                 ],
-                count=len(tales),
+                count=len(messages),
             )
         )

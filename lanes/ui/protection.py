@@ -1,9 +1,9 @@
 """
-Which requests the page answers: those of its own scripts, on this machine, with the token that was printed.
+Accept only requests of the page's own scripts with the printed token.
 
-Another site that the operator's browser has open can send requests here too, and a name that it controls can be made to
-lead to 127.0.0.1 (DNS rebinding). So every request must name this page as its host, none may come from elsewhere, and
-whatever reads or changes lanes needs the token, in a header that no other site can set without being asked first.
+Another site in the operator's browser can send requests to this server too, and can point its own host name to
+127.0.0.1 (DNS rebinding). So every request must name this host and come from this page. Requests of the API also need
+the token, in a header that another site can't set without a preflight request.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TOKEN_HEADER = "x-lanes-token"  # noqa: S105 - the name of the header
 API = "/api/"
 JSON = "application/json"
+# Requests are filters and ids; 64 KB hold a thousand ids.
 LARGEST_BODY_BYTES = 64 * 1024
 
 HEADERS = {
@@ -33,12 +34,12 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
-"""What every answer carries: no script but our own, no frame, nothing kept by the browser."""
+"""Headers of every answer: only our own scripts, no frames, no caching."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a request is not answered."""
+    """Why a request is refused."""
 
     status: int
     why: str
@@ -51,14 +52,14 @@ class Guard:
 
     Attributes:
         hosts: values of `Host` under which the page answers, such as `127.0.0.1:8320`.
-        token: what the page's own scripts send along.
+        token: the token that the scripts of the page send.
     """
 
     hosts: frozenset[str]
     token: str
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Tell why a request is refused, None where it is not; names of headers in small letters."""
+        """Return why a request is refused; None if it is accepted. Names of headers are in lower case."""
         host = headers.get("host", "")
         if host not in self.hosts:
             return Refusal(
@@ -69,7 +70,7 @@ class Guard:
         return self._refuse_call(method, headers) if path.startswith(API) else _refuse_page(method, headers)
 
     def _refuse_call(self, method: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Refuse what does not come from the page's own scripts."""
+        """Refuse requests that are not from the scripts of the page."""
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return ELSEWHERE
         if not hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):

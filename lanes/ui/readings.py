@@ -1,4 +1,4 @@
-"""Readings of the lanes' state in which slow or costly parts are asked for less often than the queues' counts."""
+"""Read the state of the lanes; slow and costly parts less often than the counts of the queues."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lanes.errors import AwsError
-from lanes.operate.status import StatusReader
+from lanes.operate.lanes.status import StatusReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.operate.figures import LaneFigures
-    from lanes.operate.mappings import LaneMapping
-    from lanes.operate.status import Status
-    from lanes.ui.desk import Desk
+    from lanes.operate.lanes.figures import LaneFigures
+    from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.operate.lanes.status import Status
+    from lanes.ui.session import Session
 
 T = TypeVar("T")
 
 FIGURES_LAST = timedelta(seconds=30)
-"""CloudWatch has a new figure once a minute, and takes money for each that is read."""
+"""CloudWatch has new figures once a minute, and charges for each one that is read."""
 # AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).
 MAPPINGS_LAST = timedelta(seconds=6)
 
 
-class Kept(Generic[T]):
+class Cached(Generic[T]):
     """
-    What was read last, or the error that came instead, until it is too old.
+    The last value, or the error of its reading, until it is too old.
 
     Args:
-        read: reads it, may raise `AwsError`.
-        lasts: how long it is good.
+        read: reads the value, may raise `AwsError`.
+        lasts: lifetime of the value.
         clock: monotonic seconds.
     """
 
@@ -47,10 +47,10 @@ class Kept(Generic[T]):
 
     def get(self) -> T:
         """
-        Return it.
+        Return the value.
 
         Raises:
-            AwsError: it could not be read, now or a moment ago.
+            AwsError: the last reading failed.
         """
         if self._clock() >= self._until:
             self._until = self._clock() + self._lasts
@@ -63,34 +63,34 @@ class Kept(Generic[T]):
         return self._value
 
     def forget(self) -> None:
-        """Read it anew next time."""
+        """Read the value again next time."""
         self._until = float("-inf")
 
 
-class KeptFigures(Kept["Mapping[str, LaneFigures]"]):
-    """Figures, as `StatusReader` takes them."""
+class CachedFigures(Cached["Mapping[str, LaneFigures]"]):
+    """Figures for `StatusReader`."""
 
     def read(self) -> Mapping[str, LaneFigures]:
-        """Return what is known, by lane."""
+        """Return the figures by lane."""
         return self.get()
 
 
-class KeptMappings:
-    """States of mappings, as `StatusReader` takes them."""
+class CachedMappings:
+    """States of mappings for `StatusReader`."""
 
     def __init__(self, read: Callable[[str], Sequence[LaneMapping]]) -> None:
         self._read = read
-        self._lanes: dict[str, Kept[Sequence[LaneMapping]]] = {}
+        self._lanes: dict[str, Cached[Sequence[LaneMapping]]] = {}
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings on a lane's queue."""
-        kept = self._lanes.setdefault(lane, Kept(lambda: self._read(lane), lasts=MAPPINGS_LAST))
-        return kept.get()
+        """Return the mappings of the queue of a lane."""
+        cached = self._lanes.setdefault(lane, Cached(lambda: self._read(lane), lasts=MAPPINGS_LAST))
+        return cached.get()
 
     def forget(self) -> None:
-        """Read them anew next time."""
-        for kept in list(self._lanes.values()):
-            kept.forget()
+        """Read the mappings again next time."""
+        for cached in list(self._lanes.values()):
+            cached.forget()
 
 
 class LaneReadings:
@@ -98,13 +98,13 @@ class LaneReadings:
     Reads the state of all lanes.
 
     Args:
-        desk: where they are.
+        session: the connection to the lanes.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._figures = KeptFigures(self._read_figures, lasts=FIGURES_LAST)
-        self._mappings = KeptMappings(self._read_mappings)
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._figures = CachedFigures(self._read_figures, lasts=FIGURES_LAST)
+        self._mappings = CachedMappings(self._read_mappings)
 
     def read(self) -> Status:
         """
@@ -113,7 +113,7 @@ class LaneReadings:
         Raises:
             AwsError: a queue can't be counted.
         """
-        operations = self._desk.operations
+        operations = self._session.operations
         reader = StatusReader(
             config=operations.deployment.config,
             depths=operations.depths,
@@ -123,12 +123,12 @@ class LaneReadings:
         return reader.read()
 
     def forget(self) -> None:
-        """Read everything anew next time: something was changed."""
+        """Read everything again next time, after a change."""
         self._figures.forget()
         self._mappings.forget()
 
     def _read_figures(self) -> Mapping[str, LaneFigures]:
-        return self._desk.operations.figures.read()
+        return self._session.operations.figures.read()
 
     def _read_mappings(self, lane: str) -> Sequence[LaneMapping]:
-        return self._desk.operations.mappings.of_lane(lane)
+        return self._session.operations.mappings.of_lane(lane)

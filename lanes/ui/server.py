@@ -12,21 +12,22 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+# Ctrl-C must not wait for the polls of open tabs.
 GRACE_SECONDS = 2
 
 
 def serve(application: ASGIApp, listener: socket) -> None:
     """
-    Serve until SIGINT or SIGTERM, which has its usual effect after the last answer.
+    Serve until SIGINT or SIGTERM, which takes its normal effect after the last answer.
 
     Args:
         application: the page.
-        listener: where requests come in.
+        listener: the listening socket.
 
     Raises:
         KeyboardInterrupt: it was interrupted.
     """
-    # Its own errors are worth a line; its "Invalid HTTP request" for whatever else knocks is not.
+    # Errors of uvicorn are worth a line; its warnings about invalid requests of other programs are not.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         application,

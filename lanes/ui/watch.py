@@ -1,7 +1,7 @@
 """
-The lanes as every open page sees them: one reading serves them all, and the readings since the start are a timeline.
+Share readings of the lanes between open tabs, and keep them as a timeline.
 
-Nothing is read while no page asks, so a page that nobody looks at costs nothing.
+Lanes are read only while a tab asks, so a closed or hidden page costs nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.operate.status import LaneStatus, Status
+    from lanes.operate.lanes.status import LaneStatus, Status
 
-KEPT = timedelta(hours=6)
+# At two seconds these are 10,800 samples of a few numbers a lane, some megabytes.
+HISTORY = timedelta(hours=6)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Sample:
     Counts of one reading.
 
     Attributes:
-        number: rises by one with each reading.
+        number: increases by one with each reading.
         at: epoch seconds.
         counts: waiting, in flight, parked and dead letters of each lane, highest first; None for unknown.
     """
@@ -40,14 +41,14 @@ class Sample:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """
-    What a page gets.
+    The answer for a tab.
 
     Attributes:
         at: time of the reading, epoch seconds.
         every: seconds between readings.
         lanes: the reading itself.
-        notes: why some of it is unknown.
-        samples: those that the page does not have yet.
+        notes: reasons of unknown values.
+        samples: samples that the tab does not have yet.
     """
 
     at: float
@@ -59,11 +60,11 @@ class Look:
 
 class Watch:
     """
-    Reads the lanes no more often than it has to, and keeps what it read.
+    Reads the lanes at most once an interval, and keeps their counts.
 
     Args:
         read: reads the lanes once.
-        every: the least time between two readings.
+        every: minimum time between two readings.
         clock: epoch seconds.
     """
 
@@ -74,17 +75,17 @@ class Watch:
         self._every = every.total_seconds()
         self._clock = clock
         self._lock = threading.Lock()
-        self._samples: deque[Sample] = deque(maxlen=max(1, int(KEPT / max(every, timedelta(seconds=0.1)))))
+        self._samples: deque[Sample] = deque(maxlen=max(1, int(HISTORY / max(every, timedelta(seconds=0.1)))))
         self._number = 0
         self._status: Status | None = None
         self._at = 0.0
 
     def look(self, *, since: int) -> Look:
         """
-        Return the lanes, read now unless that was done a moment ago.
+        Return the lanes; reads them at most once an interval.
 
         Args:
-            since: number of the last sample that the page has.
+            since: number of the last sample of the tab.
 
         Raises:
             AwsError: a queue can't be counted.

@@ -1,8 +1,8 @@
 """
 CloudFormation as a real `cdk deploy` needs it, corrected over moto.
 
-Owns stacks, change sets, parameters and templates, and the types that moto does not know; what a known
-resource does at create, update and delete is corrected in `resources`.
+Owns stacks, change sets, parameters and templates, and the types that moto does not know; `resources`
+corrects how known resources are created, updated and deleted.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def _read_templates_from_any_host() -> None:
 
 
 def _keep_resources_without_an_update() -> None:
-    """Keep a resource whose type moto cannot update; moto replaces it by nothing."""
+    """Keep a resource of a type that moto cannot update; moto replaces it by nothing."""
     update = parsing.parse_and_update_resource
 
     def parse_and_update(
@@ -96,7 +96,7 @@ def _keep_resources_without_an_update() -> None:
 
 
 def _keep_what_a_deletion_policy_retains() -> None:
-    """A resource that leaves the template stays when its deletion policy says so, as it does with the stack."""
+    """Keep a resource that leaves the template if its deletion policy is to retain it."""
     delete = parsing.ResourceMap._delete_resource  # noqa: SLF001
 
     def delete_resource(resources_map: Any, parsed_resource: Any, resource_json: dict[str, Any]) -> None:
@@ -242,10 +242,10 @@ def _forget_stacks_in_review(backend: Any, stack_name: str) -> None:
 
 def _fail_fast() -> None:
     """
-    Answer a template that moto cannot deploy with a client error that says why.
+    Answer a template that moto cannot deploy with a client error and its reason.
 
-    As a server error the CDK CLI would repeat the call for three quarters of a minute. A stack whose
-    creation failed goes away, as a rolled back one would once deleted.
+    As a server error the CDK CLI would repeat the call for three quarters of a minute. A stack that
+    could not be created is removed, as a rolled back one once it is deleted.
     """
     backend = stacks.CloudFormationBackend
     for name in ("create_stack", "update_stack", "execute_change_set"):

@@ -5,7 +5,7 @@ Corrections of moto 5.2.5's DynamoDB.
    conditional writes could both win, and a query could meet a table that changes under it. Here calls come one by one.
 2. A transaction that fails changes nothing, and nothing else. moto copies the whole table once for every item of a
    transaction and puts the copy back on failure, which takes a second and a gigabyte at a few thousand items and
-   undoes what others wrote meanwhile. Here all conditions are judged before the first write.
+   undoes concurrent writes. Here all conditions are judged before the first write.
 
 AWS: TransactWriteItems is all or nothing, and the reasons of a cancelled one come in the order of its actions (API
 reference of DynamoDB, TransactWriteItems).
@@ -46,7 +46,7 @@ def install() -> None:
 
 
 class _CopyWithoutTables:
-    """Stands for the module `copy` in moto's DynamoDB: tables are not copied, since nothing is put back."""
+    """Replaces the module `copy` in moto's DynamoDB: tables are not copied, since nothing is put back."""
 
     copy = staticmethod(copy.copy)
 

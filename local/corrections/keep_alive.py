@@ -62,7 +62,7 @@ def _kept_alive(original: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 class _Answer:
-    """Collects what a WSGI application answers."""
+    """Collects the answer of a WSGI application."""
 
     def __init__(self) -> None:
         self.status = ""

@@ -11,7 +11,7 @@ class MotoVersionError(RuntimeError):
 
 def check_moto_version(installed: str | None = None) -> None:
     """
-    Refuse to correct a moto that nobody has looked at.
+    Refuse to correct another version of moto than the tested one.
 
     Raises:
         MotoVersionError: the installed version is not `CORRECTED_VERSION`.

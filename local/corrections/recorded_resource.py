@@ -6,7 +6,7 @@ from moto.core.common_models import CloudFormationModel
 
 
 class RecordedResource(CloudFormationModel):  # type: ignore[misc]
-    """Stands for every type that moto has no model of; Ref, GetAtt, update and delete work on it."""
+    """A resource of a type that moto has no model of; Ref, GetAtt, update and delete work on it."""
 
     # moto files the instances of a model under the second part of its module's name.
     __module__ = "moto.cloudformation.recorded"
@@ -19,7 +19,7 @@ class RecordedResource(CloudFormationModel):  # type: ignore[misc]
 
     @property
     def physical_resource_id(self) -> str:
-        """What Ref gives."""
+        """Value of Ref."""
         return self.name
 
     @staticmethod

@@ -1,7 +1,7 @@
 """
-What CloudFormation does to queues, functions, mappings and tables, corrected over moto.
+Corrections of moto's CloudFormation for queues, functions, mappings and tables.
 
-Creates follow the whole template, updates change what the template changed, and moto's own event source
+Creates follow the whole template, updates change only the template's changes, and moto's own event source
 mapping stays off.
 """
 
@@ -40,7 +40,7 @@ def _switch_off_motos_mapping() -> None:
     """
     Hide mappings from moto's data plane.
 
-    It runs the function inside SendMessage, one message at a time, and deletes what it could not run.
+    It runs the function inside SendMessage, one message at a time, and deletes messages that it could not run.
     """
 
     def mappings(_owner: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _correct_functions() -> None:
 
 
 def _tell_log_groups() -> None:
-    """Tell with a function where its lines go; moto leaves that out."""
+    """Add the log group to a function; moto leaves it out."""
     original = functions.LambdaFunction.get_configuration
 
     def get_configuration(function: Any, *args: Any, **kw: Any) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _tell_log_groups() -> None:
 
 
 def _apply_settings(function: Any, properties: dict[str, Any]) -> None:
-    """Every setting of the template, with the defaults of AWS for what it leaves out."""
+    """Every setting of the template, with the defaults of AWS for the others."""
     variables = properties.get("Environment", {}).get("Variables", {})
     function.environment_vars = {key: str(value) for key, value in variables.items()}
     function.handler = properties.get("Handler")
@@ -153,7 +153,7 @@ def _code(cls: Any, code: dict[str, Any]) -> dict[str, Any]:
 
 
 def _publish_code(function: Any) -> None:
-    """Put the code where GetFunction's Code.Location says that it is, in the bucket of Lambda itself."""
+    """Put the code at GetFunction's Code.Location, in the bucket of Lambda itself."""
     if "S3Key" not in function.code:
         return
     buckets = s3_backends[function.account_id][function.partition]

@@ -1,7 +1,7 @@
 """
 Corrections of moto 5.2.5's SQS: FIFO queues behave as AWS documents them, at any depth.
 
-Everything that concerns messages of a FIFO queue goes to `lanes.testing.fifo.queue`; standard queues and the
+Every operation on messages of a FIFO queue is handled by `lanes.testing.fifo.queue`; standard queues and the
 administration of queues stay moto's. What this corrects, all of it for FIFO queues unless said otherwise:
 
 * order within a group after a visibility timeout of several messages ends (moto: the last comes first);
@@ -14,7 +14,7 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
 * SendMessageBatch fails entry by entry; sizes are bytes and include attributes; group id, deduplication id,
   body characters and the number of attributes are checked;
 * long polls wake on send, delete, change of visibility and its end, and sleep in between;
-* redrive resolves the dead-letter queue by name at each receive, starts its retention anew and tells
+* redrive resolves the dead-letter queue by name at each receive, starts its retention again and adds
   DeadLetterQueueSourceArn; StartMessageMoveTask and ListMessageMoveTasks exist, moving everything at once;
 * retention drops messages, counts are exact and cheap, every call costs the same at any depth;
 * for all queues: attributes out of range, FIFO names of standard queues and dead-letter queues of another
@@ -158,7 +158,7 @@ def _send_from_another_service(  # noqa: PLR0917 - moto's signature
     system_attributes: dict[str, Any] | None = None,
     validate_group_id: bool = True,  # noqa: ARG001, FBT001, FBT002
 ) -> models.Message:
-    """What SNS, EventBridge and S3 call inside moto."""
+    """The entry that SNS, EventBridge and S3 call inside moto."""
     parameters = {
         "MessageBody": body,
         "MessageAttributes": message_attributes,

@@ -1,4 +1,4 @@
-"""What SQS accepts as the attributes of a queue, where moto accepts more."""
+"""The attributes of a queue that SQS accepts, where moto accepts more."""
 
 import json
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _parse(policy: str) -> dict[str, Any]:
         parsed = json.loads(policy)
     except ValueError:
         parsed = {}
-    # What is no object is left to moto, which words the refusal.
+    # moto refuses JSON that is no object, in its own words.
     return parsed if isinstance(parsed, dict) else {}
 
 

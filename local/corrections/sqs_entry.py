@@ -1,5 +1,5 @@
 """
-What SQS accepts as a message on a FIFO queue: contents, ids, attributes, sizes in bytes.
+The messages that SQS accepts on a FIFO queue: contents, ids, attributes, sizes in bytes.
 
 Refusals are moto's `SQSException` with the code SQS documents, raised for a single send and listed under
 `Failed` for an entry of a batch.
@@ -25,7 +25,7 @@ Entry = Mapping[str, Any]
 
 def check_entry(queue: Queue, entry: Entry) -> None:
     """
-    Refuse what SQS would refuse.
+    Refuse a message that SQS would refuse.
 
     Raises:
         SQSException: with SQS's error code.

@@ -113,7 +113,7 @@ def change_message_visibility_batch(queue: Queue, parameters: Parameters) -> Ans
 
 
 def get_queue_attributes(queue: Queue, parameters: Parameters) -> Answer:
-    """GetQueueAttributes, evaluating no more than what is asked for."""
+    """GetQueueAttributes, evaluating only the attributes asked for."""
     names = parameters.get("AttributeNames") or []
     attributes = attributes_of(queue, names)
     if not attributes:

@@ -45,7 +45,7 @@ def set_clock(clock: Callable[[], float] | None = None, *, polls_wait: bool = Fa
 
     Under another clock an empty long poll answers at once, as if its wait had passed; with `polls_wait` it
     waits in real time, and looks again when a message arrives or at `look_again()`. A queue's time never
-    goes back: under a clock behind the last one it stands still until that is reached.
+    goes back: under a clock behind the last one it waits until that is reached.
     """
     _time.clock = clock or _real_time
     _time.polls_wait = polls_wait or clock is None
@@ -58,7 +58,7 @@ def read_clock() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a message carries beside its body."""
+    """Attributes of a message."""
 
     attributes: dict[str, dict[str, Any]]
     system_attributes: dict[str, dict[str, Any]]
@@ -162,7 +162,7 @@ class LocalQueue:
             return self.engine.counts()
 
     def take_figures(self) -> dict[str, float]:
-        """Return what SQS tells CloudWatch: what is here now, and what came and went since the last time."""
+        """Return the metrics of SQS in CloudWatch: counts of now, and of changes since the last time."""
         with LOCK:
             counts, sent_at = self.engine.counts(), self.engine.oldest_sent_at()
             tally, self._tally = self._tally, Counter()
@@ -182,7 +182,7 @@ class LocalQueue:
                 self._changed.notify_all()
 
     def look_again(self) -> None:
-        """Wake waiting receives, whatever there is."""
+        """Wake all waiting receives."""
         with LOCK:
             self._changed.notify_all()
 
@@ -203,7 +203,7 @@ class LocalQueue:
         policy = self._queue.redrive_policy
         if not policy:
             return None
-        # By name at each receive, as the queue may have been deleted or made anew since; where it is
+        # By name at each receive, as the queue may have been deleted or created again since; where it is
         # missing, messages stay here rather than vanish.
         name = str(policy["deadLetterTargetArn"]).rpartition(":")[2]
         backend = sqs_backends[self._queue.account_id][self._queue.region]

@@ -1,7 +1,7 @@
 """
 Correction of moto 5.2.5's server: message operations on FIFO queues skip its general request handling.
 
-Parsing and serialising by the service model cost moto's server several times what the operation costs. A
+Parsing and serialising by the service model cost moto's server several times the operation itself. A
 JSON request for a known FIFO queue is answered at once; everything else, every refusal included, takes
 moto's way and gets moto's answer.
 """
@@ -69,7 +69,7 @@ def _with_shortcut(original: Application) -> Application:
 
 
 def _is_plain(environ: Environ) -> bool:
-    # Whatever lets moto take another account or region than the credential's, or check permissions.
+    # Settings by which moto takes another account or region than the credential's, or checks permissions.
     return (
         environ.get("CONTENT_TYPE") == _PROTOCOL
         and environ.get("HTTP_CONTENT_ENCODING") is None

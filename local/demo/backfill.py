@@ -23,12 +23,12 @@ _LAST_WORDS = 2_000
 
 
 class BackfillError(RuntimeError):
-    """The Spark job failed; the message is the end of what it said."""
+    """The Spark job failed; the message is the end of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillSummary:
-    """What the job says it did."""
+    """The summary that the job prints."""
 
     sent: int
     poison_ids: Sequence[str]
@@ -41,11 +41,11 @@ class BackfillJob:
 
     Args:
         plan: size, seed and faults.
-        stage: whose lanes get the messages.
+        stage: the lanes that get the messages.
         endpoint_url: of AWS.
         table: folder of the customer table.
         make_table: make the table first; without it the one that is there is sent.
-        log_path: file that gets what the job prints, beside its summary.
+        log_path: file for the job's output, beside its summary.
     """
 
     def __init__(
@@ -129,10 +129,12 @@ class BackfillJob:
             said = self._log_path.read_text(errors="replace").strip()[-_LAST_WORDS:]
             raise BackfillError(f"the Spark job failed with status {status}:\n{said}")
         lines = self._summary_path.read_text().splitlines()
-        told = json.loads(lines[-1])
-        if told["sent"] != self._plan.customers:
-            raise BackfillError(f"the Spark job sent {told['sent']} messages of {self._plan.customers}")
-        return BackfillSummary(sent=told["sent"], poison_ids=told["poison_ids"], flaky_ids=told["flaky_ids"])
+        summary = json.loads(lines[-1])
+        if summary["sent"] != self._plan.customers:
+            raise BackfillError(f"the Spark job sent {summary['sent']} messages of {self._plan.customers}")
+        return BackfillSummary(
+            sent=summary["sent"], poison_ids=summary["poison_ids"], flaky_ids=summary["flaky_ids"]
+        )
 
     def stop(self) -> None:
         """End the job with all its processes, if it still runs."""

@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"size of the backfill (default: {DEFAULT_CUSTOMERS})",
     )
-    parser.add_argument("--seed", type=_seed, default=1, help="decides what is sent and fails (default: 1)")
+    parser.add_argument(
+        "--seed", type=_seed, default=1, help="seed of the messages and their failures (default: 1)"
+    )
     parser.add_argument(
         "--shards",
         type=_shards,
@@ -83,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     plan = DemoPlan.draw(customers=options.customers, seed=options.seed, shards=options.shards)
     try:
         check_sample(ROOT / "lambdas" / "consumer" / "handler.py")
-        with _held(output):
+        with _locked(output):
             with choose_screen(quiet=options.quiet) as screen:
                 outcome = Show(plan, output=output, screen=screen, compares=not options.no_comparison).run()
             return _conclude(outcome, output, quiet=options.quiet)
@@ -96,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _held(output: Path) -> Iterator[None]:
+def _locked(output: Path) -> Iterator[None]:
     """Keep a second demo out of the folder; however this one ends, the next may have it."""
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -114,7 +116,7 @@ def _held(output: Path) -> Iterator[None]:
 
 
 def _conclude(outcome: Outcome, output: Path, *, quiet: bool) -> int:
-    """Write the reports, and say what was broken."""
+    """Write the reports and the broken promises; return the status."""
     document = report_document(outcome)
     (output / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     picture = draw_timeline(outcome, output / "timeline.png")

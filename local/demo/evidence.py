@@ -1,8 +1,8 @@
 """
-The evidence of a run: what was sent, delivered, done and left over, each from whoever saw it happen.
+The evidence of a run: messages sent, delivered, done and left over, each from its own source.
 
 Owns the words effect (one start of a handler's work and how it ended), delivery (one receive of one message)
-and traffic (the lane to which a message belongs by its priority, also where everything goes to one lane).
+and traffic (the lane to which a message belongs by its priority, even if one lane has all messages).
 """
 
 from collections import defaultdict
@@ -100,7 +100,7 @@ class Evidence:
         sent: every accepted message by its id.
         deliveries: in the order received.
         effects: in the order started.
-        dead_letters: what the dead-letter queues hold at the end.
+        dead_letters: contents of the dead-letter queues at the end.
         live_sends: the episodes as they were sent.
         left_in_queues: messages still in a lane at the end.
         yields: how often each lane's batches yielded, in the consumer's words.

@@ -14,7 +14,7 @@ from local.demo.waits import Wait, inversions, judged_seconds, left_out, percent
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
     """
-    What became of the messages of one lane's traffic.
+    Figures of one lane's traffic.
 
     Attributes:
         sent: messages accepted.
@@ -75,7 +75,7 @@ class RunFigures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
     """
-    What the deployed configuration says about one run.
+    Rules of one run, from the deployed configuration.
 
     Attributes:
         max_attempts: failed attempts after which a message is given up.
@@ -98,7 +98,7 @@ def run_figures(evidence: Evidence, rules: RunRules, *, compared_with: Evidence 
 
     Args:
         evidence: of the run.
-        rules: what its configuration says.
+        rules: of its configuration.
         compared_with: the run with priority, for the run without: the same messages are judged.
     """
     found = waits(evidence)
@@ -156,7 +156,7 @@ def _lane_figures(
 
 
 def rounded(value: Any) -> Any:
-    """Round every float in a JSON document to what a reader needs; JSON has nothing for infinity but null."""
+    """Round every float in a JSON document to four digits; JSON has only null for infinity."""
     if isinstance(value, float):
         return round(value, 4) if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -25,10 +25,10 @@ class Flood:
 
     Args:
         stage: with the backfill in its last lane and its mappings off.
-        plan: what is sent when.
+        plan: the messages and their times.
         backfill: the messages that wait.
-        traffic: the configuration with priority: it tells to which lane a message belongs.
-        journal: takes down what the stage does.
+        traffic: the configuration with priority, which decides the lane of a message.
+        journal: records the events of the stage.
         show: gets a view of the run twice a second.
     """
 
@@ -86,7 +86,7 @@ class Flood:
         )
 
     def _look(self) -> int:
-        """Show how it goes, and count what is in the lanes."""
+        """Show the progress, and return the number of messages in the lanes."""
         depths, done = self._stage.depths(), self._journal.done()
         self._show(
             flood_view(
@@ -100,7 +100,7 @@ class Flood:
         return sum(depth.total for depth in depths.values())
 
     def _has_stalled(self) -> bool:
-        """Whether what a crash held back would have returned by now."""
+        """Whether messages of a crashed invocation would have returned by now."""
         held_back = max(lane.visibility_timeout for lane in self._stage.deployment.config.lanes)
         return self._journal.quiet_seconds > held_back.total_seconds() + _STALL_SLACK_SECONDS
 

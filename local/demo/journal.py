@@ -7,19 +7,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lanes.events import Count, Event
 from local.demo.evidence import Delivery, Effect, Ending
 
 _STARTED = "started"
 _STEPS = (_STARTED, *Ending)
+_YIELDS = frozenset(event for event in Event if event.counts is Count.YIELDED)
 
 
 class Journal:
     """
-    Takes down what one stage does, from any thread.
+    Records the events of one stage, from any thread.
 
     Args:
         lane_of_queue: lane names by queue name.
-        backfill: tells whether an id is one of the backfill.
+        backfill: returns whether an id is one of the backfill.
     """
 
     def __init__(self, *, lane_of_queue: Mapping[str, str], backfill: Callable[[str], bool]) -> None:
@@ -38,25 +40,25 @@ class Journal:
         self._last_change = time.monotonic()
 
     def take_line(self, line: str) -> None:
-        """Take down a line that a function printed, if it tells anything."""
+        """Record the event of a line that a function printed, if it has one."""
         if not line.startswith("{"):
             return
         try:
-            told = json.loads(line)
+            event = json.loads(line)
         except ValueError:
             return
-        if told.get("resource") in _STEPS:
-            self._take_effect(told)
-        elif told.get("event") == "batch_yielded":
+        if event.get("resource") in _STEPS:
+            self._take_effect(event)
+        elif event.get("event") in _YIELDS:
             with self._changed:
-                self._yields[told["lane"]] += 1
-        elif told.get("event") == "message_dead_lettered":
+                self._yields[event["lane"]] += 1
+        elif event.get("event") == Event.MESSAGE_DEAD_LETTERED:
             with self._changed:
                 self._given_up += 1
                 self._changed.notify_all()
 
     def take_receive(self, queue_name: str, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Take down what a mapping received."""
+        """Record the messages that a mapping received."""
         lane = self._lane_of_queue[queue_name]
         taken = [_delivery(message, lane) for message in messages]
         with self._changed:
@@ -64,18 +66,18 @@ class Journal:
             for delivery in taken:
                 self._lane_of.setdefault(delivery.id, lane)
 
-    def _take_effect(self, told: Mapping[str, Any]) -> None:
-        one, at = str(told["id"]), float(told["at"])
+    def _take_effect(self, event: Mapping[str, Any]) -> None:
+        one, at = str(event["id"]), float(event["at"])
         with self._changed:
             self._last_change = time.monotonic()
             before = self._open.pop(one, None)
-            if told["resource"] == _STARTED:
+            if event["resource"] == _STARTED:
                 if before is not None:
                     self._effects.append(before)
-                self._open[one] = Effect(id=one, attempt=int(told["attempt"]), started_at=at)
+                self._open[one] = Effect(id=one, attempt=int(event["attempt"]), started_at=at)
                 return
-            ending = Ending(told["resource"])
-            started = before or Effect(id=one, attempt=int(told["attempt"]), started_at=at)
+            ending = Ending(event["resource"])
+            started = before or Effect(id=one, attempt=int(event["attempt"]), started_at=at)
             self._effects.append(
                 Effect(
                     id=one,
@@ -97,7 +99,7 @@ class Journal:
             return self._changed.wait_for(lambda: self._backfill_done >= done, timeout)
 
     def wait_for_all(self, messages: int, *, timeout: float) -> bool:
-        """Wait until so many are done, or given up by what the consumer says, or the seconds are over."""
+        """Wait until so many are done or dead-lettered, or the seconds are over."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._finished) + self._given_up >= messages, timeout)
 

@@ -56,7 +56,7 @@ def write_page(outcome: Outcome, picture: bytes, path: Path) -> None:
         "<h1>Priority lanes: a backfill and urgent work</h1>",
         f"<p>{escape(headline(outcome))} <span class='verdict {css}'>{verdict}</span></p>",
         _cards(outcome),
-        "<h2>What ran when</h2>",
+        "<h2>Timeline</h2>",
         _figure(inline, words=_picture_words(outcome)),
         "<h2>Promises</h2>",
         _promises(outcome),

@@ -49,9 +49,9 @@ class PlannedMessage:
     Attributes:
         id: of the event, the same with priority and without.
         kind: decides the priority.
-        group: None for the backfill, whose groups the writer chooses.
+        group: None for the backfill, since its writer chooses the groups.
         fault: None for a healthy message.
-        data: what its handler gets beside the fault.
+        data: data of the message beside the fault.
     """
 
     id: str
@@ -71,7 +71,7 @@ class PlannedMessage:
         return self.kind != BACKFILL_KIND
 
     def to_message(self) -> Message:
-        """Make what the producer sends."""
+        """Make the message for the producer."""
         data = dict(self.data or {}) | ({"fault": str(self.fault)} if self.fault else {})
         return Message(kind=self.kind, data=data, id=self.id, group=self.group, priority=self.priority)
 
@@ -150,7 +150,7 @@ class DemoPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Burst:
     """
-    What an episode of one kind consists of.
+    The messages of an episode of one kind.
 
     Attributes:
         kind: of all its messages.
@@ -158,7 +158,7 @@ class _Burst:
             in front of them.
         visitors: how many belong to visitors, each in a group of its own.
         faults: which of its messages fail in the one episode in which the resource is in trouble.
-        followed: a message that fails then, and whose visitor sends the next one too.
+        followed: a message that fails then; its visitor sends the next one too.
     """
 
     kind: str

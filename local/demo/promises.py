@@ -43,9 +43,9 @@ class Promise:
 
     Attributes:
         name: key of its figure in the report.
-        sentence: what is promised.
+        sentence: the promise in words.
         value: the figure; None if there is nothing to judge.
-        limit: what it is judged by.
+        limit: bound of the figure.
         relation: of the figure to the limit.
         not_judged: why it is not judged; empty if it is.
     """
@@ -65,7 +65,7 @@ class Promise:
         return self.value is not None and self.relation.holds(self.value, self.limit)
 
     def broken_words(self) -> str:
-        """Say what was broken and by how much."""
+        """Return the broken promise and its distance from the limit."""
         wanted = f"{self.relation.value} {_number(self.limit)}"
         if self.value is None:
             return f"{self.name}: there is no figure; {wanted} was promised"
@@ -94,7 +94,7 @@ def judge(
     Args:
         with_priority: the run with priority.
         without: the same flood without; None if it was left out.
-        rules: what the configuration says.
+        rules: of the configuration.
         top_lane: name of the highest lane.
         customers: size of the backfill.
         footprint: of the function's code, if it was measured.
@@ -164,7 +164,9 @@ def _urgency(run: RunFigures, *, rules: RunRules, top_lane: str) -> list[Promise
 def _one_lane(run: RunFigures) -> str:
     """Why there is no wait of urgent work to judge; empty if there is one."""
     used = [name for name, lane in run.lanes.items() if lane.sent]
-    return f"all work goes through {used[0]}, which goes before no other lane" if len(used) == 1 else ""
+    return (
+        f"all work goes through {used[0]}, so no work has priority over other work" if len(used) == 1 else ""
+    )
 
 
 def _comparison(

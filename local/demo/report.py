@@ -132,7 +132,7 @@ class PromiseRow:
 
 
 def promise_rows(outcome: Outcome) -> list[PromiseRow]:
-    """Rows of the table of promises; what both runs promise is one row."""
+    """Rows of the table of promises; one row for a promise of both runs."""
     named = {promise.name: promise for promise in outcome.promises}
     figures = outcome.figures_without
     shown = {"high_wait_p99_seconds": figures.p99_of(outcome.top_lane)} if figures else {}
@@ -191,7 +191,7 @@ def _both(lane: LaneFigures, other: LaneFigures | None, words: Any) -> str:
 
 
 def headline(outcome: Outcome) -> str:
-    """Say in a sentence or two what came out."""
+    """Return the result in a sentence or two."""
     mine, other = outcome.figures, outcome.figures_without
     top = outcome.top_lane
     wait = seconds_words(mine.p99_of(top))

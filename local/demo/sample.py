@@ -1,4 +1,4 @@
-"""The sample application: what it prints is what the demo judges by, so it has to be there."""
+"""The check that the sample application is in place: the demo judges by its output."""
 
 from pathlib import Path
 
@@ -23,6 +23,6 @@ def check_sample(handler: Path) -> None:
     if missing:
         raise SampleError(
             f"{handler} is not the sample application any more: it knows no {', '.join(missing)}.\n"
-            "The demo judges by what the sample prints. Keep your handlers in another place meanwhile, and bring "
+            "The demo judges by the sample's output. Keep your handlers in another place meanwhile, and restore "
             f"the sample back:\n  git checkout -- {handler}"
         )

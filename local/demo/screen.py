@@ -22,10 +22,10 @@ _BESIDE_BAR = 30
 
 
 class Screen(Protocol):
-    """Shows how a demo goes."""
+    """Shows the progress of a demo."""
 
     def phase(self, words: str) -> None:
-        """Tell that a phase begins."""
+        """Show that a phase begins."""
 
     def show(self, view: FloodView) -> None:
         """Show a run at this moment."""
@@ -62,7 +62,7 @@ class QuietScreen:
 
 
 class PlainScreen:
-    """Writes a line for each phase, and one every few seconds while a run goes on."""
+    """Writes a line for each phase, and one every few seconds during a run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -94,7 +94,7 @@ class PlainScreen:
 
 
 def _state(view: FloodView) -> str:
-    """One line about a run: what is nothing is left out."""
+    """Return one line about a run, without zeros."""
     done = [f"{view.done:,} of {view.total:,} done"] if view.done else []
     lanes = [f"{lane.name} {words}" for lane in view.lanes if (words := _words(lane))]
     return "; ".join([*done, *lanes]) or "the lanes are empty"
@@ -108,12 +108,12 @@ def _words(lane: LaneView) -> str:
         (lane.yields, "yields"),
         (round(lane.pace), "a second"),
     )
-    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    return ", ".join(f"{count:,} {noun}" for count, noun in counts if count)
 
 
 @dataclass(slots=True)
 class _Phase:
-    """A phase on the screen: `ended` is None while it goes on."""
+    """A phase on the screen: `ended` is None until its end."""
 
     words: str
     began: float

@@ -29,9 +29,9 @@ class Show:
     Runs a demo.
 
     Args:
-        plan: what is sent.
+        plan: the messages.
         output: folder for the table, the logs and the unzipped code.
-        screen: shows how it goes.
+        screen: shows the progress.
         compares: run the flood without priority too.
     """
 
@@ -67,7 +67,7 @@ class Show:
             if other is not None:
                 with phase("flood_without", "The same flood without priority"):
                     without = self._flood(other, traffic=stage, backfill=backfill)
-            with phase("judge", "Reading what happened"):
+            with phase("judge", "Reading the evidence"):
                 root, handler = stage.code(self._output / "code")
                 footprint = measure_footprint(root, handler=handler)
             return self._outcome(stage, evidence, without, footprint=footprint)

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 
 from lanes import Producer
-from lanes.deployment import Deployment
+from lanes.config.deployment import Deployment
 from local.account import REGION, USER_KEY, connection_variables
 from local.demo.evidence import DeadLetter
 from local.demo.figures import RunRules
@@ -30,7 +30,7 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """What the queue of a lane says of itself."""
+    """The counts of a lane's queue."""
 
     waiting: int
     in_flight: int
@@ -48,13 +48,13 @@ class Stage:
     Args:
         platform: where it is deployed.
         name: of the stage.
-        outputs: what its stack tells; the stack's name is the key.
+        outputs: of its stack, by the stack's name.
     """
 
     def __init__(self, platform: Platform, *, name: str, outputs: Mapping[str, Mapping[str, str]]) -> None:
         self.name = name
-        [(self.stack, told)] = outputs.items()
-        self.function_name = told["ConsumerFunctionName"]
+        [(self.stack, values)] = outputs.items()
+        self.function_name = values["ConsumerFunctionName"]
         self._platform = platform
         self._sqs = platform.client("sqs")
         self._lambda = platform.client("lambda")
@@ -93,7 +93,7 @@ class Stage:
 
     @property
     def rules(self) -> RunRules:
-        """What its configuration says about a run."""
+        """Rules of a run, from its configuration."""
         config = self.deployment.config
         return RunRules(
             max_attempts=config.consumer.max_attempts,

@@ -18,7 +18,7 @@ from local.demo.report import (
 )
 
 _WIDE = 120
-"""Columns from which the tables have room for a column each of what they show."""
+"""Width of the terminal from which the tables have all columns."""
 _STYLES = {"BROKEN": "bold red", "not judged": "dim"}
 
 

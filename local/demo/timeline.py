@@ -1,4 +1,4 @@
-"""The timeline: a picture of what arrived and what ran when, by lane, with priority and without."""
+"""The timeline: a picture of arrivals and running records, by lane, with priority and without."""
 
 import io
 import math

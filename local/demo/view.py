@@ -1,4 +1,4 @@
-"""What a run looks like at one moment, for whoever watches."""
+"""A view of a run at one moment, for the screen."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def flood_view(
     pace: Mapping[str, float],
     total: int,
 ) -> FloodView:
-    """Put together what was counted, highest lane first."""
+    """Make the view from counts, highest lane first."""
     lanes = tuple(
         LaneView(
             name=name,

@@ -1,5 +1,5 @@
 """
-Waits: from the queue's acceptance of a message to the first start of its handler, and what happened meanwhile.
+Waits: from the queue's acceptance of a message to the first start of its handler; inversions.
 
 Owns the word inversion: a record that started although a message of a higher lane had been waiting for long.
 """
@@ -72,7 +72,7 @@ def waits(evidence: Evidence) -> list[Wait]:
 
 def left_out(found: Sequence[Wait], evidence: Evidence) -> frozenset[str]:
     """
-    Name the live messages whose waits say nothing of priority: those behind a failing one of their own group.
+    Return the live messages that waited for a failing one of their own group: their waits do not depend on priority.
 
     Asked of the run with priority, and left out of both.
     """

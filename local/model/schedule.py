@@ -1,7 +1,7 @@
 """
 Rules of EventBridge schedules that invoke functions.
 
-Decisions alone: when a schedule fires, and what the function is sent.
+Pure decisions: when a schedule fires, and the event of the function.
 """
 
 import json
@@ -17,7 +17,7 @@ _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSettings:
     """
-    One deployed rule with a rate, as ListRules and ListTargetsByRule tell it.
+    One deployed rule with a rate, as ListRules and ListTargetsByRule return it.
 
     Attributes:
         rule_arn: of the rule.

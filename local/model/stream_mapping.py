@@ -1,7 +1,7 @@
 """
 Rules of the event source mapping between a DynamoDB stream and a function.
 
-Decisions alone: which records pass the filters, what the function is sent, what happens to a batch that fails.
+Pure decisions: which records pass the filters, the event of the function, the retries of a failed batch.
 """
 
 import json
@@ -23,7 +23,7 @@ FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=1), timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMappingSettings:
-    """One deployed event source mapping of a stream, as ListEventSourceMappings tells it."""
+    """One deployed event source mapping of a stream, as ListEventSourceMappings returns it."""
 
     uuid: str
     stream_arn: str
@@ -62,7 +62,7 @@ class StreamMappingSettings:
 
 def passes(record: Mapping[str, Any], patterns: Sequence[str]) -> bool:
     """
-    Tell whether a record reaches the function.
+    Return whether a record reaches the function.
 
     # AWS: a record passes when it meets any one filter; all conditions of a filter must hold, any value of a list
     # may match. Records that don't pass are gone by: the iterator moves on (Developer Guide, "Control which events
@@ -100,11 +100,11 @@ def stream_event(records: Sequence[Mapping[str, Any]], settings: StreamMappingSe
     # AWS: the example event of Using AWS Lambda with Amazon DynamoDB; times are epoch seconds there.
     """
     region = settings.stream_arn.split(":")[3]
-    told = [
+    described = [
         {**record, "awsRegion": region, "eventSourceARN": settings.stream_arn, "eventSource": "aws:dynamodb"}
         for record in records
     ]
-    return json.dumps({"Records": told}, default=_plain).encode()
+    return json.dumps({"Records": described}, default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -137,7 +137,7 @@ def failure_note(
     records: Sequence[Mapping[str, Any]], *, tries: int, shard: str, settings: StreamMappingSettings
 ) -> str:
     """
-    Write what the failure destination gets: where the batch is, not the records.
+    Write the message to the failure destination: the place of the batch, not its records.
 
     # AWS: "Example invocation record" of Using AWS Lambda with Amazon DynamoDB.
     """

@@ -137,10 +137,10 @@ def test_an_interrupted_redrive_says_how_far_it_was_and_gives_back(lanes, typed,
     assert typed.json("audit", "--limit", "1")[0]["outcome"] == "interrupted"
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.deep
 def test_a_redrive_killed_again_and_again_loses_none_and_doubles_none(lanes, typed, sqs, deployment, request):
     """Killed hard at random points, started again at once, and left to end: each message is in its lane once."""
-    seed = int(os.environ.get("REDRIVE_SEED", random.randrange(10_000)))
+    seed = int(os.environ.get("REDRIVE_SEED", "1"))
     chance = random.Random(seed)
     groups = max(1, MESSAGES // 15)
     ids = put_dead_letters(sqs, deployment, "MAIN", MESSAGES, groups=groups, kind=fresh_kind(request))

@@ -3,12 +3,12 @@
 import pytest
 import sqlalchemy as sa
 
-from lanes.aws.holds import DynamoDBHolds
-from lanes.aws.override_items import BOARD, OVERRIDE
-from lanes.aws.overrides import DynamoDBOverrides
-from lanes.consumer.holds import Hold
-from lanes.consumer.overrides import Cancelled
+from lanes.aws.table.holds import DynamoDBHolds
+from lanes.aws.table.override_items import BOARD, OVERRIDE
+from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.holds import Hold
 from lanes.outbox import Outbox
+from lanes.overrides import Cancelled
 from tests.support.operating import drain
 
 
@@ -65,7 +65,7 @@ def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_re
 
     assert (done["entries_found"], done["entries_changed"], done["messages_waiting"]) == (1, 1, 3)
     assert entries(typed, database) == {"e1": ("PENDING", 60), "e2": ("PENDING", -100)}
-    (override,) = board.board().overrides
+    (override,) = board.active().overrides
     assert (override.id, override.action, override.priority, override.why) == (
         done["override"],
         "prioritize",
@@ -83,36 +83,39 @@ def test_cancelling_says_so_for_both(typed, board, database):
 
     assert done["entries_changed"] == 1
     assert entries(typed, database)["e1"][0] == "ABANDONED"
-    assert [one.wanted.ids for one in board.board().overrides] == [("e1",)]
+    assert [one.wanted.ids for one in board.active().overrides] == [("e1",)]
 
 
+@pytest.mark.parametrize("place", ["both", "outbox"])
 @pytest.mark.parametrize("verb", [("prioritize", "60"), ("cancel",)])
-def test_a_dry_run_changes_nothing(typed, board, database, verb):
-    """But says what was found."""
-    done = typed.json(*verb, "--all", "--database", database, "--dry-run")
+def test_a_dry_run_changes_nothing(typed, board, database, verb, place):
+    """It counts, wherever it looks."""
+    done = typed.json(*verb, "--all", "--in", place, "--database", database, "--dry-run")
 
     assert (done["entries_found"], done["entries_changed"], done["override"]) == (2, 0, None)
-    assert board.board().overrides == ()
+    assert board.active().overrides == ()
     assert entries(typed, database)["e1"] == ("PENDING", -100)
 
 
-@pytest.mark.parametrize("state", ["QUEUED", "PENDING"])
-def test_a_state_limits_where_it_works(typed, board, database, state):
-    """Queues alone, or the outbox alone."""
-    done = typed.json("cancel", "--id", "e2", "--state", state, "--database", database, "--yes")
+@pytest.mark.parametrize("place", ["lanes", "outbox"])
+def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, board, database, place):
+    """The other place is neither looked at nor changed."""
+    done = typed.json("cancel", "--id", "e2", "--in", place, "--database", database, "--yes")
 
-    assert (done["override"] is None, done["messages_waiting"] is None) == (state == "PENDING",) * 2
-    assert entries(typed, database)["e2"][0] == ("ABANDONED" if state == "PENDING" else "PENDING")
+    assert (done["override"] is None, done["messages_waiting"] is None) == (place == "outbox",) * 2
+    assert (done["entries_found"] is None) == (place == "lanes")
+    assert entries(typed, database)["e2"][0] == ("ABANDONED" if place == "outbox" else "PENDING")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("cancel", "--yes"), "--all"),
-        (("cancel", "--kind", "("), "no regular expression"),
-        (("cancel", "--id", "x", "--state", "SENT"), "there is no state 'SENT'"),
-        (("cancel", "--id", "x"), "nobody is there to confirm"),
-        (("overrides", "withdraw", "nothing"), "no override 'nothing' stands"),
+        (("cancel", "--kind", "("), "not a regular expression"),
+        (("cancel", "--id", "x", "--in", "queue"), "'lanes', 'outbox', 'both'"),
+        (("cancel", "--id", "x", "--in", "outbox", "--why", "late"), "an outbox records no reason"),
+        (("cancel", "--id", "x"), "standard input is not a terminal"),
+        (("overrides", "withdraw", "nothing"), "no override 'nothing' is active"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(typed, board, arguments, said):
@@ -121,7 +124,7 @@ def test_what_cannot_be_meant_is_refused(typed, board, arguments, said):
 
     assert done.returncode != 0
     assert said in " ".join(done.stderr.replace("│", " ").split())
-    assert board.board().overrides == ()
+    assert board.active().overrides == ()
 
 
 def test_overrides_are_listed_and_withdrawn(lanes, typed, board):

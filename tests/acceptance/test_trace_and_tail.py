@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from lanes.aws.ledger import DynamoDBLedger
+from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Ending, Entry
 
 GROUP = "/aws/lambda/traced"
@@ -52,8 +52,8 @@ def test_a_message_is_traced_by_its_id(lanes, log):
     assert [line[line.index("MAIN") + 1] for line in lines if "MAIN" in line] == [
         "1", "woken", "2", "3", "4",
     ]  # fmt: skip
-    assert "to HIGH, which has work waiting; parked for 9 s unless woken" in done.stdout
-    assert "TimeoutError: slow; tried again in 4 s at the earliest" in done.stdout
+    assert "to HIGH, which has a backlog; parked for 9 s unless woken" in done.stdout
+    assert "TimeoutError: slow; next attempt in 4 s at the earliest" in done.stdout
     assert "throttled" in done.stdout
     assert done.stdout.splitlines()[-1].strip() == "now  done (receives 4, handled 1, failed 1, yielded 1)"
     assert (done.returncode, done.stderr) == (0, "")
@@ -83,7 +83,7 @@ def test_what_only_the_ledger_knows_is_told(typed, client, deployment, log):
 
     found = typed.json("trace", "sqs-5", *HERE)
 
-    assert "the ledger of MEDIUM says" in found["standing"]
+    assert "the ledger of MEDIUM" in found["status"]
     assert found["steps"] == []
 
 
@@ -108,7 +108,7 @@ def test_a_log_in_a_file_is_traced_without_any_call(typed, tmp_path):
     nothing = typed("--stack", "None", "trace", "order-9", "--log-file", str(file))
 
     assert [step["what"] for step in found["steps"]] == ["yielded", "woken", "failed", "throttled", "handled"]
-    assert (nothing.returncode, nothing.stderr) == (3, "no file tells anything of order-9\n")
+    assert (nothing.returncode, nothing.stderr) == (3, "the files do not mention order-9\n")
 
 
 def test_the_tail_shows_each_event_on_a_line(typed, log):

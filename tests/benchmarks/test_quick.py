@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.targets import TARGETS
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).resolve().parents[2]
 # These have tests of their own, or take longer.
 ELSEWHERE = {"enqueue", "outbox", "wait", "idle", "soak"}

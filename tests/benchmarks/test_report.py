@@ -8,7 +8,7 @@ from benchmarks.report import NOT_SATURATED, Findings, NotSaturatedError, Table,
 from benchmarks.saturation import require_saturated
 from benchmarks.targets import TARGETS, Target, verdicts
 from lanes.config import LanesConfig
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 
 def findings(**options):
@@ -53,11 +53,11 @@ def test_a_load_that_fills_nothing_ends_with_a_status_of_its_own(capsys):
 @pytest.mark.parametrize(
     ("target", "holding", "missing"),
     [
-        (Target(figure="x", most=1.1), 1.1, 1.11),
-        (Target(figure="x", least=0.9), 0.9, 0.89),
+        (Target(figure="x", at_most=1.1), 1.1, 1.11),
+        (Target(figure="x", at_least=0.9), 0.9, 0.89),
         (Target(figure="x", exactly=0), 0, 1),
         (Target(figure="x", exactly=True), True, False),
-        (Target(figure="x", most=1.1), 0, None),
+        (Target(figure="x", at_most=1.1), 0, None),
     ],
 )
 def test_a_target_is_held_up_to_its_limit(target, holding, missing):
@@ -80,9 +80,9 @@ def test_saturation_means_full_slots_and_messages_that_wait(messages, enough):
     )
     for number in range(messages):
         lanes.send("MAIN", group=f"g{number}", seconds=0.2)
-    began = lanes.kernel.now
+    began = lanes.scheduler.now
     lanes.run(seconds=3600, until=lambda: len(lanes.handled) == messages)
-    seconds = lanes.kernel.now - began
+    seconds = lanes.scheduler.now - began
 
     if enough:
         require_saturated(lanes, seconds=seconds, work=0.2)

@@ -7,9 +7,11 @@ import pytest
 from benchmarks.hostile import hostile_body
 from benchmarks.soak import command_of, main, soak
 from benchmarks.soak_round import FAULTS, Round, breaches
-from lanes.consumer.batch import Batch
-from lanes.consumer.intake import Intake
-from lanes.consumer.returns import Returns
+from lanes.consumer import Consumer
+from lanes.consumer.ledger import CachedLedger
+from lanes.consumer.outcome import Outcomes
+
+pytestmark = pytest.mark.deep
 
 
 def test_a_short_soak_breaks_no_promise():
@@ -23,8 +25,8 @@ def test_a_short_soak_breaks_no_promise():
 
 def test_a_round_is_drawn_from_its_seed():
     """So that a breach can be shown again."""
-    assert list(Round(seed=5).story()) == list(Round(seed=5).story())
-    assert list(Round(seed=5).story()) != list(Round(seed=6).story())
+    assert list(Round(seed=5).description()) == list(Round(seed=5).description())
+    assert list(Round(seed=5).description()) != list(Round(seed=6).description())
     first, again = Counter(), Counter()
     assert breaches(Round(seed=5, messages=20), first) == breaches(Round(seed=5, messages=20), again)
     assert first == again
@@ -45,15 +47,15 @@ def test_all_faults_come_up():
     assert {name for seed in range(12) for name in Round(seed=seed).faults} == set(FAULTS)
 
 
-def answers_empty(self, monkeypatch_run=Batch.run):
-    """Return nothing to keep, whatever happened: what a careless handler answers."""
-    monkeypatch_run(self)
-    return []
+def answers_empty(self, event, context, *, handle=Consumer.handle):
+    """Return an empty answer, whatever happened: the mistake of a careless handler."""
+    handle(self, event, context)
+    return {"batchItemFailures": []}
 
 
 def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
     """It deletes what was not done: messages are lost, and the command of the small round shows it again."""
-    monkeypatch.setattr(Batch, "run", answers_empty)
+    monkeypatch.setattr(Consumer, "handle", answers_empty)
 
     _, breached = soak(rounds=lambda done: done < 5, seed=1, say=lambda _text: None)
 
@@ -67,7 +69,7 @@ def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
 
 def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
     """It breaks the order within groups."""
-    monkeypatch.setattr(Returns, "blocks", lambda _self, _record: False)
+    monkeypatch.setattr(Outcomes, "behind", lambda _self, _record: None)
 
     found = [line for seed in range(6) for line in breaches(Round(seed=seed), Counter())]
 
@@ -76,8 +78,7 @@ def test_going_on_with_a_group_after_a_failure_is_found(monkeypatch):
 
 def test_attempts_that_start_again_are_found(monkeypatch):
     """A consumer that forgets what it counted tells a wrong attempt, and never gives up what fails always."""
-    monkeypatch.setattr(Intake, "_read", lambda _self, _lane, _ids: {})
-    monkeypatch.setattr("lanes.consumer.memory.OwnNotes.recall", lambda _self, _lane, _record: None)
+    monkeypatch.setattr(CachedLedger, "_known", lambda _self, _lane, _records: {})
     monkeypatch.setattr("benchmarks.soak_round.MOST_INVOCATIONS", 300)
 
     found = [

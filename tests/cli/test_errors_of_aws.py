@@ -1,36 +1,18 @@
 """What the command says where AWS can't be asked."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from local.account import isolated_variables
-
-NOWHERE = "http://127.0.0.1:1"
+from tests.support.command import NOWHERE, Typed
 
 
 @pytest.fixture
-def told(tmp_path):
-    """Run the command with the variables of an operator, some of them changed; give status and words."""
+def told(tmp_path, monkeypatch):
+    """Run the command with the variables of an operator, without some of them; give status and words."""
+    typed = Typed()
+    monkeypatch.setitem(typed.variables, "HOME", str(tmp_path))
 
-    def run(*arguments, without=(), **changed):
-        variables = {
-            **os.environ,
-            **isolated_variables(NOWHERE, "operator"),
-            **changed,
-            "HOME": str(tmp_path),
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "lanes", *arguments],
-            env={name: value for name, value in variables.items() if name not in without},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+    def run(*arguments, without=()):
+        done = typed(*arguments, without=without)
         assert "Traceback" not in done.stderr
         assert done.stdout == ""
         return done.returncode, done.stderr

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from lanes.cli import printing
-from lanes.cli.looking import looks
-from lanes.cli.printing import confirm, laid_out, say, spoken
+from lanes.cli.printing import confirm, format_value, layout, say
+from lanes.cli.watch import readings
 from lanes.errors import AwsError
 
 ROWS = [
@@ -26,7 +26,7 @@ ROWS = [
 def drawn(width):
     """Draw the rows on a terminal of this width."""
     out = Console(file=io.StringIO(), width=width)
-    out.print(laid_out(ROWS, out))
+    out.print(layout(ROWS, out))
     return out.file.getvalue()
 
 
@@ -82,15 +82,15 @@ def failing(*, retryable):
 
 
 def test_who_follows_what_happens_survives_a_throttled_look(capsys):
-    """It says so and looks again."""
-    assert list(looks(failing(retryable=True), every=0.0, times=3)) == ["one", "three"]
-    assert "looking again" in capsys.readouterr().err
+    """It says so and tries again."""
+    assert list(readings(failing(retryable=True), every=0.0, times=3)) == ["one", "three"]
+    assert "trying again" in capsys.readouterr().err
 
 
 def test_what_does_not_pass_by_itself_ends_the_looking():
     """Such as credentials that have expired."""
     with pytest.raises(AwsError):
-        list(looks(failing(retryable=False), every=0.0, times=3))
+        list(readings(failing(retryable=False), every=0.0, times=3))
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,20 @@ def test_what_a_message_says_can_do_nothing_to_the_terminal(text, capsys):
     """Ids, kinds and errors are words of others."""
     say(text)
 
-    for told in (spoken(text), capsys.readouterr().err):
+    for told in (format_value(text), capsys.readouterr().err):
         assert told.rstrip("\n").isprintable()
         assert "\\" in told
 
 
 def test_lines_and_tabs_of_a_body_stay():
     """They are how people write."""
-    assert spoken("one\n\ttwo é 漢") == "one\n\ttwo é 漢"
+    assert format_value("one\n\ttwo é 漢") == "one\n\ttwo é 漢"
 
 
 def test_a_very_long_text_in_a_list_is_cut_and_says_so():
     """What it says in whole is shown of one alone, and to programs."""
     out = Console(file=io.StringIO(), width=80)
-    out.print(laid_out([{"id": "a", "error": "e" * 5_000}], out))
+    out.print(layout([{"id": "a", "error": "e" * 5_000}], out))
 
     assert out.file.getvalue().count("e") < 500
     assert "(5000 characters)" in out.file.getvalue()

@@ -19,9 +19,9 @@ from lanes.testing.fifo.errors import (
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
 from simulator.counts import ApproximateQueues
-from simulator.kernel import Kernel
 from simulator.memory import Calls
 from simulator.parameters import Unknowns
+from simulator.scheduler import Scheduler
 
 CODES = {
     DeduplicationIdMissingError: "InvalidParameterValue",
@@ -146,27 +146,32 @@ class ModelSubject:
 class VirtualClock:
     """The time of a simulation, which passes when told to."""
 
-    def __init__(self, kernel):
-        self._kernel = kernel
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
 
     def __call__(self):
         """Return the time."""
-        return self._kernel.now
+        return self._scheduler.now
 
     def advance(self, seconds):
         """Let time pass."""
-        self._kernel.run(seconds=seconds)
+        self._scheduler.run(seconds=seconds)
 
 
 class SimulatedSubject(ModelSubject):
     """A lane's queue as the simulator sets it up, in its virtual time."""
 
     def __init__(self):
-        kernel = Kernel()
+        scheduler = Scheduler()
         queues = ApproximateQueues(
-            LanesConfig(), kernel=kernel, calls=Calls(), native=None, unknowns=Unknowns(), chance=Random(1)
+            LanesConfig(),
+            scheduler=scheduler,
+            calls=Calls(),
+            native=None,
+            unknowns=Unknowns(),
+            chance=Random(1),
         )
-        self.clock = VirtualClock(kernel)
+        self.clock = VirtualClock(scheduler)
         self._ids = itertools.count()
         self._queue, self._dead = queues.live["MAIN"], queues.dead["MAIN"]
         self._queue.name = "queue.fifo"

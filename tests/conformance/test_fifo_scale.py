@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from lanes.testing.fifo.queue import FifoQueue
 
 CYCLES = 200
@@ -26,6 +28,7 @@ def cost_at(depth):
     return min(costs)
 
 
+@pytest.mark.deep
 def test_a_deep_queue_costs_about_the_same_as_a_shallow_one():
     """Fifty times the messages may not cost a multiple."""
     assert cost_at(60_000) < GENEROUS_RATIO * cost_at(11_000)

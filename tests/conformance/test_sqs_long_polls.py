@@ -89,7 +89,7 @@ def test_a_waiting_receive_looks_again_by_itself_when_a_visibility_ends(correcte
     """In real time nobody has to wake it."""
     corrections.set_clock(None)
     corrected.send("A1")
-    corrected.receive(visibility=1)
+    corrected.receive(visibility=2)
     answer = corrected.client.receive_message(QueueUrl=corrected.url, WaitTimeSeconds=WAIT_SECONDS)
 
     assert [message["Body"] for message in answer["Messages"]] == ["A1"]

@@ -17,7 +17,7 @@ from local.corrections import install
 
 GROUPS = [f"group-{number}" for number in range(20)]
 PER_GROUP = 5
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")

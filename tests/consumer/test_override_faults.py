@@ -1,14 +1,14 @@
 """
 Every call of a consumer that cancels, sends on, holds and lets go fails once, in every way, and nothing is lost.
 
-One story touches all of it, with idempotency on, since a message that is sent on may come twice. It runs once to count
-its calls, then once for each call and each kind of fault.
+One scenario touches all of it, with idempotency on, since a message that is sent on may come twice. It runs once to
+count its calls, then once for each call and each kind of fault.
 """
 
 import pytest
 
 from lanes.errors import AwsError
-from tests.consumer.test_faults import CRASHED, CRASHED_AFTER, REFUSED, UNANSWERED, UNFORESEEN, _break
+from tests.contract.test_c1_faults import CRASHED, CRASHED_AFTER, REFUSED, UNANSWERED, UNFORESEEN, _break
 from tests.support.memory import ProcessLost
 from tests.support.overriding import Overridden
 
@@ -16,8 +16,8 @@ CANCELLED = {"c1", "c2"}
 
 
 def tell(slots, *, position=None, fault=None):
-    """Tell the story, with the call at a position broken, to its end."""
-    story = Overridden(
+    """Tell the scenario, with the call at a position broken, to its end."""
+    scenario = Overridden(
         {
             "consumer": {
                 "reserved_concurrency": slots,
@@ -34,64 +34,64 @@ def tell(slots, *, position=None, fault=None):
         environments=slots,
         seed=7,
     )
-    story.takes = 0.2
+    scenario.takes = 0.2
     for number in range(6):
-        story.send("MAIN", f"m{number}", group="moved")
-        story.send("MAIN", f"g{number}", group="whole")
+        scenario.send("MAIN", f"m{number}", group="moved")
+        scenario.send("MAIN", f"g{number}", group="whole")
     for name in ("c1", "k1", "c2", "k2"):
-        story.send("MAIN", name, group="mixed")
+        scenario.send("MAIN", name, group="mixed")
     for number in range(4):
         fate = ("fail", "fail", "ok") if number == 1 else ("ok",)
-        story.send("MAIN", f"h{number}", *fate, group="held")
-    story.put("cancel", ids=tuple(CANCELLED), after=0)
-    story.put("prioritize", priority=50, group="whole", after=0)
-    story.put("prioritize", priority=50, ids=("m2",))
-    _break(story.world.calls, position, fault)
-    story.drain()
-    _redrive(story)
-    story.send("MAIN", "h4", group="held")
-    story.drain()
-    return story
+        scenario.send("MAIN", f"h{number}", *fate, group="held")
+    scenario.put("cancel", ids=tuple(CANCELLED), after=0)
+    scenario.put("prioritize", priority=50, group="whole", after=0)
+    scenario.put("prioritize", priority=50, ids=("m2",))
+    _break(scenario.world.calls, position, fault)
+    scenario.drain()
+    _redrive(scenario)
+    scenario.send("MAIN", "h4", group="held")
+    scenario.drain()
+    return scenario
 
 
-def _redrive(story):
+def _redrive(scenario):
     """Redrive as an operator does: what failed or was killed is started again."""
     try:
-        story.redrive()
+        scenario.redrive()
     except (AwsError, RuntimeError, ProcessLost):
-        story.world.calls.lost = False
-        story.redrive()
+        scenario.world.calls.lost = False
+        scenario.redrive()
 
 
-def check(story, fault=None):
+def check(scenario, fault=None):
     """
     Each ended once, in the order of its group, in the lane where it should.
 
     A process that dies between the end of a handler and noting it does the work again, as it would without overrides.
     """
-    story.done = list(dict.fromkeys(story.done)) if fault in (UNFORESEEN, CRASHED) else story.done
-    assert [one for one in story.violations if "before" not in one] == []
+    scenario.done = list(dict.fromkeys(scenario.done)) if fault in (UNFORESEEN, CRASHED) else scenario.done
+    assert [one for one in scenario.violations if "before" not in one] == []
     for group in ("m", "g", "h", "k"):
-        done = [name for name in story.done if name[0] == group]
+        done = [name for name in scenario.done if name[0] == group]
         assert done == sorted(done), done
-    assert set(story.cancelled()) == CANCELLED
-    assert sorted([*story.done, *story.cancelled()]) == sorted(one.id for one in story.sent)
-    assert {story.lane_of(f"g{number}") for number in range(6)} == {"HIGH"}
-    assert [story.lane_of(f"m{number}") for number in range(6)] == ["MAIN"] * 2 + ["HIGH"] * 4
-    assert story.world.holds.found == {}
-    for lane in story.world.queues.live:
-        assert (story.waiting(lane), story.letters(lane)) == ([], [])
+    assert set(scenario.cancelled()) == CANCELLED
+    assert sorted([*scenario.done, *scenario.cancelled()]) == sorted(one.id for one in scenario.sent)
+    assert {scenario.lane_of(f"g{number}") for number in range(6)} == {"HIGH"}
+    assert [scenario.lane_of(f"m{number}") for number in range(6)] == ["MAIN"] * 2 + ["HIGH"] * 4
+    assert scenario.world.holds.found == {}
+    for lane in scenario.world.queues.live:
+        assert (scenario.waiting(lane), scenario.letters(lane)) == ([], [])
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_the_story_touches_what_overrides_and_holds_call(slots):
+def test_the_scenario_touches_what_overrides_and_holds_call(slots):
     """Or the rest of this file would prove less than it says."""
-    story = tell(slots)
+    scenario = tell(slots)
 
-    check(story)
-    assert set(story.reasons()) >= {"attempts exhausted", "held behind h1"}
+    check(scenario)
+    assert set(scenario.reasons()) >= {"attempts exhausted", "held behind h1"}
     assert {"SendMessage", "PutItem", "TransactWriteItems", "UpdateItem", "GetItem board"} <= set(
-        story.world.calls.counts
+        scenario.world.calls.counts
     )
 
 
@@ -102,10 +102,10 @@ def test_any_one_call_may_fail(slots, every, fault):
     calls = len(tell(slots).world.calls.log)
     broken = []
     for position in range(0, calls, every):
-        story = tell(slots, position=position, fault=fault)
+        scenario = tell(slots, position=position, fault=fault)
         try:
-            check(story, fault)
+            check(scenario, fault)
         except AssertionError as error:
-            broken.append((position, story.world.calls.log[position], str(error)[:300]))
+            broken.append((position, scenario.world.calls.log[position], str(error)[:300]))
 
     assert broken == []

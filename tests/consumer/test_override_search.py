@@ -2,12 +2,10 @@
 Any interleaving of sends, overrides, holds, redrives, crashes, lost deletions and time.
 
 Every message ends as done or cancelled. Order is no part of it: overrides that contradict each other may break it.
-`HYPOTHESIS_PROFILE=nightly` looks at many more and longer ones.
 """
 
-import os
-
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
@@ -16,14 +14,7 @@ from tests.support.overriding import Overridden
 
 LANES = ("HIGH", "MEDIUM", "MAIN")
 GROUPS = {"a": "HIGH", "b": "MEDIUM", "c": "MAIN", "d": "MAIN"}
-SUITE = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-NIGHTLY = settings(SUITE, max_examples=2_000, stateful_step_count=80, derandomize=False)
+SUITE = settings(max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
 class Operated(RuleBasedStateMachine):
@@ -32,11 +23,10 @@ class Operated(RuleBasedStateMachine):
     @initialize(
         batch_size=st.integers(1, 10),
         slots=st.sampled_from([1, 2, 3]),
-        room=st.booleans(),
         holds=st.booleans(),
         seed=st.integers(0, 1000),
     )
-    def begin(self, batch_size, slots, room, holds, seed):
+    def begin(self, batch_size, slots, holds, seed):
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
@@ -44,13 +34,12 @@ class Operated(RuleBasedStateMachine):
         ]
         consumer = {
             "reserved_concurrency": slots,
-            "waiting_room": room,
             "idempotency": True,
             "max_attempts": 2,
             "backoff_max": 10,
             "on_dead_letter": {"work": "hold"} if holds else {},
         }
-        self.story = Overridden({"lanes": lanes, "consumer": consumer}, environments=slots, seed=seed)
+        self.scenario = Overridden({"lanes": lanes, "consumer": consumer}, environments=slots, seed=seed)
         self.holds = holds
         self.count = 0
 
@@ -58,63 +47,70 @@ class Operated(RuleBasedStateMachine):
     def send(self, group, fates):
         for fails in fates:
             does = ("fail", "fail", "ok") if fails and self.holds else ("ok",)
-            self.story.send(GROUPS[group], f"{group}{self.count:04}", *does, group=group)
+            self.scenario.send(GROUPS[group], f"{group}{self.count:04}", *does, group=group)
             self.count += 1
 
     @rule(priority=st.sampled_from([-100, 0, 60]), number=st.integers(0, 40))
     def prioritize_one(self, priority, number):
         wanted = [f"{group}{number:04}" for group in GROUPS]
-        self.story.put("prioritize", priority=priority, ids=tuple(wanted), after=0)
+        self.scenario.put("prioritize", priority=priority, ids=tuple(wanted), after=0)
 
     @rule(priority=st.sampled_from([-100, 60]), group=st.sampled_from(sorted(GROUPS)))
     def prioritize_group(self, priority, group):
-        self.story.put("prioritize", priority=priority, group=group, after=0)
+        self.scenario.put("prioritize", priority=priority, group=group, after=0)
 
     @rule(number=st.integers(0, 40))
     def cancel(self, number):
-        self.story.put("cancel", ids=tuple(f"{group}{number:04}" for group in GROUPS), after=0)
+        self.scenario.put("cancel", ids=tuple(f"{group}{number:04}" for group in GROUPS), after=0)
 
     @rule(lane=st.sampled_from(LANES), environment=st.integers(0, 2), deletes=st.booleans())
     def handle(self, lane, environment, deletes):
-        story = self.story
-        if messages := story.world.receive(lane):
-            environment %= len(story.environments)
-            story.invoke(lane, messages, environment=environment, deletes=deletes)
+        scenario = self.scenario
+        if messages := scenario.world.receive(lane):
+            environment %= len(scenario.environments)
+            scenario.invoke(lane, messages, environment=environment, deletes=deletes)
 
     @rule(calls=st.integers(0, 12), after_effect=st.booleans())
     def die_soon(self, calls, after_effect):
         """The environment that makes the call after so many others dies at it."""
         left = iter(range(calls))
-        self.story.break_once(
+        self.scenario.break_once(
             lambda _operation: next(left, None) is None, ProcessLost(), after_effect=after_effect
         )
 
     @rule(seconds=st.sampled_from([0.5, 3, 7, 20, 181]))
     def wait(self, seconds):
-        self.story.world.clock.advance(seconds)
+        self.scenario.world.clock.advance(seconds)
 
     def teardown(self):
-        if not hasattr(self, "story"):
+        if not hasattr(self, "scenario"):
             return
-        story = self.story
-        story.world.calls.break_if = story.world.calls.lose_if = lambda _operation, _position: None
-        story.world.calls.lost = False
-        story.drain()
-        while any(story.letters(lane) for lane in LANES) or story.world.holds.found:
+        scenario = self.scenario
+        scenario.world.calls.break_if = scenario.world.calls.lose_if = lambda _operation, _position: None
+        scenario.world.calls.lost = False
+        scenario.drain()
+        while any(scenario.letters(lane) for lane in LANES) or scenario.world.holds.found:
             for lane in LANES:
-                story.redrive(lane)
-            story.drain()
+                scenario.redrive(lane)
+            scenario.drain()
             self._flush()
-        assert [story.letters(lane) for lane in LANES] == [[], [], []]
-        resolved = {*story.done, *story.cancelled()}
-        assert resolved == {one.id for one in story.sent}
+        assert [scenario.letters(lane) for lane in LANES] == [[], [], []]
+        resolved = {*scenario.done, *scenario.cancelled()}
+        assert resolved == {one.id for one in scenario.sent}
 
     def _flush(self):
         """Let a message of each group follow: it ends a hold whose last copy was never noted as done."""
-        for group in {group for _, group in self.story.world.holds.found}:
+        for group in {group for _, group in self.scenario.world.holds.found}:
             self.send(group, [False])
-        self.story.drain()
+        self.scenario.drain()
 
 
-TestOperated = Operated.TestCase
-TestOperated.settings = NIGHTLY if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else SUITE
+class TestOperated(Operated.TestCase):
+    settings = SUITE
+
+
+@pytest.mark.deep
+class TestOperatedDeep(Operated.TestCase):
+    """More and longer ones."""
+
+    settings = settings.get_profile("deep")

@@ -4,7 +4,6 @@ import pytest
 
 from lanes import Message, current_priority, current_traceparent, processing_priority
 from lanes.consumer.handlers import Handlers
-from lanes.consumer.work import resolve
 from lanes.errors import DeadLetter
 from lanes.trace_context import TraceContext, continuing_trace
 from tests.support.memory import World
@@ -131,7 +130,7 @@ def test_the_header_that_sqs_keeps_of_a_traced_sender_counts_where_the_message_s
     body = Message(kind="work", traceparent=traceparent).to_body()
 
     assert (
-        resolve(record_with("m", body=body, attributes={"AWSTraceHeader": XRAY_HEADER}), handlers).trace_id
+        handlers.resolve(record_with("m", body=body, attributes={"AWSTraceHeader": XRAY_HEADER})).trace_id
         == expected
     )
 
@@ -142,10 +141,10 @@ def test_a_raw_body_belongs_to_the_trace_of_that_header():
     handlers.add_raw(print)
 
     assert (
-        resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": XRAY_HEADER}), handlers).trace_id
+        handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": XRAY_HEADER})).trace_id
         == TRACE
     )
     assert (
-        resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"}), handlers).trace_id
+        handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"})).trace_id
         is None
     )

@@ -66,7 +66,10 @@ def test_the_wait_of_a_lane_alone_is_not_judged():
     promises = judge(alone, None, rules=RULES, top_lane="ALL", customers=DEFAULT_CUSTOMERS)
 
     reasons = {promise.name: promise.not_judged for promise in promises}
-    assert reasons["high_wait_p99_seconds"] == "all work goes through ALL, which goes before no other lane"
+    assert (
+        reasons["high_wait_p99_seconds"]
+        == "all work goes through ALL, so no work has priority over other work"
+    )
     assert all(promise.is_kept for promise in promises)
 
 

@@ -5,9 +5,10 @@ import re
 import pytest
 import typer
 
-from lanes.aws.audit import item_of
+from lanes.aws.table.audit import item_of
+from lanes.cli.exit_codes import ExitCode
 from lanes.cli.main import app
-from lanes.operate.audit import AuditEntry
+from lanes.operate.history.audit import AuditEntry
 from tests.docs.pages import ROOT, codes, rows, spans
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
@@ -80,6 +81,13 @@ def test_a_groups_table_says_which_verb_takes_which_option(group):
 
     before = {"before the verb": options_of(ROOT_COMMAND.commands[group])}
     assert documented == {name: options_of(command) for name, command in commands.items()} | before
+
+
+def test_the_exit_codes_are_those_of_the_command():
+    """A script can rely on the table."""
+    documented = [int(row[0]) for row in rows(PAGE, "### Exit codes") if row[0].isdigit()]
+
+    assert documented == list(ExitCode)
 
 
 def test_rights_are_told_for_every_verb():

@@ -1,4 +1,4 @@
-"""The examples do what the documentation says of them."""
+"""The examples work as documented."""
 
 import json
 import subprocess
@@ -14,8 +14,8 @@ from pyarrow import parquet
 from examples import priorities, sending, traces
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
-from lanes.consumer.consumer import Surroundings
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.runtime import Runtime
 from local.server import AwsServer
 from tests.docs.conftest import ROOT
 from tests.support.memory import World
@@ -40,15 +40,14 @@ def priorities_in(sqs, lane):
 def world(monkeypatch):
     """Give lanes in memory behind the consumer of `examples/orders`."""
     world = World()
-    surroundings = Surroundings(
+    runtime = Runtime(
         deployment=world.deployment,
         queues=world.queues,
         ledger=world.ledger,
-        register=world.register,
         telemetry=world.recorder,
         clock=world.clock,
     )
-    behind_lanes = Consumer(surroundings)
+    behind_lanes = Consumer(runtime)
     behind_lanes._handlers = orders.consumer._handlers
     world.consumer = behind_lanes
     for name, empty in (("BOOKED", {}), ("DONE_PAGES", []), ("IMPORTED", [])):
@@ -67,7 +66,7 @@ def test_a_busy_bank_is_asked_again_after_two_minutes(world):
 
 
 def test_a_payment_of_nothing_is_dead_lettered(world):
-    """`DeadLetter` gives up at once, with the handler's reason."""
+    """`DeadLetter` dead-letters at once, with the reason of the handler."""
     message_id = world.send("HIGH", "payment.captured", {"amount": 0})
 
     assert world.step("HIGH") == set()
@@ -165,6 +164,7 @@ def test_the_first_producer_finds_the_stack_and_its_lanes(tmp_path, installed_en
     assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["MEDIUM", "HIGH"]
 
 
+@pytest.mark.deep
 def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
     """By spark-submit, with the packages under their installed names."""
     table = tmp_path / "customers.parquet"
@@ -205,7 +205,7 @@ def test_the_own_app_synthesises(tmp_path, installed_environment):
 
 
 def add_stack(endpoint_url, name):
-    """Make the queues and the parameter of a stack with the usual lanes."""
+    """Make the queues and the parameter of a stack with the default lanes."""
     place = {"endpoint_url": endpoint_url, "region_name": "eu-central-1"}
     sqs = boto3.client("sqs", **place)
     config = LanesConfig()

@@ -8,14 +8,14 @@ from examples.orders import handler
 from lanes import DeadLetter, Message, Producer, Retry
 
 
-def test_a_payment_without_an_amount_is_given_up():
+def test_a_payment_without_an_amount_is_dead_lettered():
     """A handler is a plain function: call it."""
     with pytest.raises(DeadLetter):
         handler.book_payment(Message(kind="payment.captured", data={"amount": 0}))
 
 
 def test_a_large_payment_is_tried_later():
-    """What it raises says what becomes of the message."""
+    """The exception decides the outcome of the message."""
     with pytest.raises(Retry) as caught:
         handler.book_payment(Message(kind="payment.captured", data={"amount": 20_000}))
 
@@ -24,14 +24,14 @@ def test_a_large_payment_is_tried_later():
 
 @pytest.fixture
 def orders(lanes_in_memory, monkeypatch):
-    """The lanes with the application's handlers, which send to the same lanes."""
+    """Give lanes with your handlers, which send to the same lanes."""
     lanes_in_memory.serve(handler.consumer)
     monkeypatch.setattr(handler, "producer", lambda: lanes_in_memory.producer)
     return lanes_in_memory
 
 
 def test_an_order_has_a_receipt_printed(orders):
-    """From the producer through the lanes to the handler, and what that sends."""
+    """From the producer through the lanes to the handler, and on to its own message."""
     orders.producer.send("order.placed", {"order": 7}, group="customer-3", priority=50)
     orders.run_until_idle()
 
@@ -40,7 +40,7 @@ def test_an_order_has_a_receipt_printed(orders):
     assert (receipt.group, receipt.priority) == ("customer-3", 50)
 
 
-def test_a_payment_waits_until_the_bank_is_free_again(orders, lanes_clock, monkeypatch):
+def test_a_payment_is_retried_until_the_bank_is_free(orders, lanes_clock, monkeypatch):
     """Two minutes pass at once."""
     orders.producer.send("payment.captured", {"amount": 20_000})
     orders.run_for(timedelta(minutes=1))
@@ -53,7 +53,7 @@ def test_a_payment_waits_until_the_bank_is_free_again(orders, lanes_clock, monke
 
 @pytest.mark.lanes_config(consumer={"max_attempts": 2})
 def test_a_bank_that_stays_busy_ends_in_the_dead_letter_queue(orders):
-    """Attempts are counted as in production; the marker makes them few."""
+    """Attempts are counted as in production; the marker allows only two."""
     orders.producer.send("payment.captured", {"amount": 20_000})
     orders.run_until_idle()
 
@@ -61,8 +61,8 @@ def test_a_bank_that_stays_busy_ends_in_the_dead_letter_queue(orders):
     orders.assert_nothing_waiting()
 
 
-def test_a_rebuild_makes_way_for_a_payment(orders, lanes_clock, monkeypatch):
-    """It yields between two pages and goes on where it left."""
+def test_a_rebuild_yields_to_a_payment(orders, lanes_clock, monkeypatch):
+    """It yields between two pages and continues there."""
 
     def rebuild_page(page):
         handler.DONE_PAGES.append(page)
@@ -81,7 +81,7 @@ def test_a_rebuild_makes_way_for_a_payment(orders, lanes_clock, monkeypatch):
 
 
 def test_a_payment_is_booked_through_boto3(lanes_on_moto):
-    """The producer's calls and the consumer's are those that AWS gets."""
+    """Producer and consumer make the same calls as on AWS."""
     sent = Producer.from_env().send("payment.captured", {"amount": 5}, priority=50)
     lanes_on_moto.deliver("HIGH", handler.consumer)
 

@@ -1,4 +1,4 @@
-"""The examples of the outbox do what their pages say."""
+"""The examples of the outbox work as documented."""
 
 import boto3
 import pytest
@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from examples import outbox_dynamodb, outbox_sql
 from lanes import Consumer
-from lanes.aws.outbox_table import create_table
 from lanes.errors import AwsError
 from lanes.outbox import Outbox
-from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.sql.store import SqlOutboxStore
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_an_entry_joins_a_transaction_of_the_callers_own(dynamodb):
 
 
 def test_orders_reach_the_lanes_of_their_urgency(lanes_in_memory):
-    """Through the application's own session and schema; the import waits behind everyday work."""
+    """Through your own session and schema; the import has the lowest priority."""
     engine = sa.create_engine("sqlite://")
     outbox_sql.Base.metadata.create_all(engine)
     lanes_in_memory.publish_from(SqlOutboxStore(engine))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from lanes.aws import holds, override_items
-from lanes.consumer.holds import Hold
-from lanes.consumer.overrides import Action, Cancelled, Follow, Override
+from lanes.aws.table import holds, override_items
+from lanes.holds import Hold
 from lanes.message_filter import MessageFilter
+from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from tests.docs.pages import ROOT, codes, rows
 
 PAGE = ROOT / "docs" / "reference" / "ledger.md"
@@ -23,7 +23,7 @@ HOLD = Hold(
     releasing=True,
     last="c",
 )
-FOLLOW = Follow(lane="MAIN", group="g", override="o", expires_at=1.0)
+FOLLOW = GroupRedirect(lane="MAIN", group="g", override="o", expires_at=1.0)
 CANCELLED = Cancelled(
     lane="MAIN",
     message_id="m",
@@ -43,7 +43,7 @@ CANCELLED = Cancelled(
 @pytest.mark.parametrize(
     ("heading", "item"),
     [
-        ("## `follow#<lane>#<group>`", override_items.item_of_follow(FOLLOW)),
+        ("## `follow#<lane>#<group>`", override_items.item_of_redirect(FOLLOW)),
         ("## `cancelled#<lane>#<message id>`", override_items.item_of_cancelled(CANCELLED)),
         ("## `hold#<lane>#<group>`", holds.item_of(HOLD)),
     ],

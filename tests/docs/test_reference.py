@@ -1,7 +1,6 @@
 """The reference and the code name the same things."""
 
 import argparse
-import ast
 import inspect
 import json
 import re
@@ -11,17 +10,22 @@ from datetime import timedelta
 import pytest
 
 import cdk
-from lanes.aws import lane_queue, ledger
+from cdk.function.lambda_function import own_variables
+from lanes.aws.queues import lane_queue
+from lanes.aws.table import ledger
 from lanes.config import ConsumerSettings, LanesConfig, OutboxSettings
-from lanes.config_file import CONSUMER_KEYS, ROOT_KEYS
-from lanes.config_lanes import LANE_KEYS
-from lanes.config_outbox import OUTBOX_KEYS
-from lanes.config_table import format_duration
-from lanes.consumer.dead_letters import DeadLetterNote
+from lanes.config.consumer_table import CONSUMER_KEYS
+from lanes.config.file import ROOT_KEYS
+from lanes.config.lane_tables import LANE_KEYS
+from lanes.config.outbox_table import OUTBOX_KEYS
+from lanes.config.table import format_duration
 from lanes.consumer.ledger import Cause, Entry, Park
+from lanes.consumer.outcome import Reason
 from lanes.consumer.records import RawRecord
-from lanes.consumer.telemetry import Metric
+from lanes.consumer.settlement import DeadLetterNote
 from lanes.errors import ConfigurationError
+from lanes.events import Event
+from lanes.metrics import Metric
 from local.demo import command
 from local.demo.figures import LaneFigures, RunFigures
 from local.demo.footprint import Footprint
@@ -133,38 +137,14 @@ def test_metrics_are_those_of_the_code():
     assert sorted(documented) == sorted({metric.value for metric in Metric} - {"Receives"} | causes)
 
 
-def test_log_events_and_their_fields_are_those_of_the_code():
-    """Read from the calls themselves."""
-    documented = {codes(row[0])[0]: set(codes(row[1])) for row in rows(METRICS, "## Log events")}
+def test_log_events_are_those_of_the_table():
+    """Names, fields and descriptions."""
+    reasons = {reason.value for reason in Reason}
+    documented = [row for row in rows(METRICS, "## Log events") if codes(row[0])[0] not in reasons]
 
-    assert documented == reported_events()
-
-
-def reported_events():
-    """Find what the consumer reports: names and fields of events and problems."""
-    found = {}
-    for file in sorted((ROOT / "lanes" / "consumer").glob("*.py")):
-        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if not isinstance(function, ast.FunctionDef) or file.name == "telemetry.py":
-                continue
-            words = assigned_words(function)
-            for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
-                if isinstance(call.func, ast.Attribute) and call.func.attr in ("event", "problem"):
-                    name = call.args[0]
-                    names = [name.value] if isinstance(name, ast.Constant) else words[name.id]
-                    for one in names:
-                        found.setdefault(one, set()).update(keyword.arg for keyword in call.keywords)
-    return found
-
-
-def assigned_words(function):
-    """Give the texts that a function's names are set to."""
-    words = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            for target in [target for target in node.targets if isinstance(target, ast.Name)]:
-                words.setdefault(target.id, []).append(node.value.value)
-    return words
+    assert {codes(row[0])[0]: (codes(row[1]), row[2]) for row in documented} == {
+        event.value: (list(event.fields), event.description) for event in Event
+    }
 
 
 def test_an_entrys_attributes_are_those_of_the_table():
@@ -211,10 +191,10 @@ def test_props_are_those_of_the_construct(construct):
 
 
 def test_the_functions_variables_are_those_of_the_construct():
-    """The names stand in the construct's own code."""
+    """All functions get the same ones."""
     page = REFERENCE / "environment.md"
     documented = {codes(row[0])[0] for row in rows(page, "## Environment variables of the function")}
-    source = inspect.getsource(cdk.PriorityConsumer).replace("deployment.VARIABLE", '"LANES_DEPLOYMENT"')
+    source = inspect.getsource(own_variables).replace("deployment.VARIABLE", '"LANES_DEPLOYMENT"')
 
     assert documented == {
         "LANES_DEPLOYMENT",

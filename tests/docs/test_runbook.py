@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT, blocks, codes, name_of, rows, spans
 
 RUNBOOK = ROOT / "docs" / "runbook"
 PAGES = [page for page in sorted(RUNBOOK.glob("*.md")) if page.name != "README.md"]
-QUESTIONS = ["What it means", "What users see", "Tell the cause", "What to do", "What not to do"]
+QUESTIONS = ["Meaning", "Impact", "Find the cause", "Fix", "Avoid"]
 ERRORS_OF_AWS = {
     "AccessDenied",
     "ThrottlingException",
@@ -20,7 +20,7 @@ ERRORS_OF_AWS = {
     "NonExistentQueue",
 }
 # Where alarms say the first step; a lane's name is filled in there.
-RULES = [ROOT / "cdk" / "alarm_rules.py", ROOT / "cdk" / "outbox_alarms.py"]
+RULES = [ROOT / "cdk" / "alarms" / "lanes.py", ROOT / "cdk" / "alarms" / "outbox.py"]
 
 
 def commands_of(page):
@@ -68,7 +68,7 @@ def test_the_first_steps_of_the_alarms_exist():
 def test_the_events_that_tell_which_call_failed_are_in_the_log():
     """Those of the page on failed calls, each by the name that the log has."""
     page = RUNBOOK / "call-errors.md"
-    named = {name for row in rows(page, "## Tell the cause") for name in codes(row[0])} - ERRORS_OF_AWS
+    named = {name for row in rows(page, "## Find the cause") for name in codes(row[0])} - ERRORS_OF_AWS
     documented = {
         codes(row[0])[0] for row in rows(ROOT / "docs" / "reference" / "metrics-and-logs.md", "## Log events")
     }

@@ -14,9 +14,9 @@ from lanes.errors import AwsError
         ("no such function", "no such function"),
         (
             "<!doctype html>\n<title>404 Not Found</title>",
-            "what answers here is not AWS, or knows no such call",
+            "the server is not AWS, or does not know the call",
         ),
-        ("<html><body>Welcome</body></html>", "what answers here is not AWS, or knows no such call"),
+        ("<html><body>Welcome</body></html>", "the server is not AWS, or does not know the call"),
     ],
 )
 def test_a_web_page_in_place_of_an_answer_is_told_in_words(message, said):
@@ -34,6 +34,6 @@ def test_an_answer_that_no_parser_reads_is_told_in_words():
     with pytest.raises(AwsError) as caught, aws_errors("SimulatePrincipalPolicy"):
         raise ResponseParserError("Unable to parse response (syntax error: line 1, column 0)")
 
-    words = "what answers here is not AWS, or knows no such call"
+    words = "the server is not AWS, or does not know the call"
     assert str(caught.value) == f"SimulatePrincipalPolicy: ResponseParserError: {words}"
     assert caught.value.retryable

@@ -7,10 +7,10 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from lanes.aws.cost_figures import CloudWatchUse
+from lanes.aws.cloudwatch.costs import CloudWatchUse
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
-from lanes.operate.deployed import FunctionState
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.operate.lanes.deployed import FunctionState
 
 NOW = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})

@@ -6,8 +6,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.figure_history import CloudWatchHistory
-from lanes.operate.history import LaneMinute
+from lanes.aws.cloudwatch.history import CloudWatchHistory
+from lanes.operate.history.minutes import LaneMinute
 from tests.support.operating import STACK, make_deployment
 
 NOW = datetime(2027, 1, 15, 8, 0, 30, tzinfo=UTC)

@@ -9,17 +9,16 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from lanes.aws.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
+from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
 from lanes.config import LanesConfig
-from lanes.consumer.dead_letters import DeadLetterNote
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.records import RawRecord
-from lanes.consumer.settlement import VisibilityChange
-from lanes.consumer.yielding import LaneDepth
-from lanes.deployment import Deployment, LaneQueues
+from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.message import LARGEST_BODY_BYTES
 from local import corrections
-from local.model.mapping import MappingSettings, lambda_record
+from local.model.queue_mapping import PolledMessage
 from tests.support.records import record_with
 
 COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
@@ -87,10 +86,8 @@ def receive(sqs, url, count=10):
         MessageAttributeNames=["All"],
         VisibilityTimeout=60,
     )
-    settings = MappingSettings(
-        uuid="u", queue_arn="arn:aws:sqs:eu-central-1:1:MAIN.fifo", function_arn="arn:aws:lambda:::f"
-    )
-    return [RawRecord.from_event(lambda_record(message, settings)) for message in answer.get("Messages", [])]
+    arn = "arn:aws:sqs:eu-central-1:1:MAIN.fifo"
+    return [RawRecord.from_event(PolledMessage(one).record(arn)) for one in answer.get("Messages", [])]
 
 
 def change(record, seconds):

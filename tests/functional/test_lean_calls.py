@@ -20,13 +20,13 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.aws.batch_calls import UNANSWERED, ClientCalls
 from lanes.aws.clients import Clients
-from lanes.aws.lean_calls import LeanCalls, open_calls
-from lanes.aws.request_form import batch_body
-from lanes.aws.request_signature import RequestSignature
+from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls
+from lanes.aws.queues.lean_calls import LeanCalls, open_calls
+from lanes.aws.queues.request_form import batch_body
+from lanes.aws.queues.request_signature import RequestSignature
 from lanes.errors import AwsError
-from lanes.outgoing import Refused
+from lanes.producer.outgoing import Refused
 
 HOUR = timedelta(hours=1)
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/MAIN.fifo"
@@ -409,7 +409,7 @@ def test_calls_through_the_client_answer_in_the_same_way():
     wrong = {"Id": "1", "SenderFault": True, "Code": "InvalidMessageContents", "Message": "no"}
     server = Server(ok("0", failed=[wrong]), ("403 Forbidden", {}, json.dumps({"__type": "AccessDenied"})))
     clients = Clients(region="eu-central-1", endpoint_url=server.url)
-    from lanes.aws.sqs import SqsSender
+    from lanes.aws.queues.sending import SqsSender
 
     calls = ClientCalls(SqsSender(clients.sqs()), concurrency=2)
     first, second = one_call(calls, *[Entry()] * 3), one_call(calls)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
-from lanes.aws.ledger import KEPT_SECONDS, DynamoDBLedger
+from lanes.aws.table.ledger import KEPT_SECONDS, DynamoDBLedger
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from tests.support.memory import Calls, MemoryLedger

@@ -4,7 +4,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.logs import LogCalls
+from lanes.aws.cloudwatch.logs import LogCalls
 from lanes.errors import AwsError
 
 GROUP = "/aws/lambda/f"
@@ -60,14 +60,14 @@ def test_at_least_the_lines_that_contain_a_text(client, now, wanted):
     put(client, "a", (now, f"this has {wanted} in it"), (now, "this has not"))
     logs = LogCalls(client=client, group=GROUP)
 
-    assert f"this has {wanted} in it" in texts(logs.lines(since=now - 1, containing=wanted))
+    assert f"this has {wanted} in it" in texts(logs.lines(since=now - 1, containing=[wanted]))
 
 
 def test_other_lines_are_left_to_cloudwatch(client, now):
     """They are not even sent."""
     put(client, "a", (now, "this has order-7 in it"), (now, "this has not"))
 
-    assert texts(LogCalls(client=client, group=GROUP).lines(since=now - 1, containing="order-7")) == [
+    assert texts(LogCalls(client=client, group=GROUP).lines(since=now - 1, containing=["order-7"])) == [
         "this has order-7 in it"
     ]
 

@@ -7,17 +7,17 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws import dead_letter_queues
 from lanes.aws.clients import Clients
-from lanes.aws.figures import CloudWatchFigures
-from lanes.aws.ledger import DynamoDBLedger
-from lanes.aws.operations import Operations
+from lanes.aws.cloudwatch.figures import CloudWatchFigures
+from lanes.aws.queues import dead_letter_queues
+from lanes.aws.stack.operations import Operations
+from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
-from lanes.operate.audit import audited
-from lanes.operate.dead_letters import DeadLetterFilter, look
-from lanes.operate.figures import LaneFigures
-from lanes.operate.redrive import DeadLetterRun
+from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
+from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.history.audit import audited
+from lanes.operate.lanes.figures import LaneFigures
 from local import corrections
 from tests.support.dead_letters import NothingHeld
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
@@ -57,7 +57,7 @@ def test_a_dead_letter_is_read_with_its_note_and_the_originals_attributes(operat
     """The note is no attribute of the original."""
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 1, groups=1)
 
-    (letter,) = look(operations.dead_letters, "MAIN", ALL, limit=10).letters
+    (letter,) = list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=10).letters
 
     assert (letter.kind, letter.event_id, letter.group) == ("order.placed", "order.placed-0", "group-0")
     assert (letter.reason, letter.note["attempts"]) == ("attempts exhausted", 5)
@@ -68,7 +68,7 @@ def test_a_look_gives_back_what_it_received(operations):
     """The counts are those of before."""
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 23, groups=4)
 
-    look(operations.dead_letters, "MAIN", ALL, limit=5)
+    list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=5)
 
     depth = operations.depths.dead_letters("MAIN")
     assert (depth.backlog, depth.in_flight) == (23, 0)
@@ -78,7 +78,9 @@ def test_a_copy_is_the_original_again(operations):
     """Body, group and attributes; the note stays behind, and the deduplication id is the dead letter's."""
     sqs = boto3.client("sqs")
     ids = put_dead_letters(sqs, operations.deployment, "MAIN", 12, groups=3)
-    letters = {one.event_id: one for one in look(operations.dead_letters, "MAIN", ALL, limit=20).letters}
+    letters = {
+        one.event_id: one for one in list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=20).letters
+    }
 
     assert redrive(operations).done == 12
 
@@ -151,12 +153,12 @@ def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 3, groups=3)
     boto3.client("dynamodb").delete_table(TableName=operations.deployment.table)
     monkeypatch.setattr(operations, "holds", NothingHeld())
-    looked_at = look(operations.dead_letters, "MAIN", ALL, limit=1)
+    listing = list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=1)
 
     with pytest.raises(AwsError, match="BatchGetItem"):
         redrive(operations)
 
-    assert looked_at.letters
+    assert listing.letters
     put_dead_letters(boto3.client("sqs"), operations.deployment, "HIGH", 3, groups=3)
     assert redrive(operations, "HIGH").done == 3
 

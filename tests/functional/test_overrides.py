@@ -4,14 +4,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.holds import DynamoDBHolds
-from lanes.aws.lane_queue import LaneQueueCalls
-from lanes.aws.overrides import MOST_STANDING, DynamoDBOverrides
-from lanes.consumer.holds import Hold
-from lanes.consumer.overrides import Action, Cancelled, Follow, Override
+from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.aws.table.holds import DynamoDBHolds
+from lanes.aws.table.overrides import MOST_STANDING, DynamoDBOverrides
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
+from lanes.holds import Hold
 from lanes.message_filter import MessageFilter
+from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from tests.support.memory import Calls
 from tests.support.operating import make_deployment
@@ -73,7 +73,7 @@ def test_what_is_put_on_the_board_is_read_from_it(overrides):
     overrides.add(first)
     overrides.add(second)
 
-    assert overrides.board().overrides == (second, first)
+    assert overrides.active().overrides == (second, first)
 
 
 def test_what_is_withdrawn_or_expired_is_gone(overrides):
@@ -83,18 +83,18 @@ def test_what_is_withdrawn_or_expired_is_gone(overrides):
     for _ in range(2):
         overrides.withdraw("a")
 
-    assert [one.id for one in overrides.board().overrides] == ["b"]
+    assert [one.id for one in overrides.active().overrides] == ["b"]
 
 
 def test_a_group_follows_until_its_override_ends(overrides):
     """Only in its lane."""
-    overrides.follow(Follow(lane="MAIN", group="g", override="o", expires_at=NOW + 1))
-    overrides.follow(Follow(lane="MAIN", group="late", override="o", expires_at=NOW - 1))
+    overrides.redirect(GroupRedirect(lane="MAIN", group="g", override="o", expires_at=NOW + 1))
+    overrides.redirect(GroupRedirect(lane="MAIN", group="late", override="o", expires_at=NOW - 1))
 
-    assert {group: one.override for group, one in overrides.follows("MAIN", ["g", "late", "h"]).items()} == {
-        "g": "o"
-    }
-    assert overrides.follows("HIGH", ["g"]) == {}
+    assert {
+        group: one.override for group, one in overrides.redirects("MAIN", ["g", "late", "h"]).items()
+    } == {"g": "o"}
+    assert overrides.redirects("HIGH", ["g"]) == {}
 
 
 def test_cancelled_messages_are_found_latest_first(overrides):
@@ -127,13 +127,13 @@ def test_a_hold_stands_on_the_board_while_it_lasts(holds, overrides):
     """Begun twice and ended twice, it counts once."""
     for _ in range(2):
         holds.begin(HOLD)
-    assert overrides.board().held == {"MAIN"}
+    assert overrides.active().held == {"MAIN"}
     assert holds.read("MAIN", ["g", "h"]) == {"g": HOLD}
     assert list(holds.held("MAIN")) == [HOLD]
     assert list(holds.held("HIGH")) == []
 
     assert [holds.end("MAIN", "g") for _ in range(2)] == [True, False]
-    assert overrides.board().held == frozenset()
+    assert overrides.active().held == frozenset()
     assert holds.read("MAIN", ["g"]) == {}
 
 
@@ -228,7 +228,7 @@ def test_an_override_of_another_release_is_named_and_left_out(dynamodb):
         ExpressionAttributeValues={":new": {"S": '{"action": "dance"}'}},
     )
 
-    board = overrides.board()
+    board = overrides.active()
 
     assert ([one.id for one in board.overrides], board.unread) == (["mine"], ("later",))
 

@@ -11,12 +11,12 @@ from lanes import Message, PartialSendError, Producer
 from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
-from lanes.aws.sqs import SqsSender
+from lanes.aws.queues.sending import SqsSender
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError, ConfigurationError
-from lanes.outgoing import Refused, SendEntry
 from lanes.producer import RetryPolicy
+from lanes.producer.outgoing import Refused, SendEntry
 from local import corrections
 
 STACK = "PriorityLanes-test"

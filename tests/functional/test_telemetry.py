@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
-from lanes.aws.telemetry import MOST_VALUES, PowertoolsTelemetry
-from lanes.consumer.telemetry import Metric
+from lanes.aws.telemetry.powertools import MOST_VALUES, PowertoolsTelemetry
+from lanes.metrics import Metric
 from tests.support.memory import World
 
 

@@ -33,7 +33,7 @@ def test_a_folder_that_cannot_be_is_refused(tmp_path):
     """Not by a task that has sent its rows and can't write down so."""
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ConfigurationError, match=r"option manifestPath is '.*file/runs'; it can't be read"):
+    with pytest.raises(ConfigurationError, match=r"option manifestPath is '.*file/runs'; it cannot be read"):
         plan(tmp_path / "file" / "runs")
 
 

@@ -1,4 +1,6 @@
-"""The app: stages, names, and what it says when the configuration is wrong."""
+"""The app: stages, names, and its errors."""
+
+import functools
 
 import pytest
 from aws_cdk import App, RemovalPolicy
@@ -9,6 +11,7 @@ from lanes.errors import ConfigurationError
 from tests.support.infrastructure import new_app
 
 
+@functools.cache
 def synthesise(**context):
     """Synthesise the app as with `cdk -c name=value` and return its one stack's artifact."""
     app = new_app(**context)
@@ -30,13 +33,13 @@ def variables(stack):
 
 def test_without_a_stage_there_is_one_stack_under_the_products_name():
     """`cdk deploy` needs no argument."""
-    stack = synthesise(stage="")
+    stack = synthesise()
 
     assert stack.stack_name == "PriorityLanes"
 
 
 def test_a_stage_is_a_stack_of_its_own_with_the_stages_settings():
-    """`-c stage=demo` deploys beside the others, with what lanes.toml says for the stage."""
+    """`-c stage=demo` deploys a stack of its own, with the settings of the stage."""
     stack = synthesise(stage="demo")
 
     assert stack.stack_name == "PriorityLanes-demo"
@@ -55,7 +58,7 @@ def test_an_unknown_stage_is_refused_with_the_nearest_one():
 
 
 def test_everything_stateful_stays_unless_removal_is_destroy():
-    """`-c removal=destroy` is for stages that nobody will miss."""
+    """`-c removal=destroy` is for temporary stages."""
 
     def kept(stack):
         policies = [resource.get("DeletionPolicy") for resource in stack.template["Resources"].values()]
@@ -66,7 +69,7 @@ def test_everything_stateful_stays_unless_removal_is_destroy():
 
 
 def test_an_unknown_removal_is_refused():
-    """The text names both values and what they do."""
+    """The error explains both values."""
     with pytest.raises(ConfigurationError, match=r"removal is 'keep': 'retain' keeps .* 'destroy' deletes"):
         StageSettings.from_context(App(context={"removal": "keep"}).node)
 

@@ -1,4 +1,4 @@
-"""BulkEnqueue: the application for bulk jobs, what its jobs may do, and the way to the queues."""
+"""BulkEnqueue: the application for bulk jobs, its permissions and its network."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from cfnlint.config import ManualArgs
 
 import app as cdk_app
 from cdk import BulkEnqueue, LaneQueues, Ledger
-from cdk.job_package import bundle
+from cdk.bulk.packages import bundle
 from lanes.errors import ConfigurationError
 from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
 
@@ -116,7 +116,7 @@ def test_only_emr_serverless_of_this_account_runs_jobs(bulk_template):
     bulk_template.has_resource_properties(
         "AWS::IAM::Role",
         {
-            "Description": "What bulk jobs may do",
+            "Description": "Permissions of bulk jobs",
             "AssumeRolePolicyDocument": Match.object_like(
                 {
                     "Statement": [
@@ -182,7 +182,7 @@ def test_a_vpc_that_is_passed_in_is_used_as_it_is():
 
 
 def test_who_may_start_may_pass_the_jobs_role_and_no_other(bulk_template):
-    """Start, follow and cancel jobs of this application, and read what they leave."""
+    """Start, follow and cancel jobs of this application, and read their files."""
     application, _ = the_only(bulk_template, APPLICATION)
     found = allowed(bulk_template, "Operator")
 

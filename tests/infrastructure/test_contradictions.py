@@ -1,4 +1,4 @@
-"""What is refused at synth, and in which words."""
+"""Contradictory settings are refused at synth, with an error for each."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -7,8 +7,8 @@ import pytest
 from aws_cdk import Stack
 
 from cdk import LaneQueues
-from cdk.contradictions import refuse_contradictions
-from cdk.receive_budget import least_max_receive_count, receives_by_yields
+from cdk.queues.contradictions import refuse_contradictions
+from cdk.queues.receive_budget import minimum_max_receive_count, receives_by_yields
 from lanes.errors import ConfigurationError
 from tests.support.infrastructure import lanes_config, new_app
 
@@ -31,7 +31,7 @@ def test_a_visibility_timeout_under_six_function_timeouts_is_refused():
     (problem,) = problems_of(visibility_timeout=timedelta(seconds=179))
 
     assert "lane L0: visibility_timeout is 179s, under six times the function timeout of 30s" in problem
-    assert "give at least 3m" in problem
+    assert "set at least 3m" in problem
 
 
 def test_six_function_timeouts_are_enough():
@@ -59,7 +59,7 @@ def test_a_maximum_concurrency_that_lambda_refuses_is_refused(concurrency):
 @pytest.mark.parametrize("count", [0, 1001])
 def test_a_receive_limit_that_sqs_refuses_is_refused(count):
     """SQS allows one to a thousand."""
-    assert f"max_receive_count is {count}: SQS allows 1 to 1000; leave it out for 1000" in problems_of(
+    assert f"max_receive_count is {count}: SQS allows 1 to 1000; omit it for 1000" in problems_of(
         max_receive_count=count
     )
 
@@ -72,7 +72,7 @@ def test_a_receive_limit_that_yields_could_reach_is_refused():
         "max_receive_count is 10, which a message that only yields could reach within the retention of 14d"
         in (problem)
     )
-    assert "give at least 973" in problem
+    assert "set at least 973" in problem
 
 
 def test_the_least_receive_limit_is_exact():
@@ -128,4 +128,4 @@ def test_a_long_least_yield_delay_saves_receives():
     hour = timedelta(hours=1)
 
     assert receives_by_yields(retention=FORTNIGHT, yield_delay_min=hour) == 336
-    assert least_max_receive_count(retention=FORTNIGHT, yield_delay_min=hour, max_attempts=5) == 341
+    assert minimum_max_receive_count(retention=FORTNIGHT, yield_delay_min=hour, max_attempts=5) == 341

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from cdk import LaneQueues, Ledger, PriorityConsumer, consumer_code
-from cdk import function_packages as packages
-from cdk.function_code import bundle
-from lanes.config import Tracing
+from cdk.function import packages
+from cdk.function.code import bundle
 from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
@@ -113,7 +111,7 @@ def test_a_copied_tree_makes_the_same_asset(folder, tmp_path):
 
 
 def test_a_changed_handler_makes_another_asset(folder, tmp_path):
-    """What is deployed follows the code."""
+    """A change of code changes the asset."""
     before = asset_key(folder, tmp_path / "one")
     (folder / "handler.py").write_text("def lambda_handler(event, context): return None\n")
 
@@ -154,7 +152,7 @@ def test_a_package_that_isnt_installed_here_is_fetched(folder, local_index, tmp_
 
 
 def test_another_version_than_the_pinned_one_is_not_copied(folder, local_index, tmp_path, monkeypatch):
-    """What is deployed is what is pinned, even where this environment has something else."""
+    """The pinned version is deployed, even if this environment has another."""
     monkeypatch.setattr(packages, "LIBRARY_REQUIREMENTS", ("jmespath==0.0.1",))
     target = tmp_path / "asset"
     target.mkdir()
@@ -163,46 +161,11 @@ def test_another_version_than_the_pinned_one_is_not_copied(folder, local_index, 
         bundle(folder, target)
 
 
-def test_the_packages_of_tracing_come_only_where_it_is_on(asset, tmp_path):
-    """In a form that any machine bundles alike and any runtime loads: without compiled parts."""
-    bundle(FUNCTION_FOLDER, tmp_path, tracing=Tracing.XRAY)
-
-    names = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
-    more = names - {path.relative_to(asset) for path in asset.rglob("*") if path.is_file()}
-    assert {path.parts[0] for path in more} == {"aws_xray_sdk", "wrapt", "aws_xray_sdk-2.15.0.dist-info"}
-    assert not [path for path in more if path.suffix in {".so", ".pyd", ".c"}]
-
-
-def test_the_tracer_is_loaded_from_the_asset(tmp_path):
-    """All that it needs is there, but for botocore, which the runtime brings."""
-    bundle(FUNCTION_FOLDER, tmp_path, tracing=Tracing.XRAY)
-    code = (
-        "import aws_xray_sdk, lanes.aws.tracing, wrapt; lanes.aws.tracing.XRayTracing(); "
-        "print(aws_xray_sdk.__file__, wrapt.__file__)"
-    )
-
-    answer = subprocess.run(
-        [sys.executable, "-S", "-B", "-c", code],
-        cwd=tmp_path,
-        env={
-            "PYTHONPATH": f"{tmp_path}{os.pathsep}{sysconfig.get_path('purelib')}",
-            "LAMBDA_TASK_ROOT": "/var/task",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert answer.stdout.split() == [
-        str(tmp_path / name / "__init__.py") for name in ("aws_xray_sdk", "wrapt")
-    ]
-
-
 def test_the_pinned_packages_are_those_of_the_repository():
-    """The function gets what the tests ran with."""
+    """The function gets the versions that the tests use."""
     pinned = set(re.findall(r"^[\w.-]+==[\w.]+", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
 
-    assert {*packages.LIBRARY_REQUIREMENTS, *packages.XRAY_REQUIREMENTS} <= pinned
+    assert {*packages.LIBRARY_REQUIREMENTS} <= pinned
 
 
 def test_a_folder_that_doesnt_exist_is_refused():

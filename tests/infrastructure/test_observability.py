@@ -12,11 +12,13 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
 from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Severity
-from cdk.alarm_rules import Page, default_oldest_age
+from cdk.alarms.lanes import default_oldest_age
+from cdk.alarms.rule import Page
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Cause
-from lanes.consumer.telemetry import Metric, receives
+from lanes.consumer.telemetry import receives
 from lanes.errors import ConfigurationError
+from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 from tests.support.infrastructure import (
     FOREIGN_CODE,
@@ -74,7 +76,7 @@ def alarms_of(template):
 
 
 def shown_on(template):
-    """Give what the dashboard shows: the widgets, references as text."""
+    """Give the widgets of the dashboard, references as text."""
     (dashboard,) = resources(template, "AWS::CloudWatch::Dashboard").values()
     return json.loads(render(dashboard["DashboardBody"]))["widgets"]
 
@@ -97,14 +99,14 @@ def own_metrics_of_widgets(template):
 
 
 def queue_name(template, start):
-    """Give how an alarm names the queue whose logical id starts like this."""
+    """Give the name by which an alarm refers to the queue with this start of its logical id."""
     (name,) = [name for name in resources(template, "AWS::SQS::Queue") if name.startswith(start)]
     return [{"Name": "QueueName", "Value": {"Fn::GetAtt": [name, "QueueName"]}}]
 
 
 @pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
 def test_the_first_dead_letter_of_a_lane_alarms(template, lane):
-    """The visible count of the dead-letter queue is watched, which also counts what SQS moved there."""
+    """The alarm watches the visible count, which includes messages that SQS moved there."""
     template.has_resource_properties(
         ALARM,
         SQS
@@ -223,9 +225,9 @@ def test_actions_follow_the_severity():
     topic = "arn:aws:sns:eu-central-1:123456789012:on-call"
     template = observed(lanes_config(2), topic_arn=topic)
 
-    told = {name for name, alarm in alarms_of(template).items() if alarm.get("AlarmActions") == [topic]}
+    acting = {name for name, alarm in alarms_of(template).items() if alarm.get("AlarmActions") == [topic]}
 
-    assert told == {"L0OldestAge", "L0NearExpiry", "L1NearExpiry", "CallErrors", "Throttles"}
+    assert acting == {"L0OldestAge", "L0NearExpiry", "L1NearExpiry", "CallErrors", "Throttles"}
 
 
 @pytest.mark.parametrize(
@@ -293,19 +295,15 @@ def test_the_figures_that_matter_are_on_the_dashboard(whole):
     assert "1 - FILL(busy, 0)" in expressions
 
 
-@pytest.mark.parametrize(
-    ("room", "title"),
-    [(False, "Busy and free of 1 slots"), (True, "Busy and free of 4 slots and places in the waiting room")],
-)
-def test_the_dashboard_says_what_is_busy(room, title):
-    """Lambda can't tell who works from who waits for a slot inside the function."""
-    template = observed(lanes_config(2, waiting_room=room))
+def test_the_dashboard_shows_busy_and_free_slots():
+    """Out of the reserved concurrency."""
+    template = observed(lanes_config(2, reserved_concurrency=3))
 
-    assert title in [one["properties"].get("title") for one in shown_on(template)]
+    assert "Busy and free of 3 slots" in [one["properties"].get("title") for one in shown_on(template)]
 
 
 def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(whole):
-    """In the order of the lanes; what only lower lanes can do is shown of them alone."""
+    """In the order of the lanes; graphs of yields are shown for lower lanes only."""
     widgets = shown_on(whole)
     headings = [one["properties"]["markdown"] for one in widgets if one["type"] == "text"]
     titles = [one["properties"].get("title") for one in widgets]
@@ -316,12 +314,12 @@ def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(w
 
 
 def test_a_lane_that_yields_between_tenants_shows_how_much():
-    """The highest lane makes way for nobody above it, but a flood in it may for others of the lane."""
+    """The highest lane yields to no other lane, but one tenant in it may yield to others."""
     lanes = [{"name": "TOP", "threshold": 0, "tenant_share": 0.5}, {"name": "REST"}]
     template = observed(LanesConfig.from_dict({"lanes": lanes}))
 
     titles = [one["properties"].get("title") for one in shown_on(template)]
-    assert titles.count("Share of receives that made way (%)") == 2
+    assert titles.count("Share of receives that yielded (%)") == 2
     assert titles.count("Work done while a higher lane waited (ms)") == 1
 
 

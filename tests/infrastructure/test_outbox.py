@@ -1,4 +1,4 @@
-"""Outbox: the table, the relay, and what each may do."""
+"""Outbox: the table, the relay, and their permissions."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,8 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 from cdk import LaneQueues, Ledger, Outbox, PriorityLanesStack
-from lanes.aws.outbox_table import description
 from lanes.config import LanesConfig
+from lanes.outbox.dynamodb.table import description
 from lanes.outbox.telemetry import RelayMetric
 from tests.support.infrastructure import (
     FOREIGN_CODE,
@@ -44,7 +44,7 @@ def with_outbox():
 
 @pytest.fixture(scope="module")
 def foreign_outbox():
-    """Give the template of somebody else's stack with nothing but lanes, an outbox and a role that adds."""
+    """Give the template of another app's stack with lanes, an outbox and a role that adds entries."""
     stack = Stack(new_app(), "Foreign")
     outbox = Outbox(
         stack,
@@ -222,7 +222,7 @@ def test_security_rules_find_nothing_unacknowledged():
 
 
 def test_the_template_linter_finds_nothing(with_outbox):
-    """cfn-lint agrees with every property."""
+    """cfn-lint agrees with every property of the whole stack, in an old region and in a younger one."""
     findings = lint(
         json.dumps(with_outbox.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"])
     )

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from local.function import DeployedFunction, FunctionSettings, process_variables
+from tests.support.waiting import until
 
 SETTINGS = FunctionSettings(
     name="worker",
@@ -60,11 +61,7 @@ class _Held:
         self._gate = gate
         self._thread = threading.Thread(target=lambda: setattr(self, "answer", function.invoke(event)))
         self._thread.start()
-        for _ in range(1000):
-            if entered.exists():
-                return
-            threading.Event().wait(0.01)
-        raise AssertionError("the handler did not start")
+        until(entered.exists, why="the handler did not start")
 
     def release(self):
         self._gate.touch()

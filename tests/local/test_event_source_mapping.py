@@ -3,24 +3,25 @@
 import json
 import threading
 from collections import deque
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from lanes.mapping.settings import MappingSettings
+from lanes.mapping.undocumented import ThrottleBackoff
 from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator
-from local.model.mapping import MappingSettings
+from local.model.queue_mapping import PolledMessage, QueueMapping
 from local.polled_queue import PollError
-from simulator.backoff import ThrottleBackoff
 
-SETTINGS = MappingSettings(
-    uuid="u",
-    queue_arn="arn:aws:sqs:eu-central-1:123456789012:jobs.fifo",
-    function_arn="f",
-    maximum_concurrency=2,
-    reports_failures=True,
-)
+SETTINGS = MappingSettings(maximum_concurrency=2, reports_failures=True)
 QUICK = ThrottleBackoff(initial=timedelta(milliseconds=1), longest=timedelta(milliseconds=2), jitter=0)
+
+
+def _deployed(settings):
+    arn = "arn:aws:sqs:eu-central-1:123456789012:jobs.fifo"
+    return QueueMapping(uuid="u", queue_arn=arn, function_arn="f", settings=settings)
 
 
 class _ListQueue:
@@ -36,7 +37,7 @@ class _ListQueue:
     def put(self, *identifiers):
         with self._changed:
             self._waiting.extend(
-                {"MessageId": one, "ReceiptHandle": one, "Body": "{}", "MD5OfBody": "", "Attributes": {}}
+                PolledMessage({"MessageId": one, "ReceiptHandle": one, "Body": "{}", "MD5OfBody": ""})
                 for one in identifiers
             )
             self._changed.notify_all()
@@ -54,7 +55,7 @@ class _ListQueue:
 
     def delete(self, messages):
         with self._changed:
-            self.deleted += [one["MessageId"] for one in messages]
+            self.deleted += [one.message_id for one in messages]
             self._changed.notify_all()
         return 0
 
@@ -100,7 +101,11 @@ def run():
 
     def start(queue, function, settings=SETTINGS, visibility_timeout=timedelta(seconds=30)):
         mapping = EventSourceMappingEmulator(
-            settings, queue=queue, function=function, visibility_timeout=visibility_timeout, backoff=QUICK
+            _deployed(settings),
+            queue=queue,
+            function=function,
+            visibility_timeout=visibility_timeout,
+            backoff=QUICK,
         )
         mapping.start()
         started.append(mapping)
@@ -116,7 +121,7 @@ def _wait_for(mapping, **expected):
     """Wait until the mapping's counters reach the numbers, by its own condition."""
     with mapping._changed:
         reached = mapping._changed.wait_for(
-            lambda: all(getattr(mapping._counters, name) >= number for name, number in expected.items()), 10
+            lambda: all(getattr(mapping._counters, name) >= number for name, number in expected.items()), 60
         )
     assert reached, mapping.counters()
 
@@ -152,7 +157,7 @@ def test_a_receive_is_no_larger_than_the_batch_size(run):
     """Batch size 4 never gives a larger event."""
     queue = _ListQueue()
     queue.put(*(f"m{number}" for number in range(40)))
-    settings = MappingSettings(**_fields(SETTINGS) | {"batch_size": 4})
+    settings = replace(SETTINGS, batch_size=4)
 
     run(queue, _ScriptedFunction(lambda _ids: _returns({})), settings)
 
@@ -184,10 +189,10 @@ def test_a_throttled_batch_is_tried_again_until_the_function_takes_it(run):
 
     queue.wait_for_deleted(1)
     counters = mapping.counters()
-    assert (counters["throttles"], counters["invokes"], counters["let_go"]) == (5, 1, 0)
+    assert (counters["throttles"], counters["invokes"], counters["dropped"]) == (5, 1, 0)
 
 
-def test_a_batch_that_stays_throttled_is_let_go_when_its_visibility_timeout_ends(run):
+def test_a_batch_that_stays_throttled_is_dropped_when_its_visibility_timeout_ends(run):
     """The slot is free again and the message was not deleted."""
     queue = _ListQueue()
     queue.put("m1")
@@ -195,7 +200,7 @@ def test_a_batch_that_stays_throttled_is_let_go_when_its_visibility_timeout_ends
 
     mapping = run(queue, function, visibility_timeout=timedelta(milliseconds=30))
 
-    _wait_for(mapping, let_go=1)
+    _wait_for(mapping, dropped=1)
     counters = mapping.counters()
     assert counters["invokes"] == counters["errors"] == counters["deleted"] == 0
 
@@ -204,11 +209,11 @@ def test_a_disabled_mapping_polls_nothing_until_it_is_enabled(run):
     """Enabling it by a deploy starts it where it stood."""
     queue = _ListQueue()
     queue.put("m1")
-    off = MappingSettings(**_fields(SETTINGS) | {"enabled": False})
+    off = replace(SETTINGS, enabled=False)
     mapping = run(queue, _ScriptedFunction(lambda _ids: _returns({})), off)
 
     assert mapping.counters()["polls"] == 0
-    mapping.update(SETTINGS, visibility_timeout=timedelta(seconds=30))
+    mapping.update(_deployed(SETTINGS), visibility_timeout=timedelta(seconds=30))
 
     queue.wait_for_deleted(1)
 
@@ -223,7 +228,3 @@ def test_a_failing_poll_is_repeated(run):
 
     queue.wait_for_deleted(1)
     assert mapping.counters()["poll_errors"] == 1
-
-
-def _fields(settings):
-    return {name: getattr(settings, name) for name in settings.__dataclass_fields__}

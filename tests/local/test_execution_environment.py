@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from local.environment import EnvironmentSettings, ExecutionEnvironment
+from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,11 +138,11 @@ def test_a_warm_process_is_reused(make):
 
 def test_the_context_and_the_path_are_those_of_lambda(make, tmp_path):
     """Name, ARN and remaining time are right, and this project is not on the path."""
-    told, _ = _invoke(make(timeout=timedelta(seconds=9)), do="tell")
+    told, _ = _invoke(make(timeout=timedelta(seconds=60)), do="tell")
 
     assert told["name"] == "worker"
     assert told["arn"].endswith(":function:worker")
-    assert 7_000 < told["left"] <= 9_000
+    assert 30_000 < told["left"] <= 60_000
     assert told["root"] == str(tmp_path)
     assert str(tmp_path) in told["path"]
     assert str(ROOT) not in told["path"]
@@ -161,14 +162,14 @@ def test_an_exception_is_an_error_and_keeps_the_process(make):
 
 def test_a_handler_beyond_the_timeout_is_killed_and_the_next_one_starts_afresh(make, lines):
     """The error says so, the old process is gone and a new one answers."""
-    environment = make(timeout=timedelta(seconds=0.5))
+    environment = make(timeout=timedelta(seconds=2))
 
     answer, error = _invoke(environment, do="sleep")
 
     assert error == "Unhandled"
     assert answer["errorType"] == "Sandbox.Timedout"
     assert environment.pid is None
-    lines.wait_for("Task timed out after 0.50 seconds")
+    lines.wait_for("Task timed out after 2.00 seconds")
     assert _invoke(environment)[0]["started"] == 1
     assert environment.cold_starts == 2
 
@@ -280,20 +281,16 @@ os.kill(os.getpid(), signal.SIGKILL)
     )
 
     assert ended.returncode == -signal.SIGKILL
-    assert _ends(int(ended.stdout.split()[-1]))
+    until(lambda: _has_ended(int(ended.stdout.split()[-1])))
 
 
-def _ends(pid):
-    """Whether the process ends within some seconds."""
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if _state(pid) == "Z":
-            return True
-        threading.Event().wait(0.02)
-    return False
+def _has_ended(pid):
+    """Whether the process is gone, or only its parent has yet to notice."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return _state(pid) == "Z"
 
 
 def _state(pid):

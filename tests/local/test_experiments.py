@@ -20,34 +20,35 @@ def test_lines_of_functions_become_a_course():
     for line in ("START", "done MAIN 1", "yields MAIN", YIELDED, "done HIGH 2", "done HIGH 2"):
         witness("f", line)
     witness("another", "done MAIN 3")
-    course = witness.course(_Run())
+    timeline = witness.timeline(_Run())
 
-    assert course.lines == [
+    assert timeline.lines == [
         "MAIN 1 (group 1)",
-        "  MAIN makes way",
-        "  MAIN makes way (7 messages)",
+        "  MAIN yields",
+        "  MAIN yields (7 messages)",
         "HIGH 2 (group 2)",
         "HIGH 2 (group 2)",
     ]
-    assert course.done == [("MAIN", 1, 1), ("HIGH", 2, 2), ("HIGH", 2, 2)]
+    assert timeline.done == [("MAIN", 1, 1), ("HIGH", 2, 2), ("HIGH", 2, 2)]
     assert witness.wait_for(_Run(), 2, seconds=0)
     assert not witness.wait_for(_Run(), 3, seconds=0)
 
 
 @pytest.fixture(scope="module")
-def courses():
+def timelines():
     """Two FIFO queues, deployed by both patterns and run."""
     [one] = replay_all(named("fifo"))
-    return one.courses
+    return one.timelines
 
 
-def test_two_fifo_queues_go_in_order_on_this_machine(courses):
+@pytest.mark.deep
+def test_two_fifo_queues_go_in_order_on_this_machine(timelines):
     """What had begun, then all of HIGH, then the rest; one batch made way."""
-    for course in courses.values():
-        lanes = [lane for lane, _, _ in course.done]
+    for timeline in timelines.values():
+        lanes = [lane for lane, _, _ in timeline.done]
         first = lanes.index("HIGH")
         assert lanes == ["MAIN"] * first + ["HIGH"] * 5 + ["MAIN"] * (10 - first)
         for lane in ("MAIN", "HIGH"):
-            numbers = [number for one, number, _ in course.done if one == lane]
+            numbers = [number for one, number, _ in timeline.done if one == lane]
             assert numbers == sorted(set(numbers))
-        assert sum("makes way" in line for line in course.lines) >= 1
+        assert sum("yields" in line for line in timeline.lines) >= 1

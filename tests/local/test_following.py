@@ -1,11 +1,8 @@
 """The platform follows what others deploy: here CloudFormation stacks made without the CDK."""
 
 import json
-import threading
 
 import pytest
-
-from local.platform import Platform
 
 STACK = "followed"
 HANDLER = """
@@ -49,38 +46,13 @@ def _template(*, function="First", timeout=30, **mapping):
     return json.dumps({"Resources": resources, "Outputs": outputs})
 
 
-class _Lines:
-    """Waits for what the functions print."""
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self._seen = []
-
-    def __call__(self, _function, line):
-        with self._changed:
-            self._seen.append(line)
-            self._changed.notify_all()
-
-    def wait_for(self, text):
-        with self._changed:
-            assert self._changed.wait_for(lambda: any(text in one for one in self._seen), 60), self._seen
-            return next(one for one in self._seen if text in one)
-
-
 @pytest.fixture
-def lines():
-    """What the functions printed."""
-    return _Lines()
-
-
-@pytest.fixture
-def platform(tmp_path, lines):
-    """A platform with nothing deployed by itself, and one stack that somebody made."""
-    with Platform(on_line=lines, build_directory=tmp_path) as running:
-        cloudformation = running.client("cloudformation")
-        cloudformation.create_stack(StackName=STACK, TemplateBody=_template())
-        running.follow_now()
-        yield running
+def platform(running_platform):
+    """A platform with one stack that CloudFormation made without the CDK."""
+    cloudformation = running_platform.client("cloudformation")
+    cloudformation.create_stack(StackName=STACK, TemplateBody=_template())
+    running_platform.follow_now()
+    return running_platform
 
 
 def _update(platform, **changes):
@@ -88,17 +60,24 @@ def _update(platform, **changes):
     platform.follow_now()
 
 
-def _send(platform, body):
+def _url(platform):
     (stack,) = platform.client("cloudformation").describe_stacks(StackName=STACK)["Stacks"]
-    url = stack["Outputs"][0]["OutputValue"]
-    platform.client("sqs").send_message(QueueUrl=url, MessageBody=body, MessageGroupId="g")
+    return stack["Outputs"][0]["OutputValue"]
+
+
+def _send(platform, body):
+    platform.client("sqs").send_message(QueueUrl=_url(platform), MessageBody=body, MessageGroupId="g")
 
 
 def test_a_stack_is_followed_from_its_creation_to_its_end(platform, lines):
     """Inline code runs, the mapping moves to another function, pauses and resumes, and the end leaves nothing."""
+    queue = _url(platform).rpartition("/")[2]
     _send(platform, "one")
     lines.wait_for("first one")
-    (warm,) = next(iter(platform.functions.values())).environments
+    (function,) = [
+        one for one in platform.functions.values() if one.settings.variables.get("NAME") == "first"
+    ]
+    (warm,) = function.environments
 
     _update(platform, function="Second", timeout=40)
     _send(platform, "two")
@@ -107,13 +86,13 @@ def test_a_stack_is_followed_from_its_creation_to_its_end(platform, lines):
 
     _update(platform, function="Second", timeout=40, Enabled=False)
     _send(platform, "three")
-    (mapping,) = platform.mappings.values()
+    mapping = platform.mappings[queue]
     assert not mapping.settings.enabled
     _update(platform, function="Second", timeout=40, Enabled=True, ScalingConfig={"MaximumConcurrency": 7})
     lines.wait_for("second three")
-    assert mapping.settings.slots == 7
+    assert mapping.settings.concurrency == 7
 
     platform.client("cloudformation").delete_stack(StackName=STACK)
     platform.follow_now()
-    assert not platform.mappings
-    assert not platform.functions
+    assert queue not in platform.mappings
+    assert not [one for one in platform.functions.values() if "NAME" in one.settings.variables]

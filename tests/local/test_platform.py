@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import boto3
@@ -17,40 +16,21 @@ from local.account import function_key
 from local.deploy import CdkApp, DeployError, command_variables, deploy
 from local.platform import Platform
 from local.server import AwsServer, ServerError
+from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 APP = Path(__file__).with_name("second_app")
 
 
-class _Lines:
-    """Waits for lines of the function."""
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self._seen = []
-
-    def __call__(self, _function, line):
-        with self._changed:
-            self._seen.append(line)
-            self._changed.notify_all()
-
-    def wait_for(self, line):
-        with self._changed:
-            assert self._changed.wait_for(lambda: line in self._seen, 60), self._seen
-
-
 @pytest.fixture(scope="module")
-def lines():
-    """What the deployed function printed."""
-    return _Lines()
-
-
-@pytest.fixture(scope="module")
-def platform(tmp_path_factory, lines):
+def platform(running_platform):
     """The app in its first stage."""
-    app = CdkApp(directory=APP, stage="first")
-    with Platform(app=app, on_line=lines, build_directory=tmp_path_factory.mktemp("build")) as running:
-        yield running
+    running_platform.deploy(CdkApp(directory=APP, stage="first"))
+    return running_platform
+
+
+def _mapping(platform):
+    return platform.mappings[platform.outputs["SecondApp"]["JobsUrl"].rpartition("/")[2]]
 
 
 def _send(platform, body):
@@ -68,21 +48,15 @@ def _handled(platform, body):
     return answer["Item"]["stage"]["S"]
 
 
-def _wait_until_idle(mapping):
-    with mapping._changed:
-        assert mapping._changed.wait_for(lambda: mapping._counters.deleted == mapping._counters.received, 60)
-
-
 def test_a_message_is_handled_by_the_deployed_function(platform, lines):
     """From SendMessage over the deployed mapping to the deployed code, which reaches AWS on this machine."""
     _send(platform, "one")
     lines.wait_for("job one done")
-    (mapping,) = platform.mappings.values()
-    _wait_until_idle(mapping)
+    mapping = _mapping(platform)
+    until(lambda: mapping.counters()["deleted"] == 1)
 
     assert _handled(platform, "one") == "first"
-    assert mapping.settings.slots == 2
-    assert mapping.counters()["deleted"] == 1
+    assert mapping.settings.concurrency == 2
 
 
 def test_the_calls_of_the_function_are_told_from_those_of_others(platform, lines):
@@ -107,7 +81,7 @@ def test_a_second_deploy_is_followed(platform, lines):
     _send(platform, "late")
     lines.wait_for("job late done")
 
-    (function,) = platform.functions.values()
+    function = platform.functions[platform.outputs["SecondApp"]["FunctionName"]]
     assert (_handled(platform, "early"), _handled(platform, "late")) == ("first", "second")
     assert function.settings.reserved_concurrency == 2
     assert function.settings.variables["STAGE"] == "second"
@@ -144,7 +118,7 @@ def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
             )
         finally:
             up.send_signal(signal.SIGINT)
-            status = up.wait(60)
+            status = up.wait(100)
 
     assert attributes["Attributes"]["VisibilityTimeout"] == "60"
     assert addresses["stacks"]["SecondApp"]["JobsUrl"].endswith(queue.rpartition("/")[2])
@@ -167,7 +141,7 @@ def test_wrong_options_of_local_up_are_explained(options, complaint):
     """The command says what is wrong and starts nothing that stays."""
     command = [sys.executable, "-m", "local", "up", *options]
 
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
 
     assert ended.returncode != 0
     assert complaint in ended.stderr

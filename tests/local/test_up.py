@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client

@@ -13,6 +13,8 @@ from tests.model.outbox_protocol import (
 )
 from tests.model.search import Violation, explore
 
+pytestmark = pytest.mark.deep
+
 LIMIT = 2_000_000
 
 

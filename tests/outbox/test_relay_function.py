@@ -7,12 +7,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lanes.aws.outbox_relay import RelayFunction, relay_from_env, send_policy
-from lanes.aws.outbox_seen import ConsumerEffects
 from lanes.config import LanesConfig, OutboxSettings
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, Operator, Outbox
+from lanes.outbox.dynamodb.effects import ConsumerEffects
+from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env, send_policy
 from local import corrections
 from tests.support.outbox import DynamoDBSubject
 

@@ -51,7 +51,7 @@ def test_every_priority_belongs_to_exactly_one_share(priority, enabled):
 
 def test_a_full_lane_has_no_room():
     """Never less than none."""
-    shares = {share.lane: share.room for share in lane_shares(LanesConfig(), {"HIGH": 5, "MAIN": -3})}
+    shares = {share.lane: share.limit for share in lane_shares(LanesConfig(), {"HIGH": 5, "MAIN": -3})}
 
     assert shares == {"HIGH": 5, "MEDIUM": None, "MAIN": 0}
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from lanes.config import LanesConfig
-from simulator.world import SimulatedLanes
+from simulator.simulated_lanes import SimulatedLanes
 
 WORK = 0.05
 GROUPS = 20
@@ -27,23 +27,23 @@ def mixed_load(*, slots, faults=None, unknowns=None, seed=1, idempotency=False, 
     for number in range(backlog):
         send("MAIN", f"g{number % GROUPS}")
     for second in range(backlog // 10):
-        lanes.kernel.after(second * chance.uniform(0.5, 1.5), burst)
+        lanes.scheduler.after(second * chance.uniform(0.5, 1.5), burst)
     lanes.run(seconds=backlog / 5)
     assert lanes.settle(within=100_000)
     return lanes
 
 
-def story(lanes):
-    """Return everything that a run tells, to compare two runs."""
+def history(lanes):
+    """Return all observations of a run, to compare two runs."""
     return (
         list(lanes.handled),
-        dict(lanes.chronicle.attempts),
+        dict(lanes.history.attempts),
         lanes.calls.log,
         lanes.tally.counts,
         lanes.tally.problems,
         lanes.function.times,
         [(mapping.throttles, mapping.receives, mapping.deletes) for mapping in lanes.mappings.values()],
         lanes.meter.idle,
-        lanes.kernel.now,
-        lanes.kernel.events,
+        lanes.scheduler.now,
+        lanes.scheduler.events,
     )

@@ -8,24 +8,24 @@ from simulator.experiments import EXPERIMENTS, named, replay
 REPLAYS = {}
 
 
-def courses(name):
+def timelines(name):
     """Replay each experiment once."""
     if name not in REPLAYS:
-        REPLAYS[name] = replay(*named(name)).courses
+        REPLAYS[name] = replay(*named(name)).timelines
     return REPLAYS[name]
 
 
-def lanes_of(course):
-    return [lane for lane, _, _ in course.done]
+def lanes_of(timeline):
+    return [lane for lane, _, _ in timeline.done]
 
 
-def numbers_of(course, lane):
-    return [number for one, number, _ in course.done if one == lane]
+def numbers_of(timeline, lane):
+    return [number for one, number, _ in timeline.done if one == lane]
 
 
-def in_order_within_groups(course):
+def in_order_within_groups(timeline):
     last = {}
-    for lane, number, group in course.done:
+    for lane, number, group in timeline.done:
         if last.get((lane, group), 0) >= number:
             return False
         last[lane, group] = number
@@ -36,15 +36,15 @@ def in_order_within_groups(course):
 def test_every_message_is_done_by_every_pattern(experiment):
     """And by ours exactly once."""
     expected = sum(count for _, _, count in experiment.sends)
-    for name, course in courses(experiment.name).items():
-        assert len({(lane, number) for lane, number, _ in course.done}) == expected
+    for name, timeline in timelines(experiment.name).items():
+        assert len({(lane, number) for lane, number, _ in timeline.done}) == expected
         if name != "plain":
-            assert len(course.done) == expected
+            assert len(timeline.done) == expected
 
 
 def test_without_priority_standard_queues_are_mixed_and_out_of_order():
     """Both queues at the same time, in no order."""
-    plain, ours = courses("no-priority").values()
+    plain, ours = timelines("no-priority").values()
 
     assert lanes_of(plain) != sorted(lanes_of(plain))
     assert "MAIN" in lanes_of(plain)[:5]
@@ -53,45 +53,45 @@ def test_without_priority_standard_queues_are_mixed_and_out_of_order():
 
 
 def test_standard_queues_give_priority_without_order_and_with_many_yields():
-    """The counts are right only after a while, and each batch that is taken out makes way by itself."""
-    plain, ours = courses("standard").values()
+    """The counts are right only after a while, and each batch that is taken out yields by itself."""
+    plain, ours = timelines("standard").values()
 
     assert numbers_of(plain, "MAIN") != sorted(numbers_of(plain, "MAIN"))
-    assert sum("makes way" in line for line in plain.lines) > sum("makes way" in line for line in ours.lines)
+    assert sum("yields" in line for line in plain.lines) > sum("yields" in line for line in ours.lines)
     assert ours.seconds < plain.seconds
 
 
 def test_two_fifo_queues_give_a_perfect_order_with_one_yield():
     """Whatever was begun is done, then everything of HIGH, then the rest."""
-    for course in courses("fifo").values():
-        assert lanes_of(course) == ["MAIN"] * 3 + ["HIGH"] * 5 + ["MAIN"] * 7
-        assert in_order_within_groups(course)
-        assert sum("makes way" in line for line in course.lines) == 1
+    for timeline in timelines("fifo").values():
+        assert lanes_of(timeline) == ["MAIN"] * 3 + ["HIGH"] * 5 + ["MAIN"] * 7
+        assert in_order_within_groups(timeline)
+        assert sum("yields" in line for line in timeline.lines) == 1
 
 
 def test_after_a_yield_ours_goes_on_at_once_where_the_plain_pattern_waits_for_the_visibility():
     """Fifteen messages of five seconds take 75."""
-    plain, ours = courses("fifo").values()
+    plain, ours = timelines("fifo").values()
 
     assert ours.seconds < 82
     assert plain.seconds > ours.seconds + 20
 
 
 def test_three_levels_empty_in_their_order():
-    """MEDIUM makes way to HIGH, MAIN to both."""
-    for course in courses("three-levels").values():
-        assert lanes_of(course) == (
+    """MEDIUM yields to HIGH, MAIN to both."""
+    for timeline in timelines("three-levels").values():
+        assert lanes_of(timeline) == (
             ["MAIN"] * 3 + ["MEDIUM"] * 4 + ["HIGH"] * 3 + ["MEDIUM"] * 1 + ["MAIN"] * 7
         )
-        assert in_order_within_groups(course)
+        assert in_order_within_groups(timeline)
 
 
 def test_three_slots_keep_the_order_of_each_group():
     """And at the slot count that was described, HIGH goes before what had not begun."""
-    for name, course in courses("three-slots").items():
-        assert in_order_within_groups(course)
+    for name, timeline in timelines("three-slots").items():
+        assert in_order_within_groups(timeline)
         if name != "ours":
-            order = lanes_of(course)
+            order = lanes_of(timeline)
             assert "MAIN" not in order[order.index("HIGH") : order.index("HIGH") + 10]
 
 
@@ -103,7 +103,7 @@ def test_a_replay_prints_its_lists_side_by_side():
     assert text[0].startswith("fifo: two FIFO queues")
     assert text[2].split() == ["plain", "ours"]
     assert text[3].split() == ["MAIN", "1", "MAIN", "1"]
-    assert one.plain()["ours"]["order"][3] == "  MAIN makes way (7 messages)"
+    assert one.plain()["ours"]["order"][3] == "  MAIN yields (7 messages)"
 
 
 def test_an_unknown_experiment_is_named_with_the_nearest():

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from lanes.config import LanesConfig
-from simulator.chronicle import Chronicle
+from lanes.mapping.undocumented import Winner
+from simulator.history import History
 from simulator.oracle import violations
-from simulator.parameters import Faults, Unknowns, Winner, variants
-from simulator.world import SimulatedLanes
-from tests.simulation.loads import mixed_load, story
+from simulator.parameters import Faults, Unknowns, variants
+from simulator.simulated_lanes import SimulatedLanes
+from tests.simulation.loads import history, mixed_load
 from tests.simulation.test_slots import schedule
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,18 +65,18 @@ def test_a_run_is_decided_by_its_seed_alone():
     first, again = (mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns) for _ in range(2))
     other = mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns, seed=2)
 
-    assert story(first) == story(again)
-    assert story(first) != story(other)
+    assert history(first) == history(again)
+    assert history(first) != history(other)
 
 
 def test_a_run_does_not_depend_on_how_python_hashes_texts():
     """Sets and dictionaries of names decide nothing."""
     program = (
-        "from tests.simulation.loads import mixed_load, story\n"
+        "from tests.simulation.loads import mixed_load, history\n"
         "from tests.simulation.test_faults import EVERYTHING\n"
         "import hashlib\n"
         "lanes = mixed_load(slots=3, faults=EVERYTHING, backlog=60)\n"
-        "print(hashlib.sha256(repr(story(lanes)[:3]).encode()).hexdigest(), lanes.kernel.events)"
+        "print(hashlib.sha256(repr(history(lanes)[:3]).encode()).hexdigest(), lanes.scheduler.events)"
     )
     told = {
         subprocess.run(
@@ -98,7 +99,7 @@ def test_crashes_kill_invocations_and_start_environments_anew():
 
     assert lanes.function.times.lost > 3
     assert lanes.function.times.cold_starts > lanes.function.times.lost
-    assert any(how == "died" for ends in lanes.chronicle.attempts.values() for _, how in ends)
+    assert any(how == "died" for ends in lanes.history.attempts.values() for _, how in ends)
 
 
 def test_a_redeploy_replaces_all_environments():
@@ -111,7 +112,7 @@ def test_a_redeploy_replaces_all_environments():
 def test_a_handler_that_outlasts_the_function_is_killed_and_dead_lettered():
     """The timeout ends environment and attempt; the attempts are counted all the same."""
     from lanes.config import LanesConfig
-    from simulator.world import SimulatedLanes
+    from simulator.simulated_lanes import SimulatedLanes
 
     config = {"consumer": {"function_timeout": 2, "max_attempts": 3, "idempotency": True}}
     lanes = SimulatedLanes(LanesConfig.from_dict(config))
@@ -131,7 +132,7 @@ def test_redeliveries_do_repeat_work_with_idempotency_off_and_do_not_with_it_on(
     )
 
     def repeated(lanes):
-        return sum(lanes.chronicle.times_done(place) > 1 for place in lanes.chronicle.places)
+        return sum(lanes.history.times_done(place) > 1 for place in lanes.history.places)
 
     assert repeated(off) > 0
     assert repeated(on) == 0
@@ -142,10 +143,10 @@ def test_the_oracle_sees_what_is_lost_twice_or_late():
     lanes = mixed_load(slots=1, backlog=30)
     assert violations(lanes) == []
 
-    lanes.chronicle.sent(1.0)
+    lanes.history.sent(1.0)
     lanes.handled.append(lanes.handled[0])
-    place = next(place for place in lanes.chronicle.places if lanes.chronicle.times_done(place))
-    lanes.chronicle.end(place, attempt=1, how="done")
+    place = next(place for place in lanes.history.places if lanes.history.times_done(place))
+    lanes.history.end(place, attempt=1, how="done")
     told = " ".join(violations(lanes))
 
     assert "lost: 1" in told
@@ -168,29 +169,28 @@ def test_the_oracle_sees_an_order_that_was_not_kept():
 def test_the_oracle_sees_attempts_that_yields_were_counted_into():
     """A handler told of its third attempt after one failure."""
     lanes = mixed_load(slots=1, backlog=30)
-    lanes.chronicle.attempts[1] = [(1, "failed"), (3, "done")]
+    lanes.history.attempts[1] = [(1, "failed"), (3, "done")]
 
-    assert "told a wrong attempt: 1" in " ".join(violations(lanes))
+    assert "wrong attempt number: 1" in " ".join(violations(lanes))
 
 
-def test_a_chronicle_counts_by_place():
+def test_the_history_counts_by_place():
     """Starts, ends and attempts of one message among others."""
-    chronicle = Chronicle()
-    places = [chronicle.sent(1.0) for _ in range(3)]
+    history = History()
+    places = [history.sent(1.0) for _ in range(3)]
 
-    assert [chronicle.begin(places[1]), chronicle.begin(places[1])] == [0, 1]
-    chronicle.end(places[1], attempt=1, how="failed")
-    chronicle.end(places[1], attempt=2, how="done")
+    assert [history.begin(places[1]), history.begin(places[1])] == [0, 1]
+    history.end(places[1], attempt=1, how="failed")
+    history.end(places[1], attempt=2, how="done")
 
-    assert [chronicle.times_done(place) for place in places] == [0, 1, 0]
-    assert chronicle.attempts == {2: [(1, "failed"), (2, "done")]}
+    assert [history.times_done(place) for place in places] == [0, 1, 0]
+    assert history.attempts == {2: [(1, "failed"), (2, "done")]}
 
 
-@pytest.mark.parametrize("room", [False, True])
 @pytest.mark.parametrize("fault", ["none", "crashes", "redeploys"])
-def test_who_makes_way_at_a_checkpoint_has_failed_nothing(fault, room):
+def test_who_makes_way_at_a_checkpoint_has_failed_nothing(fault):
     """Long records below bursts: they are interrupted half way, again and again, and done in the end."""
-    raw = {"consumer": {"reserved_concurrency": 2, "waiting_room": room, "function_timeout": "30s"}}
+    raw = {"consumer": {"reserved_concurrency": 2, "function_timeout": "30s"}}
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), faults=FAULTS.get(fault), seed=5)
     for number in range(30):
         lanes.send("MAIN", group=f"m{number % 6}", seconds=4.0, fault="check")
@@ -198,7 +198,7 @@ def test_who_makes_way_at_a_checkpoint_has_failed_nothing(fault, room):
 
     assert lanes.settle(within=7_200)
 
-    ends = [how for attempts in lanes.chronicle.attempts.values() for _, how in attempts]
+    ends = [how for attempts in lanes.history.attempts.values() for _, how in attempts]
     assert ends.count("yielded") > 0
     assert violations(lanes) == []
     assert lanes.done == lanes.sent

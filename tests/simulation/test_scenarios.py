@@ -10,17 +10,17 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
-from lanes.operate.prices import read_prices
+from lanes.operate.cost.prices import read_prices
 from simulator.comparison import Range, compare, lane_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of, percentile
-from simulator.presentation import draw, plain, spoken
+from simulator.presentation import draw, plain, readable
 from simulator.scenario import arrivals_option, resolve
 from simulator.search import Search
 from simulator.settings import Settings, alternatives, combined
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 from simulator.targets import parse_target
-from simulator.world import Pattern, SimulatedLanes
 
 CONFIG = LanesConfig()
 SMALL = {
@@ -71,13 +71,13 @@ def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
     for text in (
         "'duratoin'; did you mean 'duration'",
         "'HIHG'; did you mean 'HIGH'",
-        "arrivals.MAIN: service is the text 'fast'",
+        "arrivals.MAIN: service is the string 'fast'",
         "arrivals.MAIN: rate is -1",
-        "failing and flaky together",
+        "failing and flaky add up",
         "seed is -1",
         "'stael'; did you mean 'stale'",
         "winner is 'first'",
-        "call is 2h; at most 1m",
+        "call is 2h; must be at most 1m",
         "'crash'; did you mean 'crashes'",
     ):
         assert text in told
@@ -85,7 +85,7 @@ def test_all_problems_of_a_scenario_are_told_at_once_with_the_nearest_names():
 
 def test_a_scenario_without_messages_is_refused():
     """Nothing would happen."""
-    with pytest.raises(ConfigurationError, match="nothing would happen"):
+    with pytest.raises(ConfigurationError, match="no message is sent"):
         resolve({"arrivals": {"HIGH": {"groups": 5}}}, CONFIG)
 
 
@@ -95,7 +95,7 @@ def test_an_option_says_what_a_table_says():
     arrivals_option("HIGH rate=0.5 service=200ms", tables)
 
     assert tables == {"HIGH": {"rate": 0.5, "burst": 2, "service": "200ms"}}
-    with pytest.raises(ConfigurationError, match="no key=value"):
+    with pytest.raises(ConfigurationError, match="is not key=value"):
         arrivals_option("HIGH fast", tables)
 
 
@@ -177,10 +177,10 @@ def test_patterns_and_unknowns_become_rows_with_ranges(tmp_path):
         (pattern, lane) for pattern in ("ours", "none") for lane in ("HIGH", "MEDIUM", "MAIN")
     ]
     assert isinstance(rows[0]["p99"], Range)
-    assert rows[0]["p99"].least < rows[0]["p99"].most
-    assert " .. " in spoken(rows)[0]["p99"]
+    assert rows[0]["p99"].low < rows[0]["p99"].high
+    assert " .. " in readable(rows)[0]["p99"]
     told = plain(runs)
-    assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].least, rows[0]["p99"].most]
+    assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].low, rows[0]["p99"].high]
     assert len(told["unknowns"]) == 11
     assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
 
@@ -201,10 +201,10 @@ def test_targets_are_read_and_measured():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("HIGH p99", "a text such as"),
+        ("HIGH p99", "write a target such as"),
         ("HIHG p98 < soon", "did you mean 'HIGH'"),
         ("HIHG p98 < soon", "did you mean 'p9"),
-        ("HIHG p98 < soon", "'soon' is no duration"),
+        ("HIHG p98 < soon", "'soon' is not a duration"),
     ],
 )
 def test_a_wrong_target_is_explained(text, told):
@@ -221,7 +221,6 @@ def test_settings_become_lanes_and_a_part_of_lanes_toml():
 
     settings = Settings(
         slots=8,
-        room=True,
         batch_size=1,
         recheck=timedelta(milliseconds=100),
         delays=(timedelta(seconds=2), timedelta(seconds=5)),
@@ -229,33 +228,29 @@ def test_settings_become_lanes_and_a_part_of_lanes_toml():
     applied = settings.apply(CONFIG)
 
     assert applied == LanesConfig.from_dict(tomllib.loads(settings.fragment(CONFIG)))
-    assert applied.lanes[0].maximum_concurrency > 8
+    assert applied.lanes[0].maximum_concurrency == 8
     assert applied.consumer.recheck_interval == timedelta(milliseconds=100)
     assert Settings(slots=8).apply(CONFIG) == LanesConfig.from_dict({"consumer": {"reserved_concurrency": 8}})
 
 
 def test_alternatives_change_one_thing_each_and_can_be_combined():
-    """Never to what the lanes have already; lanes with a waiting room are told to try without."""
+    """Never to what the lanes have already."""
     parts = [values[0] for values in alternatives(3, CONFIG)]
     one = functools.reduce(combined, parts)
 
-    assert (one.room, one.recheck, one.delays, one.batch_size) == (
-        True,
-        parts[1].recheck,
-        parts[2].delays,
-        parts[3].batch_size,
+    assert (one.recheck, one.delays, one.batch_size) == (
+        parts[0].recheck,
+        parts[1].delays,
+        parts[2].batch_size,
     )
     assert all(
         Settings(slots=3).apply(CONFIG) != settings.apply(CONFIG)
         for values in alternatives(3, CONFIG)
         for settings in values
     )
-    with_room = one.apply(CONFIG)
-    assert with_room.has_waiting_room
-    assert next(values[0].room for values in alternatives(3, with_room)) is False
 
 
-def searched(*targets, budget=60, most_slots=3):
+def searched(*targets, budget=60, max_slots=3):
     scenario = resolve(
         {
             "duration": "10s",
@@ -266,16 +261,16 @@ def searched(*targets, budget=60, most_slots=3):
         },
         CONFIG,
     )
-    told = []
+    reported = []
     search = Search(
         scenario,
         CONFIG,
         targets=[parse_target(text, CONFIG) for text in targets],
         prices=read_prices(),
         budget=budget,
-        tell=told.append,
+        report=reported.append,
     )
-    return search.run(most_slots=most_slots), told
+    return search.run(max_slots=max_slots), reported
 
 
 def test_a_plan_holds_its_targets_over_the_whole_range_and_says_so():
@@ -294,11 +289,11 @@ def test_a_plan_holds_its_targets_over_the_whole_range_and_says_so():
 
 def test_a_plan_that_nothing_holds_names_the_target_that_binds():
     """And the settings that came closest."""
-    answer, _ = searched("HIGH p99 < 30s", "HIGH p50 < 1ms", most_slots=2)
+    answer, _ = searched("HIGH p99 < 30s", "HIGH p50 < 1ms", max_slots=2)
 
     assert answer.best is None
-    assert "Nothing holds." in answer.text()
-    assert "The target that binds: HIGH p50 < 1 ms" in answer.text()
+    assert "No settings hold." in answer.text()
+    assert "The binding target: HIGH p50 < 1 ms" in answer.text()
     assert answer.plain()["holds"] is False
 
 
@@ -308,8 +303,8 @@ def test_a_plan_stops_at_its_budget_and_where_there_are_too_few_slots():
     assert "budget of 2 runs" in spent.text()
 
     scenario = resolve({"arrivals": {"HIGH": {"rate": 100, "service": "100ms"}}}, CONFIG)
-    answer = Search(scenario, CONFIG, targets=[], prices=read_prices(), budget=1).run(most_slots=3)
-    assert "keeps 10.0 slots busy" in answer.text()
+    answer = Search(scenario, CONFIG, targets=[], prices=read_prices(), budget=1).run(max_slots=3)
+    assert "keep 10.0 slots busy" in answer.text()
 
 
 def test_a_waiting_message_takes_less_than_a_kilobyte():

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
-from simulator.world import Pattern, SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 WORK = 0.2
 LOAD = 0.6
@@ -38,7 +38,7 @@ def schedule(lanes, chance, lane, *, first, span, rate, burst):
     while moment < span:
         for _ in range(burst):
             group = f"{lane}{chance.randrange(500)}"
-            lanes.kernel.after(moment, lambda group=group: lanes.send(lane, group=group, seconds=WORK))
+            lanes.scheduler.after(moment, lambda group=group: lanes.send(lane, group=group, seconds=WORK))
         moment += chance.expovariate(rate)
 
 
@@ -111,15 +111,15 @@ def with_a_failing_message(slots, *, behind):
     """Seconds until a MAIN backlog is done below a HIGH message that fails again and again; others join its group."""
     raw = {"consumer": {"reserved_concurrency": slots, "max_attempts": 12, "backoff_max": 30}}
     lanes = SimulatedLanes(LanesConfig.from_dict(raw))
-    began = lanes.kernel.now
+    began = lanes.scheduler.now
     lanes.send("HIGH", group="failing", seconds=0.01, fault="always")
     for number in range(behind):
-        lanes.kernel.after(number * 0.5, lambda: lanes.send("HIGH", group="failing", seconds=0.0))
+        lanes.scheduler.after(number * 0.5, lambda: lanes.send("HIGH", group="failing", seconds=0.0))
     backlog = 150 * slots
     for number in range(backlog):
         lanes.send("MAIN", group=f"m{number % 40}", seconds=WORK)
     assert lanes.run(seconds=3_600, until=lambda: len(lanes.handled) >= backlog)
-    return lanes.kernel.now - began
+    return lanes.scheduler.now - began
 
 
 @pytest.mark.parametrize("slots", [1, 3])

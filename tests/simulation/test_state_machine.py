@@ -1,33 +1,23 @@
 """
-Any interleaving of sends, receives, invocations, failures, crashes, lost deletions and time, at any batch size.
+Any interleaving of sends, receives, invocations, failures, crashes, late writes, lost deletions and time.
 
-`HYPOTHESIS_PROFILE=nightly` looks at many more and longer ones.
+The deep form runs many more and longer ones.
 """
 
-import os
 from collections import Counter
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from tests.support.story import FAILURES, Story
+from tests.support.scenario import FAILURES, Scenario
 
 MAX_ATTEMPTS = 3
 LANES = ("HIGH", "MEDIUM", "MAIN")
+LEDGER_WRITES = {"PutItem", "BatchWriteItem"}
 
-settings.register_profile(
-    "suite",
-    max_examples=150,
-    stateful_step_count=50,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-settings.register_profile(
-    "nightly", settings.get_profile("suite"), max_examples=1_500, stateful_step_count=100, derandomize=False
-)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
+SUITE = settings(max_examples=80, suppress_health_check=list(HealthCheck))
 
 healthy = st.just(("ok",)) | st.just(("check",))
 troubled = st.lists(
@@ -43,13 +33,12 @@ class Lanes(RuleBasedStateMachine):
 
     @initialize(
         batch_size=st.integers(1, 10),
-        slots=st.sampled_from([1, 1, 2, 3]),
-        room=st.booleans(),
+        slots=st.sampled_from([1, 2, 2, 3]),
         idempotency=st.booleans(),
         takes=st.sampled_from([0.01, 0.3, 7.0]),
         seed=st.integers(0, 1000),
     )
-    def begin(self, *, batch_size, slots, room, idempotency, takes, seed):
+    def begin(self, *, batch_size, slots, idempotency, takes, seed):
         lanes = [
             {"name": "HIGH", "threshold": 50, "batch_size": batch_size},
             {"name": "MEDIUM", "threshold": 0, "batch_size": batch_size},
@@ -57,17 +46,20 @@ class Lanes(RuleBasedStateMachine):
         ]
         consumer = {
             "reserved_concurrency": slots,
-            "waiting_room": room,
             "idempotency": idempotency,
             "max_attempts": MAX_ATTEMPTS,
             "backoff_max": 60,
         }
-        self.story = Story({"lanes": lanes, "consumer": consumer}, environments=slots + 1, seed=seed)
-        self.story.takes = takes
+        self.scenario = Scenario({"lanes": lanes, "consumer": consumer}, environments=slots + 1, seed=seed)
+        self.scenario.takes = takes
         self.idempotency = idempotency
         self.fates = {}
         self.arrivals = 0
-        self.story.in_handler = self._in_mid_work
+        self.slots = slots
+        self.busy = []
+        self.slow_writes = []
+        self.scenario.in_handler = self._in_mid_work
+        self.scenario.world.calls.takes = self._during_a_call
 
     @rule(
         lane=st.sampled_from(LANES),
@@ -86,7 +78,7 @@ class Lanes(RuleBasedStateMachine):
     @rule(target=held, lane=st.sampled_from(LANES))
     def receive(self, lane):
         """The mapping takes a batch out; until it is placed, it waits for a slot."""
-        return lane, self.story.world.receive(lane)
+        return lane, self.scenario.world.receive(lane)
 
     @rule(batch=consumes(held), environment=st.integers(0, 3))
     def place(self, batch, environment):
@@ -97,6 +89,11 @@ class Lanes(RuleBasedStateMachine):
     def lose_the_deletion(self, batch, environment):
         self._invoke(batch, environment, deletes=False)
 
+    @rule(seconds=st.sampled_from([0.05, 1.5, 3.5]))
+    def slow_down_a_ledger_write(self, seconds):
+        """The next write takes effect late: meanwhile another slot receives from the same lane, and answers."""
+        self.slow_writes.append(seconds)
+
     @rule(batch=consumes(held))
     def let_go(self, batch):
         """Throttled until its visibility ended: nothing was tried."""
@@ -104,85 +101,105 @@ class Lanes(RuleBasedStateMachine):
 
     @rule(lane=st.sampled_from(LANES), environment=st.integers(0, 3))
     def receive_and_place(self, lane, environment):
-        self._invoke((lane, self.story.world.receive(lane)), environment, deletes=True)
+        self._invoke((lane, self.scenario.world.receive(lane)), environment, deletes=True)
 
     @rule(environment=st.integers(0, 3))
     def start_cold(self, environment):
         """Lambda replaces an environment, with all that it knew."""
-        story = self.story
-        story.environments[environment % len(story.environments)] = story._new_environment()
+        scenario = self.scenario
+        scenario.environments[environment % len(scenario.environments)] = scenario._new_environment()
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.5, 6, 16, 40, 181]))
     def wait(self, seconds):
-        self.story.world.clock.advance(seconds)
+        self.scenario.world.clock.advance(seconds)
 
     @rule()
     def wait_for_the_next_return(self):
-        world = self.story.world
+        world = self.scenario.world
         moments = [queue.next_event_at() for queue in world.queues.live.values()]
         world.clock.now = max(world.clock.now, min((at for at in moments if at is not None), default=0.0))
 
     @invariant()
     def order_within_groups_holds(self):
-        assert not hasattr(self, "story") or self.story.violations == []
+        assert not hasattr(self, "scenario") or self.scenario.violations == []
 
     @invariant()
     def attempts_count_failures_alone(self):
-        if hasattr(self, "story"):
+        if hasattr(self, "scenario"):
             self._check_attempts()
 
     def teardown(self):
-        if not hasattr(self, "story"):
+        if not hasattr(self, "scenario"):
             return
-        self.story.drain()
+        self.slow_writes.clear()
+        self.scenario.drain()
         self._check_end()
 
     def _send(self, lane, group, does):
         name = f"m{len(self.fates)}"
         self.fates[name] = does
-        self.story.send(lane, name, *does, group=group)
+        self.scenario.send(lane, name, *does, group=group)
 
     def _in_mid_work(self, _message):
-        if self.arrivals and self.story.starts[-1].lane != "HIGH":
+        if self.arrivals and self.scenario.starts[-1].lane != "HIGH":
             self.arrivals -= 1
             self._send("HIGH", f"urgent{self.arrivals}", ("ok",))
-            self.story.world.clock.advance(0.3)
+            self.scenario.world.clock.advance(0.3)
+
+    def _during_a_call(self, operation):
+        if operation not in LEDGER_WRITES or not self.slow_writes or len(self.busy) >= self.slots:
+            return
+        self.scenario.world.clock.advance(self.slow_writes.pop())
+        lane, _ = self.busy[-1]
+        taken = {environment for _, environment in self.busy}
+        free = next(number for number in range(self.slots) if number not in taken)
+        self._invoke((lane, self.scenario.world.receive(lane)), free, deletes=True)
 
     def _invoke(self, batch, environment, *, deletes):
         lane, messages = batch
-        story = self.story
-        if messages:
-            story.invoke(lane, messages, environment=environment % len(story.environments), deletes=deletes)
+        scenario, environment = self.scenario, environment % len(self.scenario.environments)
+        if not messages:
+            return
+        self.busy.append((lane, environment))
+        scenario.invoke(lane, messages, environment=environment, deletes=deletes)
+        self.busy.pop()
 
     def _check_attempts(self):
         failed = Counter()
-        for start in self.story.starts:
+        for start in self.scenario.starts:
             uncounted = int(not self.idempotency and "crash" in self.fates[start.id])
             assert failed[start.id] + 1 - uncounted <= start.attempt <= failed[start.id] + 1
             failed[start.id] += start.does in FAILURES or start.does == "crash"
 
     def _check_end(self):
-        story = self.story
-        assert story.violations == []
-        assert story.unresolved() == []
-        dead = story.dead()
+        scenario = self.scenario
+        assert scenario.violations == []
+        assert scenario.unresolved() == []
+        dead = scenario.dead()
         for name, does in self.fates.items():
             hopeless_one = does[-1] in FAILURES or does[-1] == "crash"
             assert (name in dead) is hopeless_one, (name, does)
-            assert (name in story.done) is not hopeless_one
+            assert (name in scenario.done) is not hopeless_one
             if does[0] in ("fail", "retry", "exit") and hopeless_one:
-                assert story.failures_of(name) == MAX_ATTEMPTS
+                assert scenario.failures_of(name) == MAX_ATTEMPTS
             elif "crash" in does and hopeless_one:
-                assert story.failures_of(name) - MAX_ATTEMPTS in ((0,) if self.idempotency else (0, 1))
+                assert scenario.failures_of(name) - MAX_ATTEMPTS in ((0,) if self.idempotency else (0, 1))
         if self.idempotency:
-            assert max(Counter(story.done).values(), default=1) == 1
+            assert max(Counter(scenario.done).values(), default=1) == 1
         letters = {
             message.body
-            for queue in story.world.queues.dead.values()
+            for queue in scenario.world.queues.dead.values()
             for message in queue._store.visible_messages()
         }
         assert len(letters) == len(dead)
 
 
-TestLanes = Lanes.TestCase
-TestLanes.settings = settings.get_profile(PROFILE)
+class TestLanes(Lanes.TestCase):
+    settings = SUITE
+
+
+@pytest.mark.deep
+class TestLanesDeep(Lanes.TestCase):
+    """More and longer ones."""
+
+    settings = settings.get_profile("deep")

@@ -5,25 +5,26 @@ from random import Random
 import pytest
 
 from lanes.config import LanesConfig
+from lanes.mapping.undocumented import Winner
 from simulator.counts import ApproximateQueues
-from simulator.kernel import Kernel
 from simulator.memory import Calls
-from simulator.parameters import Unknowns, Winner
-from simulator.world import Pattern, SimulatedLanes
+from simulator.parameters import Unknowns
+from simulator.scheduler import Scheduler
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 
 def counts_with(**unknowns):
     """Queues seen through these unknowns, and their time."""
-    kernel = Kernel()
+    scheduler = Scheduler()
     queues = ApproximateQueues(
         LanesConfig(),
-        kernel=kernel,
+        scheduler=scheduler,
         calls=Calls(),
         native=None,
         unknowns=Unknowns(**unknowns),
         chance=Random(1),
     )
-    return queues, kernel
+    return queues, scheduler
 
 
 def send(queues, count, *, group="g", start=0):
@@ -34,14 +35,14 @@ def send(queues, count, *, group="g", start=0):
 @pytest.mark.parametrize("age", [0.5, 5, 60])
 def test_counts_are_as_old_as_they_are_set_to_be(age):
     """What was sent is not counted before, and is soon after."""
-    queues, kernel = counts_with(stale=age)
-    kernel.run(seconds=age)
+    queues, scheduler = counts_with(stale=age)
+    scheduler.run(seconds=age)
     send(queues, 3)
-    kernel.run(seconds=age * 0.95)
+    scheduler.run(seconds=age * 0.95)
 
     assert queues.depth("HIGH").backlog == 0
 
-    kernel.run(seconds=age * 0.2)
+    scheduler.run(seconds=age * 0.2)
     assert queues.depth("HIGH").backlog == 3
 
 
@@ -125,7 +126,7 @@ def test_calls_differ_by_their_spread():
     assert [one.started_at for one in even.handled] == [one.started_at for one in spread.handled]
 
     even, spread = (prioritized(call_spread=sigma) for sigma in (0.0, 0.7))
-    assert even.kernel.now != spread.kernel.now
+    assert even.scheduler.now != spread.scheduler.now
 
 
 def prioritized(**unknowns):

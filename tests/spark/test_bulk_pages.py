@@ -1,4 +1,4 @@
-"""What the pages on bulk jobs say can be done, is done."""
+"""The commands on the pages about bulk jobs work."""
 
 import os
 import shlex
@@ -15,7 +15,6 @@ from spark_jobs.enqueue import parser, run
 from tests.docs.pages import ROOT, blocks
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 JOB = "python -m spark_jobs.enqueue "
@@ -54,7 +53,7 @@ def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):
 
 
 def test_the_verbs_of_the_pages_exist():
-    """With the options that are shown; what follows a job's name is the job's own."""
+    """With the options that are shown; arguments after the name of a job are those of the job."""
     bulk = typer.main.get_command(app).commands["bulk"].commands
     shown = [shlex.split(line)[2:] for line in commands() if line.startswith("lanes bulk ")]
 
@@ -63,6 +62,7 @@ def test_the_verbs_of_the_pages_exist():
         bulk[verb].make_context(verb, list(words))
 
 
+@pytest.mark.deep
 def test_the_example_for_older_sparks_sends_its_table(spark, lanes, tmp_path):
     """As a program of its own, started by spark-submit."""
     table = str(tmp_path / "customers")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 
 def test_the_demo_finds_the_group_that_the_job_gave_a_customer(spark):
-    """So that a customer's payments stand behind the backfill where there is one queue."""
+    """With one queue, the payments of a customer wait behind the backfill."""
     table = customer_table(spark, 50, seed=1)
 
     rows = backfill_messages(table, run="r", faults=Faults(poison=[], flaky=[]), groups=4).collect()

@@ -1,4 +1,4 @@
-"""The job for any table: what it reads, what it makes of rows, what a dry run says."""
+"""The job for any table: its input, its messages, its dry run."""
 
 import json
 
@@ -9,7 +9,6 @@ from spark_jobs.enqueue import main, parser, run
 from spark_jobs.progress import Progress
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
     # Spark leaves the sockets of results to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -89,7 +88,7 @@ def test_a_limit_takes_the_same_rows_again(do, lanes, tmp_path):
 
 
 def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path):
-    """Rows, counts by group, the largest messages, and what would be refused."""
+    """Rows, counts by group, the largest messages, and messages that SQS would refuse."""
     found = do(
         *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run"],
         *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
@@ -104,7 +103,7 @@ def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path
 
 
 def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_path):
-    """Errors are those of the writer, with option and what is allowed."""
+    """The errors are those of the writer, with option and allowed values."""
     with pytest.raises(ConfigurationError, match="option shards is 'many'"):
         do("--table", table(tmp_path, "json"), "--format", "json", "--shards", "many")
 

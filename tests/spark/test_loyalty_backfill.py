@@ -1,4 +1,4 @@
-"""The backfill job makes its table, sends every customer as bulk work, and says what it did."""
+"""The backfill job makes its table, sends every customer as bulk work, and prints a summary."""
 
 import json
 import os
@@ -10,8 +10,6 @@ import pytest
 
 from spark_jobs.customers import customer_table
 from spark_jobs.loyalty_backfill import parser, run
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,6 +58,7 @@ def test_the_same_seed_makes_the_same_table(spark):
     assert table.exceptAll(customer_table(spark, 100, seed=2)).count() > 90
 
 
+@pytest.mark.deep
 def test_the_job_runs_by_spark_submit(lanes, tmp_path):
     """As on a cluster: started by spark-submit with arguments, the last line of its output is the summary."""
     environment = os.environ | {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from lanes.consumer.holds import copy_id
-from lanes.consumer.yielding import LaneDepth
+from lanes.depth import LaneDepth
+from lanes.holds import copy_id
 from lanes.message import Message
-from lanes.operate.dead_letters import DeadLetteredMessage
+from lanes.operate.dead_letters.listing import DeadLetteredMessage
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
@@ -17,7 +17,7 @@ SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 class MemoryDeadLetters:
@@ -85,11 +85,11 @@ class MemoryDeadLetters:
         return refused
 
     def in_lane(self):
-        """Give group and number of what arrived in the lane, in the order of each group; takes it out."""
+        """Take all messages out of the lane; return their groups and numbers in the order of each group."""
         return taken_from(self.lane)
 
     def give_up_what_arrived(self):
-        """Dead-letter what is in the lane, as a consumer whose handler fails at once."""
+        """Dead-letter every message of the lane, as a consumer with a failing handler does."""
         while received := self.lane.receive(10):
             for message in received:
                 note = {"reason": "attempts exhausted", "deduplication_id": message.deduplication_id}
@@ -128,7 +128,7 @@ def depth_of(queue):
 
 
 def taken_from(queue):
-    """Take every message out of a queue: group and number, in the order in which it gives them."""
+    """Take every message out of a queue; return groups and numbers in the order received."""
     taken = []
     while received := queue.receive(10):
         for message in received:

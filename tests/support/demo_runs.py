@@ -1,4 +1,4 @@
-"""Made-up runs of the demo, told message by message."""
+"""Made-up runs of the demo, recorded message by message."""
 
 from local.demo.evidence import DeadLetter, Delivery, Effect, Ending, Evidence, LiveSend, Sent
 from local.demo.figures import RunRules
@@ -9,7 +9,7 @@ RULES = RunRules(max_attempts=3, recheck_seconds=0.25, slots=1, batch_size=10, i
 
 
 class MadeUpRun:
-    """Collects what happened; times are seconds after the run's beginning."""
+    """Collects the evidence of a run; times are seconds after its beginning."""
 
     def __init__(self):
         self._sent, self._deliveries, self._effects = {}, [], []
@@ -18,7 +18,7 @@ class MadeUpRun:
         self.calls = {}
 
     def send(self, one, lane="MAIN", *, group="g", at=-10.0, delivered=True, position=None, fault=None):
-        """Tell of a message that a queue accepted; the order of the calls is the queue's."""
+        """Record a message that a queue accepted; the order of the calls is the queue's."""
         self._sent[one] = Sent(
             id=one, traffic=lane, lane=lane, position=position, fault=fault, is_live=lane != "MAIN"
         )
@@ -36,24 +36,24 @@ class MadeUpRun:
         return self
 
     def finish(self, one, start, end):
-        """Tell that a handler worked on it to the end."""
+        """Record a handler that finished."""
         return self._effect(one, start, end, Ending.FINISHED)
 
     def refuse(self, one, start, end=None):
-        """Tell that a handler failed."""
+        """Record a handler that failed."""
         return self._effect(one, start, start if end is None else end, Ending.REFUSED)
 
     def crash(self, one, start):
-        """Tell that a handler started and was never heard of again."""
+        """Record a handler that started and never ended."""
         return self._effect(one, start, None, None)
 
     def bury(self, one, lane="MAIN", reason="attempts exhausted"):
-        """Tell that it was found in a dead-letter queue."""
+        """Record a message in a dead-letter queue."""
         self._dead_letters.append(DeadLetter(id=one, lane=lane, reason=reason))
         return self
 
     def live(self, *, waiting):
-        """Tell of an episode and the backlog at that moment."""
+        """Record an episode and the backlog at that moment."""
         self._live_sends.append(LiveSend(at=BEGAN_AT, messages=1, waiting=waiting))
         return self
 

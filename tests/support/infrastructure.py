@@ -1,4 +1,4 @@
-"""Stacks for the infrastructure's tests, and ways to read what they synthesise."""
+"""Stacks for the tests of the constructs, and functions that read their templates."""
 
 import itertools
 import json
@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from aws_cdk import App, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
 from cdk import LaneQueues, Ledger, PriorityConsumer
-from lanes.config import LanesConfig
+from lanes.config import Lane, LanesConfig
 
 ROOT = Path(__file__).parents[2]
 FUNCTION_FOLDER = ROOT / "lambdas" / "consumer"
-# The CDK leaves its own temporary folders behind; this one goes when the tests end.
+# The CDK leaves its own temporary folders behind; this one is deleted at the end of the tests.
 SYNTHESISED = tempfile.TemporaryDirectory(prefix="lanes-synth-", ignore_cleanup_errors=True)
 NUMBERS = itertools.count()
+TEMPLATES: dict[str, Template] = {}
 
+QUEUE = "AWS::SQS::Queue"
 FOREIGN_CODE = "def lambda_handler(event, context): return {'batchItemFailures': []}"
 
 
@@ -58,13 +61,21 @@ def foreign_stack(
     return stack
 
 
+def foreign_template(config: LanesConfig) -> Template:
+    """Give the template of such a stack, synthesised once for each configuration."""
+    key = repr(config)
+    if key not in TEMPLATES:
+        TEMPLATES[key] = Template.from_stack(foreign_stack(config))
+    return TEMPLATES[key]
+
+
 def resources(template: Template, kind: str) -> dict[str, dict[str, Any]]:
-    """Give the properties of all resources of a type, by logical id."""
+    """Return the properties of all resources of a type, by logical id."""
     return {name: resource["Properties"] for name, resource in template.find_resources(kind).items()}
 
 
 def statements(template: Template, role: str) -> list[dict[str, Any]]:
-    """Give what a role may do, by the logical id's beginning; actions and resources are always lists."""
+    """Return the policy statements of a role by the beginning of its logical id, actions and resources as lists."""
     return [
         {**statement, "Action": as_list(statement["Action"]), "Resource": as_list(statement["Resource"])}
         for policy in resources(template, "AWS::IAM::Policy").values()
@@ -74,7 +85,7 @@ def statements(template: Template, role: str) -> list[dict[str, Any]]:
 
 
 def allowed(template: Template, role: str) -> set[tuple[str, str]]:
-    """Give pairs of an action and the resource that the role may use it on, as rendered text."""
+    """Return pairs of an action and the resource that the role may use it on, as rendered text."""
     return {
         (action, render(resource))
         for statement in statements(template, role)
@@ -84,7 +95,7 @@ def allowed(template: Template, role: str) -> set[tuple[str, str]]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Give a list of what a policy may write as one or as many."""
+    """Return a list, whether the policy holds one value or a list."""
     return value if isinstance(value, list) else [value]
 
 
@@ -100,3 +111,28 @@ def render(value: Any) -> str:
         return str(value["Fn::Sub"]).replace("${", "<").replace("}", ">")
     separator, parts = value["Fn::Join"]
     return separator.join(render(part) for part in parts)
+
+
+def lane_queue(template: Template, lane: Lane) -> tuple[str, str]:
+    """Give the logical ids of a lane's queue and dead-letter queue."""
+    (name,) = [name for name in resources(template, QUEUE) if name.startswith(f"Lanes{lane.name}Queue")]
+    policy = resources(template, QUEUE)[name]["RedrivePolicy"]
+    return name, policy["deadLetterTargetArn"]["Fn::GetAtt"][0]
+
+
+def lane_pairs(template: Template) -> dict[str, str]:
+    """Give (queue, dead-letter queue) by logical id, following each redrive policy."""
+    return {
+        name: properties["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+        for name, properties in resources(template, QUEUE).items()
+        if "RedrivePolicy" in properties
+    }
+
+
+def stack_with_producers(*lanes: str) -> tuple[Template, list[iam.Grant]]:
+    """Make a stack in which one role was granted each of these lanes, or all when none is named."""
+    stack = Stack(new_app(), "Stack")
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(3))
+    role = iam.Role(stack, "Producer", assumed_by=iam.AccountRootPrincipal())
+    grants = [queues.grant_send(role, lane) for lane in lanes or (None,)]
+    return Template.from_stack(stack), grants

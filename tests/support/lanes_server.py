@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from local.account import USER_KEY, connection_variables
 from local.deployed import make_client
 
@@ -51,7 +51,7 @@ class LanesOnServer:
         return connection_variables(self.endpoint_url, USER_KEY)
 
     def received(self, lane):
-        """Take what is in a lane, in its order: message ids and groups."""
+        """Take all messages out of a lane; return ids and groups in order."""
         url = self.deployment.queues[lane].url
         taken = []
         while messages := self.sqs.receive_message(
@@ -63,7 +63,7 @@ class LanesOnServer:
         return taken
 
     def waiting(self, lane):
-        """Count what is in a lane."""
+        """Count the messages of a lane."""
         answer = self.sqs.get_queue_attributes(
             QueueUrl=self.deployment.queues[lane].url, AttributeNames=["ApproximateNumberOfMessages"]
         )

@@ -1,4 +1,4 @@
-"""Lanes in memory under a clock that the test moves, with a recorder for what the consumer reports."""
+"""Lanes in memory under a clock that the test moves, with a recorder of events and metrics."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from lanes import Message
 from lanes.config import LanesConfig
-from lanes.consumer.consumer import Consumer, Surroundings
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.consumer import Consumer
+from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
 from lanes.testing.clock import FakeClock
 from lanes.testing.event import sqs_event as event_of_queue
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
-from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemoryRegister, ProcessLost
+from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ __all__ = [
     "FakeClock",
     "MemoryLedger",
     "MemoryQueues",
-    "MemoryRegister",
+    "MemorySlots",
     "ProcessLost",
     "Recorder",
     "World",
@@ -101,7 +102,7 @@ class World:
         self.calls = Calls()
         self.queues = MemoryQueues(self.config, self.clock, self.calls, native=native)
         self.ledger = MemoryLedger(self.calls)
-        self.register = MemoryRegister(self.calls)
+        self.slots = MemorySlots(self.calls)
         self.holds = MemoryHolds(self.calls)
         self.overrides = MemoryOverrides(self.calls, self.holds, self.clock)
         self.recorder = Recorder()
@@ -122,21 +123,18 @@ class World:
 
     def environment(self) -> Consumer:
         """Return the consumer of a new execution environment."""
-        from lanes.consumer.slots import SingleSlot
-
-        alone = self.config.function_concurrency == 1
+        alone = self.config.consumer.reserved_concurrency == 1
         self.seed += 1
         return Consumer(
-            Surroundings(
+            Runtime(
                 deployment=self.deployment,
                 queues=self.queues,
                 ledger=self.ledger,
-                register=SingleSlot() if alone else self.register,
+                presence=None if alone else self.slots,
                 telemetry=self.recorder,
                 overrides=self.overrides,
                 holds=self.holds,
                 clock=self.clock,
-                pause=self.clock.advance,
                 random=Random(self.seed),
             )
         )
@@ -171,7 +169,7 @@ class World:
         return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
 
     def delete(self, lane: str, messages: Sequence[ReceivedMessage], *, kept: set[str]) -> None:
-        """Delete what an invocation didn't keep, as the mapping does afterwards."""
+        """Delete the messages that an invocation didn't keep, as the mapping does afterwards."""
         for message in messages:
             if message.message_id not in kept:
                 self.queues.live[lane].delete(message.receipt_handle)

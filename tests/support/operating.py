@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.message import Message
 
 STACK = "PriorityLanes"
@@ -18,7 +18,7 @@ FIFO = {
 
 
 def make_deployment(client, *, stack=STACK, config=None):
-    """Make what a stack would have but its function; `client` gives clients by service."""
+    """Make the queues, table and parameter of a stack; `client` returns a client by service."""
     config = config or LanesConfig()
     queues = {lane.name: _queues(client("sqs"), lane) for lane in config.lanes}
     deployment = Deployment(config=config, queues=queues, table=f"{stack}-ledger")

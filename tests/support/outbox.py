@@ -1,29 +1,29 @@
-"""Stores of an outbox behind one face, a queue service to publish to, and a clock that stands until it is moved."""
+"""Stores of an outbox behind one interface, a queue service to publish to, and a clock that tests move."""
 
 from __future__ import annotations
 
 import boto3
 import sqlalchemy as sa
 
-from lanes.aws.outbox_item import put_action
-from lanes.aws.outbox_operations import DynamoDBOutboxOperations
-from lanes.aws.outbox_store import DynamoDBOutboxStore
-from lanes.aws.outbox_table import create_table
 from lanes.config import LanesConfig
+from lanes.outbox.dynamodb.item import put_action
+from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
+from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
-from lanes.outbox.sql_operations import SqlOutboxOperations
-from lanes.outbox.sql_schema import OutboxTables, row_of
-from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.outbox.sql.operations import SqlOutboxOperations
+from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer import Producer
-from lanes.send_order import RetryPolicy
+from lanes.producer.order import RetryPolicy
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
 
 START = 1_800_000_000.0
 
 
 class Clock:
-    """Epoch seconds that stand until they are moved."""
+    """Epoch seconds that pass only by `advance`."""
 
     def __init__(self, now=START):
         self.now = now
@@ -67,7 +67,7 @@ def _without_sync(connection, _record):
 
 
 class DynamoDBSubject:
-    """An outbox in DynamoDB, as moto plays it or wherever the client leads."""
+    """An outbox in DynamoDB, as moto plays it or in the service of the client."""
 
     def __init__(self, client=None, name="outbox"):
         self.client = client or boto3.client("dynamodb")
@@ -87,12 +87,12 @@ class DynamoDBSubject:
 
 
 def new_outbox(config=None, clock=None, **more):
-    """Make an outbox whose entries are as old as the clock says."""
+    """Make an outbox that dates its entries by the clock."""
     return Outbox(config=config or LanesConfig(), positions=Positions(clock or Clock()), **more)
 
 
 def publisher(config=None, plan=lambda _: ACCEPT, retries=None):
-    """Give a producer and the queues that it fills; it never waits and tries once."""
+    """Return a producer and the queues that it fills; it never waits and tries once."""
     sqs = FakeSqs(plan)
     producer = Producer(
         deployment=make_deployment(config),

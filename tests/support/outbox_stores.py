@@ -50,5 +50,5 @@ def subject(request):
 
 @pytest.fixture
 def clock():
-    """Time that stands until it is moved."""
+    """A clock that the test moves."""
     return Clock()

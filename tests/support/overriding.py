@@ -1,30 +1,31 @@
-"""Stories with an operator in them: what waits is cancelled, sent on, held and let go; and a tally of what became."""
+"""Scenarios with an operator who cancels, moves, holds and releases messages, and the outcome of each message."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
 
-from lanes.consumer.overrides import KNOWN_AFTER, Action, Override
+from lanes.events import Event
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
-from lanes.operate.dead_letters import DeadLetterFilter
-from lanes.operate.redrive import DeadLetterRun
+from lanes.operate.dead_letters.listing import DeadLetterFilter
+from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.overrides import KNOWN_AFTER, Action, Override
 from tests.support.dead_letters import MemoryDeadLetters
-from tests.support.story import Sent, Story
+from tests.support.scenario import Scenario, Sent
 
 HOLDS = {"consumer": {"on_dead_letter": {"work": "hold"}, "max_attempts": 2, "backoff_max": 10}}
 
 
-class Overridden(Story):
-    """A story in which an operator puts overrides on the board."""
+class Overridden(Scenario):
+    """A scenario in which an operator puts overrides on the board."""
 
     def __init__(self, raw=None, **how):
         super().__init__(raw, **how)
         self.made = 0  # overrides; the order of groups is looked at by each test, since messages change lanes
 
     def send(self, lane, id, *does, group="g"):
-        """Send a message that was written at this moment of the story."""
+        """Send a message that was written at this moment of the scenario."""
         now = datetime.fromtimestamp(self.world.clock.now, UTC)
         message = Message(kind="work", data={"does": does or ("ok",)}, group=group, id=id, time=now)
         message_id = self.world.send_body(lane, message.to_body(), group=group, deduplication_id=id)
@@ -66,23 +67,23 @@ class Overridden(Story):
         return run.run()
 
     def cancelled(self):
-        """Give the ids of the cancelled messages."""
+        """Return the ids of the cancelled messages."""
         return [one.id for one in self.world.overrides.gone.values()]
 
     def waiting(self, lane):
-        """Give the ids of what is in a lane, in the order of their arrival."""
+        """Return the ids of the messages in a lane, in the order of arrival."""
         return ids_in(self.world.queues.live[lane])
 
     def letters(self, lane):
-        """Give the ids in a lane's dead-letter queue, in the order of their arrival."""
+        """Return the ids in a lane's dead-letter queue, in the order of their arrival."""
         return ids_in(self.world.queues.dead[lane])
 
     def reasons(self):
-        """Give the reasons of all dead letters so far, in their order."""
-        return [fields["reason"] for fields in self.world.recorder.named("message_dead_lettered")]
+        """Return the reasons of all dead letters so far, in their order."""
+        return [fields["reason"] for fields in self.world.recorder.named(Event.MESSAGE_DEAD_LETTERED)]
 
     def lane_of(self, id):
-        """Give the lane in which a message was handled last."""
+        """Return the lane in which a message was handled last."""
         return self.starts_of(id)[-1].lane
 
     def check_each_ended_once(self, *, twice_allowed=False):
@@ -98,5 +99,5 @@ class Overridden(Story):
 
 
 def ids_in(queue):
-    """Give the ids of what a queue holds, in the order of arrival."""
+    """Return the ids of the messages in a queue, in the order of arrival."""
     return [json.loads(body)["id"] for body in queue.bodies()]

@@ -1,4 +1,4 @@
-"""What the page's tests need: lanes with mappings and an outbox on a server, `lanes ui` as a process, and a browser."""
+"""Parts of the page's tests: lanes with mappings and an outbox on a server, `lanes ui` as a process, a browser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def find_browser():
 
 class Scene:
     """
-    Lanes with a function that never runs, so that everything stays as a test puts it.
+    Lanes with a function that never runs, so that a test alone changes them.
 
     Args:
         endpoint_url: of the server.
@@ -68,7 +68,7 @@ class Scene:
         self._add_function()
 
     def client(self, service):
-        """Give a client of the server."""
+        """Return a client of the server."""
         return make_client(service, self.endpoint_url)
 
     def _add_function(self):
@@ -147,7 +147,7 @@ class Scene:
         return sum(int(value) for value in answer["Attributes"].values())
 
     def mapping_states(self):
-        """Give the state of each mapping, by lane."""
+        """Return the state of each mapping, by lane."""
         by_arn = {
             one["EventSourceArn"]: one["State"]
             for one in self.client("lambda").list_event_source_mappings()["EventSourceMappings"]
@@ -169,7 +169,7 @@ class Scene:
         logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
     def figures(self, lane, minutes, *, ahead=0):
-        """Give CloudWatch figures of a lane by metric: of so many minutes to come, then of those before."""
+        """Return CloudWatch figures of a lane by metric: of so many minutes to come, then of those before."""
         now = datetime.now(UTC).replace(second=0, microsecond=0)
         queue = {"Name": "QueueName", "Value": self.deployment.queues[lane].url.rpartition("/")[2]}
         own = [{"Name": "lane", "Value": lane}, {"Name": "service", "Value": STACK}]
@@ -228,7 +228,7 @@ class PageProcess:
         self.talk = self.end()[1]
 
     def end(self):
-        """Interrupt it; give its status and what it said."""
+        """Interrupt the process; return its status and its standard error."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         _, talk = self.process.communicate(timeout=60)
@@ -242,7 +242,7 @@ class PageProcess:
         return answer.status, json.loads(body)
 
     def request(self, method, path, body=None, **headers):
-        """Send one request as it stands; give the answer and its body."""
+        """Send one request unchanged; return the answer and its body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.announced["port"], timeout=60)
         try:
             given = {"Content-Type": "application/json", **headers}

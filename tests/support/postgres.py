@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests and benchmarks: the binaries of a wheel, in a folder that goes when it ends."""
+"""A real PostgreSQL server for tests and benchmarks: the binaries of a wheel, in a temporary folder."""
 
 from __future__ import annotations
 

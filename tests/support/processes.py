@@ -1,13 +1,14 @@
-"""The processes that a program started, directly or through others, for tests that none of them stays."""
+"""The processes that a program started, directly or through others, so that tests can wait for their end."""
 
-import time
 from pathlib import Path
+
+from tests.support.waiting import until
 
 PROC = Path("/proc")
 
 
 def descendants(pid):
-    """Give what runs below a process: (pid, start time), so that a number used again is not mistaken."""
+    """Return (pid, start time) of all processes below one; the start time distinguishes a reused pid."""
     children = {}
     for stat in PROC.glob("[0-9]*/stat"):
         found = _read(stat)
@@ -22,20 +23,16 @@ def descendants(pid):
 
 
 def name_of(pid):
-    """Give the name of a process's program, or nothing if it has ended."""
+    """Return the name of a process's program, or nothing if it has ended."""
     try:
         return (PROC / str(pid) / "comm").read_text().strip()
     except OSError:
         return ""
 
 
-def still_running(processes, *, within):
-    """Wait for their end, and give those that go on after so many seconds."""
-    until = time.monotonic() + within
-    while True:
-        left = {one for one in processes if _runs(*one)}
-        if not left or time.monotonic() > until:
-            return left
+def wait_for_end(processes):
+    """Wait until none of the processes runs."""
+    until(lambda: not any(_runs(*one) for one in processes), why="a process did not end")
 
 
 def _runs(pid, started):

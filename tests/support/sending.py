@@ -1,13 +1,15 @@
-"""A queue service that refuses and loses as told, and a clock that moves only when someone waits."""
+"""A queue service that refuses and loses messages by plan, and a clock that moves only during a pause."""
 
 from __future__ import annotations
 
 import threading
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.outgoing import Accepted, Refused
+from lanes.message import Message
+from lanes.producer import Producer
+from lanes.producer.outgoing import Accepted, Refused
 
 ACCEPT = "accept"
 THROTTLE = "throttle"
@@ -20,13 +22,13 @@ MOST_BYTES = 1024 * 1024
 
 
 class FakeClock:
-    """Monotonic seconds that pass only while someone pauses."""
+    """Monotonic seconds that pass only during a pause."""
 
     def __init__(self):
         self.now = 1000.0
 
     def __call__(self):
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
     def pause(self, seconds):
@@ -39,7 +41,7 @@ class FakeSqs:
     FIFO queues in memory.
 
     Args:
-        plan: called with the deduplication id of an entry, gives what happens to it: one of the words above. The
+        plan: called with the deduplication id of an entry, returns its outcome: one of the words above. The
             first entry of a batch decides for calls that fail as a whole.
     """
 
@@ -50,7 +52,7 @@ class FakeSqs:
         self._lock = threading.Lock()
 
     def send_batch(self, queue_url, entries):
-        """Check the limits, then do as the plan says."""
+        """Check the limits, then follow the plan."""
         with self._lock:
             self._check(entries)
             self.calls.append((queue_url, [entry.message_deduplication_id for entry in entries]))
@@ -69,7 +71,7 @@ class FakeSqs:
             return answers
 
     def ids(self, queue_url):
-        """Give the deduplication ids in a queue, in the order in which they came."""
+        """Return the deduplication ids in a queue, in the order in which they came."""
         return [entry.message_deduplication_id for entry in self.queues.get(queue_url, [])]
 
     def _answer(self, queue_url, entry, word):
@@ -94,15 +96,26 @@ class FakeSqs:
 
 
 def queue_url(lane):
-    """Give the address of a lane's queue in tests."""
+    """Return the address of a lane's queue in tests."""
     return f"https://sqs.example/123456789012/{lane}.fifo"
 
 
 def make_deployment(config=None):
-    """Give a deployment of these lanes, by default HIGH, MEDIUM and MAIN."""
+    """Return a deployment of these lanes, by default HIGH, MEDIUM and MAIN."""
     config = config or LanesConfig()
     queues = {
         lane.name: LaneQueues(url=queue_url(lane.name), dead_letter_url=queue_url(f"{lane.name}-dead"))
         for lane in config.lanes
     }
     return Deployment(config=config, queues=queues, table="ledger")
+
+
+def make_producer(sqs, *, config=None, **fields):
+    """Give a producer whose time passes only while it waits."""
+    clock = FakeClock()
+    return Producer(deployment=make_deployment(config), sqs=sqs, clock=clock, pause=clock.pause, **fields)
+
+
+def messages(groups):
+    """Give one message for each group named."""
+    return [Message(kind="k", id=f"{place:04}", group=group) for place, group in enumerate(groups)]

@@ -184,7 +184,7 @@ def test_what_was_handled_says_so_where_it_was_to_be_given_up(lanes):
 )
 def test_a_lane_that_there_is_not_is_refused(lanes, assertion):
     """An assertion that nothing was sent to it could never fail."""
-    with pytest.raises(KeyError, match="no lane 'HIHG'; there are HIGH, MEDIUM, MAIN"):
+    with pytest.raises(KeyError, match="no lane 'HIHG'; the lanes are HIGH, MEDIUM, MAIN"):
         getattr(lanes, assertion)("works", lane="HIHG")
 
 

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import lanes.testing
-from cdk.lane_queues import MOST_RECEIVES
+from cdk.queues.lane_queues import MAX_RECEIVES
 from lanes.testing import InMemoryLanes, clock, in_memory, on_moto, stack
 from tests.docs.pages import ROOT, spans
 
@@ -40,9 +40,9 @@ def test_the_page_names_fixtures_settings_and_marker():
 
 def test_queues_have_the_stacks_last_resort():
     """In memory and on moto: a message that yields for ever ends where it would on AWS."""
-    assert stack.LAST_RESORT == on_moto.LAST_RESORT == MOST_RECEIVES
+    assert stack.LAST_RESORT == on_moto.LAST_RESORT == MAX_RECEIVES
     queues = InMemoryLanes()._stack.queues.live.values()
-    assert {queue.settings.max_receive_count for queue in queues} == {MOST_RECEIVES}
+    assert {queue.settings.max_receive_count for queue in queues} == {MAX_RECEIVES}
 
 
 def test_every_public_name_of_lanes_testing_is_there():

@@ -10,7 +10,7 @@ import pytest
 from lanes import Consumer, DeadLetter, LanesConfig, Message, PriorityRules, Retry, current_priority
 from lanes.testing import InMemoryLanes, NeverIdleError, ProcessKilled
 from lanes.testing.mappings import INVOCATION
-from lanes.testing.runs import Patience
+from lanes.testing.runs import RunLimit
 
 BULK, HIGH = -100, 50
 
@@ -33,14 +33,14 @@ def fail(_lanes, message, _context):
     raise ValueError(f"{message.kind} fails")
 
 
-def kinds(happenings):
+def kinds(entries):
     """Give the kinds in order."""
-    return [one.message.kind for one in happenings]
+    return [one.message.kind for one in entries]
 
 
-def numbers(happenings, kind):
+def numbers(entries, kind):
     """Give the numbers of the messages of a kind, in order."""
-    return [one.message.data["n"] for one in happenings if one.message.kind == kind]
+    return [one.message.data["n"] for one in entries if one.message.kind == kind]
 
 
 def test_a_message_waits_until_the_lanes_run():
@@ -344,7 +344,7 @@ def test_a_process_that_is_killed_loses_no_message():
 
 
 def test_nothing_that_a_killed_process_still_does_takes_effect():
-    """Its slot looks taken until its time is over: nobody told the register."""
+    """Its slot looks taken until its time is over: it published no release."""
     killed = []
 
     def kill(_lanes, message, _context):
@@ -355,8 +355,8 @@ def test_nothing_that_a_killed_process_still_does_takes_effect():
     lanes.producer.send("a", {})
     lanes.run_until(lambda: bool(killed))
 
-    (line,) = lanes._stack._register.lines.values()
-    assert line.busy
+    (record,) = lanes._stack._presence.records.values()
+    assert record.busy
 
 
 def test_a_handler_beyond_the_functions_timeout_is_killed():
@@ -408,13 +408,13 @@ def test_a_handler_that_sends_itself_for_ever_is_noticed():
 def test_invocations_that_get_nowhere_are_noticed_too():
     """A batch that only ever goes back starts no handler."""
     busy = SimpleNamespace(started=Counter(), invocations=0)
-    patience = Patience(busy, lanes_with({}).journal, most=10)
+    limit = RunLimit(busy, lanes_with({}).journal, most=10)
     busy.invocations = 199
-    patience.check()
+    limit.check()
     busy.invocations = 200
 
     with pytest.raises(NeverIdleError, match="after 0 handler starts in 200 invocations; handled: none"):
-        patience.check()
+        limit.check()
 
 
 def test_a_run_ends_as_soon_as_its_condition_holds():

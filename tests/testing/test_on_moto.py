@@ -82,13 +82,5 @@ def test_a_raw_handler_gets_the_attributes_of_the_message(lanes_on_moto, consume
 @pytest.mark.parametrize("call", ["receive", "dead_letters"])
 def test_a_lane_that_there_is_not_is_refused_with_those_there_are(lanes_on_moto, call):
     """A test learns of its misspelling."""
-    with pytest.raises(KeyError, match="no lane 'HIHG'; there are HIGH, MEDIUM, MAIN"):
+    with pytest.raises(KeyError, match="no lane 'HIHG'; the lanes are HIGH, MEDIUM, MAIN"):
         getattr(lanes_on_moto, call)("HIHG")
-
-
-@pytest.mark.lanes_config(consumer={"waiting_room": True})
-def test_a_waiting_room_lets_a_batch_in_at_once_where_no_other_runs(lanes_on_moto, consumer):
-    """On moto the register of slots is a table as on AWS."""
-    lanes_on_moto.producer.send("order.placed", {"order": 7})
-
-    assert lanes_on_moto.deliver("MEDIUM", consumer) == {"batchItemFailures": []}

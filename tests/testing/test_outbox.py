@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from lanes import Consumer, LanesConfig, PriorityRules
-from lanes.outbox.sql_store import SqlOutboxStore
+from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.testing import InMemoryLanes
 
 

@@ -37,7 +37,7 @@ def run(pytester, test, *arguments, **files):
 
 
 def test_lanes_in_memory_handle_what_the_test_sends(pytester):
-    """With the usual lanes where the project has no lanes.toml."""
+    """With the default lanes where the project has no lanes.toml."""
     result = run(
         pytester,
         """
@@ -246,4 +246,4 @@ def test_lanes_testing_needs_neither_pytest_nor_moto(pytester, module):
     """It serves other test runners too."""
     code = f"import sys; sys.modules.update(pytest=None, moto=None); import {module}; {module}"
 
-    assert pytester.run("python", "-c", code).ret == 0
+    assert pytester.runpython_c(code).ret == 0

@@ -6,7 +6,7 @@ from playwright.sync_api import expect, sync_playwright
 from local.server import AwsServer
 from tests.support.page import FLAGS, PageProcess, Scene, find_browser
 
-LONGEST_WAIT_MS = 20_000
+LONGEST_WAIT_MS = 60_000
 
 MINUTE = {
     "ApproximateNumberOfMessagesVisible": 40,

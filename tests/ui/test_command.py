@@ -11,6 +11,7 @@ from lanes.outbox import Outbox
 from tests.support.operating import put_dead_letters
 from tests.support.outbox import SqlSubject
 from tests.support.page import ROOT, PageProcess
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -39,8 +40,7 @@ def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
     with PageProcess(scene, "--write") as page:
         fields = {"change": "redrive", "lane": "HIGH", "kind": "interrupted.redrive"}
         job = page.ask("start", {"plan": page.ask("plan", fields)[1]["plan"]})[1]
-        while page.ask("job", {"id": job["id"]})[1]["done"] == 0:
-            pass
+        until(lambda: page.ask("job", {"id": job["id"]})[1]["done"])
         assert page.announced == {"url": page.url, "port": page.announced["port"], "write": True}
 
         status, talk = page.end()
@@ -88,11 +88,10 @@ def test_the_page_works_with_an_outbox_in_a_sql_database(scene, tmp_path):
     subject.engine.dispose()
 
     with PageProcess(scene, "--write", "--database", url) as page:
-        place = page.ask("place")[1]
-        change = {"change": "prioritize", "priority": 60, "kind": "mail.*"}
+        place = page.ask("target")[1]
+        change = {"change": "prioritize", "priority": 60, "kind": "mail.*", "in": "outbox"}
         job = page.ask("start", {"plan": page.ask("plan", change)[1]["plan"]})[1]
-        while page.ask("job", {"id": job["id"]})[1]["state"] == "running":
-            pass
+        until(lambda: page.ask("job", {"id": job["id"]})[1]["state"] != "running")
         entries = page.ask("entries")[1]["entries"]
         counts = page.ask("outbox")[1]["counts"]
 
@@ -149,7 +148,7 @@ def test_what_goes_wrong_has_words_and_no_traceback(writing):
 
     assert [status for status, _ in asked] == [400] * len(asked)
     assert all(said["title"] for _, said in asked)
-    assert "say which" in asked[2][1]["title"]
+    assert "no dead letters are selected" in asked[2][1]["title"]
     assert answer.status == 404
     assert b"Traceback" not in body
 

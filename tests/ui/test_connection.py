@@ -44,10 +44,10 @@ def test_a_server_that_has_ended_is_said(writing, tab):
 
 def test_an_error_before_anything_was_shown_is_shown_in_place_of_it(writing, tab):
     """Also that is tried again by itself."""
-    tab.route("**/api/place", lambda route: route.fulfill(status=502, body=json.dumps(EXPIRED)))
+    tab.route("**/api/target", lambda route: route.fulfill(status=502, body=json.dumps(EXPIRED)))
     tab.goto(writing.url)
-    expect(tab.locator("main .trouble")).to_contain_text("expired")
+    expect(tab.locator("main .fault")).to_contain_text("expired")
 
-    tab.unroute("**/api/place")
+    tab.unroute("**/api/target")
 
     expect(tab.locator("tr[data-lane]")).to_have_count(3)

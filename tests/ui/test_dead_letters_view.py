@@ -56,7 +56,7 @@ def test_what_is_meant_is_previewed_and_redriven(scene, writing, tab, put):
     dialog.get_by_role("button", name="Close").click()
     expect(rows(tab)).to_have_count(0)
     tab.locator("input[name=kind]").fill(other)
-    tab.get_by_role("button", name="Look").click()
+    tab.get_by_role("button", name="List").click()
     expect(rows(tab)).to_have_count(2)
     audit = writing.ask("audit", {"limit": 1})[1]["changes"][0]
     assert (audit["action"], audit["outcome"], audit["details"]["done"]) == (
@@ -73,7 +73,7 @@ def test_chosen_ones_are_deleted_only_after_saying_so_twice(scene, writing, tab,
     expect(rows(tab)).to_have_count(3)
 
     rows(tab).nth(1).get_by_role("checkbox").check()
-    tab.get_by_role("button", name="Delete 1 chosen").click()
+    tab.get_by_role("button", name="Delete 1 selected").click()
 
     dialog = tab.locator("dialog")
     expect(dialog.locator("#act")).to_be_disabled()

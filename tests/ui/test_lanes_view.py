@@ -74,7 +74,7 @@ def test_a_lane_is_paused_after_a_preview_and_resumed(scene, writing, tab):
     dialog = tab.locator("dialog")
 
     button.click()
-    expect(dialog).to_contain_text("Lower lanes go on after about a second")
+    expect(dialog).to_contain_text("Lower lanes continue after about a second")
     expect(dialog.locator("#act")).to_be_focused()
     dialog.get_by_role("button", name="Cancel").click()
     assert scene.mapping_states()["HIGH"] == "Enabled"

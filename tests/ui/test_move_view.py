@@ -18,11 +18,11 @@ def test_what_waits_is_prioritised_everywhere_and_the_override_withdrawn(scene, 
     tab.locator("input[name=kind]").fill("parcel[.].*")
     tab.locator("input[name=why]").fill("customer waits")
     tab.get_by_role("button", name="Prioritise to").click()
-    expect(dialog.locator("h2")).to_have_text("Give what waits priority 50 (lane HIGH)")
+    expect(dialog.locator("h2")).to_have_text("Give waiting work priority 50 (lane HIGH)")
     expect(dialog).to_contain_text("kind ~ parcel[.].*")
-    expect(dialog).to_contain_text("Nobody can look into a queue")
+    expect(dialog).to_contain_text("the counts include all messages")
     dialog.locator("#act").click()
-    expect(dialog).to_contain_text("Done: Give what waits priority 50")
+    expect(dialog).to_contain_text("Done: Give waiting work priority 50")
     expect(dialog.locator("dd").first).to_have_text("3")
     dialog.get_by_role("button", name="Close").click()
 
@@ -50,8 +50,8 @@ def test_a_move_says_which(writing, tab):
 
     tab.get_by_role("button", name="Cancel …").click()
 
-    expect(tab.locator("dialog .trouble")).to_contain_text("say which")
-    assert writing.ask("board")[1]["overrides"] == []
+    expect(tab.locator("dialog .fault")).to_contain_text("no filter is set")
+    assert writing.ask("overrides")[1]["overrides"] == []
 
 
 def test_read_only_shows_what_was_asked_for(reading, tab):

@@ -26,19 +26,20 @@ def test_entries_are_prioritised_after_a_preview(scene, writing, tab):
     open_outbox(tab, writing, "?kind=mail[.].*")
     expect(rows(tab)).to_have_count(4)
 
+    tab.get_by_role("button", name="Prioritise or cancel").click()
     tab.get_by_label("New priority").fill("60")
     tab.get_by_role("button", name="Prioritise to").click()
 
     dialog = tab.locator("dialog")
-    expect(dialog.locator("h2")).to_have_text("Prioritize 4 entries to 60 (lane HIGH)")
+    expect(dialog.locator("h2")).to_have_text("Give waiting work priority 60 (lane HIGH)")
     expect(dialog).to_contain_text("kind ~ mail[.].*")
+    expect(dialog).not_to_contain_text("the counts include all messages")
     assert {entry["priority"] for entry in entries(writing, "mail.sent")} == {-100}
 
     dialog.locator("#act").click()
-    expect(dialog).to_contain_text("Done: Prioritize 4 entries")
-    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_contain_text("Done: ")
+    expect(dialog.locator("dd").first).to_have_text("4")
 
-    expect(rows(tab).first).to_contain_text("HIGH")
     assert {(one["priority"], one["lane"]) for one in entries(writing, "mail.sent")} == {(60, "HIGH")}
     assert {(one["priority"], one["lane"]) for one in entries(writing, "order.placed")} == {(-100, "MAIN")}
     audit = writing.ask("audit")[1]["outbox"][0]
@@ -52,10 +53,13 @@ def test_entries_are_cancelled_and_brought_back(scene, writing, tab):
     open_outbox(tab, writing, "?kind=newsletter")
     dialog = tab.locator("dialog")
 
+    tab.get_by_role("button", name="Prioritise or cancel").click()
     tab.get_by_role("button", name="Cancel …").click()
+    dialog.get_by_role("checkbox").check()
     dialog.locator("#act").click()
-    expect(dialog).to_contain_text("Done: Cancel 3 entries")
+    expect(dialog).to_contain_text("Done: Cancel")
     dialog.get_by_role("button", name="Close").click()
+    open_outbox(tab, writing, "?kind=newsletter")
     expect(rows(tab).first).to_contain_text("abandoned")
 
     tab.get_by_role("button", name="Retry …").click()
@@ -74,11 +78,11 @@ def test_what_waits_is_counted_by_kind_group_and_lane(scene, reading, tab):
     spread = tab.locator(".spread")
     expect(spread.locator("li", has_text="invoice")).to_contain_text("5")
     expect(spread.locator("li", has_text="customer-0")).to_contain_text("3")
-    expect(spread).to_contain_text("without handing the messages out")
+    expect(spread).to_contain_text("without delivering the messages")
 
 
 def test_a_filter_that_cannot_be_read_is_explained(reading, tab):
     """As the command explains it."""
     open_outbox(tab, reading, "?kind=(")
 
-    expect(tab.locator("#found .trouble")).to_contain_text("no regular expression")
+    expect(tab.locator("#found .fault")).to_contain_text("kind")

@@ -42,7 +42,7 @@ def test_read_only_offers_no_change(reading, tab):
 
     assert tab.locator("tr[data-lane] button").count() == 0
     tab.goto(f"{reading.base}#dead-letters?lane=HIGH")
-    expect(tab.locator("#found")).not_to_contain_text("Looking")
+    expect(tab.locator("#found")).not_to_contain_text("Loading")
     assert tab.locator(".actions button, td.box").count() == 0
     tab.goto(f"{reading.base}#outbox")
     expect(tab.locator("#entries-title")).to_be_visible()
@@ -157,7 +157,7 @@ def test_without_the_token_nothing_is_shown(writing, browser):
     tab = context.new_page()
     tab.goto(writing.base)
 
-    expect(tab.locator(".trouble")).to_contain_text("the token is missing")
+    expect(tab.locator(".fault")).to_contain_text("the token is missing")
 
     assert tab.locator("tr[data-lane]").count() == 0
     context.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from lanes.aws.ledger import sortable
+from lanes.aws.table.ledger import sortable
 from local.server import AwsServer
 from tests.support.operating import put_dead_letters
 from tests.support.page import ROOT, PageProcess, Scene
@@ -265,6 +265,6 @@ def test_trace(story, sheet, picture):
     tab = sheet({"width": 1280, "height": 520})
     tab.goto(story.url)
     tab.goto(f"{story.base}#trace?id={ME['id']}")
-    expect(tab.locator(".standing")).to_be_visible()
+    expect(tab.locator(".summary")).to_be_visible()
 
     picture(tab, "trace")

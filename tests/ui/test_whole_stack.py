@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from local.deploy import CdkApp
 from local.platform import Platform
-from tests.acceptance.conftest import Typed
+from tests.support.command import Typed
 from tests.support.page import ROOT, PageProcess
 from tests.support.waiting import until
 
@@ -45,6 +45,7 @@ def wait_until_it_takes_nothing(platform, lane):
     )
 
 
+@pytest.mark.deep
 def test_what_waits_in_a_paused_lane_is_seen_and_handled_once_it_is_resumed(platform, page, tab):
     """Paused and resumed by clicks, while a real function works behind the lanes."""
     rows = [{"kind": "order.placed", "data": {}, "priority": -100} for _ in range(5)]

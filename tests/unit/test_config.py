@@ -71,15 +71,6 @@ def test_visibility_follows_the_function_timeout_unless_set():
     assert {timedelta(minutes=1)} == {lane.visibility_timeout for lane in config.lanes}
 
 
-@pytest.mark.parametrize(("room", "recheck"), [(False, 250), (True, 100)])
-@pytest.mark.parametrize("slots", [1, 10])
-def test_the_higher_lanes_are_read_more_often_with_a_waiting_room(slots, room, recheck):
-    """Its register is one call for all lanes."""
-    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots, "waiting_room": room}})
-
-    assert timedelta(milliseconds=recheck) == config.consumer.recheck_interval
-
-
 @pytest.mark.parametrize(("slots", "maximum"), [(1, 2), (9, 9), (10, 10)])
 def test_mappings_may_use_all_slots_unless_set(slots, maximum):
     """AWS takes no maximum concurrency below two."""
@@ -97,7 +88,6 @@ def test_notes_explain_reserved_concurrency_below_the_sum_of_the_mappings():
 
     assert len(few) == 1
     assert "6" in few[0]
-    assert "waiting_room = true" in few[0]
     assert enough == []
 
 
@@ -159,23 +149,11 @@ def _lane(name):
     return {"name": name, "threshold": -ord(name), "maximum_concurrency": 2}
 
 
-@pytest.mark.parametrize(("slots", "most", "together"), [(1, 2, 6), (3, 4, 12), (10, 13, 39)])
-def test_with_a_waiting_room_a_batch_more_than_there_are_slots_stands_ready(slots, most, together):
-    """For each lane, and Lambda may run all of them; what is known of the lanes above is fresh at any number."""
-    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots, "waiting_room": True}})
-
-    assert {lane.maximum_concurrency for lane in config.lanes} == {most}
-    assert config.function_concurrency == together
-    assert config.consumer.recheck_interval == timedelta(milliseconds=100)
-    assert LanesConfig.from_dict(config.to_dict()) == config
-
-
 @pytest.mark.parametrize(
     ("consumer", "lane", "delays"),
     [
         ({}, {}, (5, 15)),
         ({"reserved_concurrency": 2}, {}, (15, 30)),
-        ({"reserved_concurrency": 2, "waiting_room": True}, {}, (5, 15)),
         ({"reserved_concurrency": 2}, {"max_wait": "1m"}, (5, 15)),
         ({"reserved_concurrency": 2}, {"yield_delay_max": 10}, (10, 10)),
         ({"reserved_concurrency": 2}, {"yield_delay_min": 20}, (20, 30)),
@@ -198,8 +176,11 @@ def test_several_slots_that_are_throttled_park_for_longer(consumer, lane, delays
     assert LanesConfig.from_dict(config.to_dict(brief=True)) == config
 
 
-def test_without_priority_nobody_waits_in_the_function():
-    """There is one lane in use."""
-    config = LanesConfig.from_dict({"enabled": False, "consumer": {"waiting_room": True}})
+@pytest.mark.parametrize(("slots", "seconds"), [(1, 0.25), (9, 0.25), (10, 0.15), (40, 0.15)])
+def test_with_many_slots_the_higher_lanes_are_read_more_often(slots, seconds):
+    """Unless the file has an interval."""
+    raw = {"consumer": {"reserved_concurrency": slots}}
 
-    assert config.function_concurrency == 1
+    assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=seconds)
+    raw["consumer"]["recheck_interval"] = 0.5
+    assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=0.5)

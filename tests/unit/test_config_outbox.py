@@ -58,7 +58,7 @@ def test_one_window_serves_all_lanes():
         ({"lane_window": {"MAIN": 0}}, "at least 1"),
         ({"lane_window": 0}, "at least 1"),
         ({"lane_window": True}, "a number, or a table"),
-        (True, "a table is needed"),
+        (True, "must be a table"),
     ],
     ids=str,
 )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import ConfigurationError
 
 URL = "https://sqs.eu-central-1.amazonaws.com/123456789012/PriorityLanes-demo-Lanes{}Queue1A2B3C4D-{}.fifo"
@@ -29,7 +29,7 @@ def make_deployment(config=None):
         {},
         {"enabled": False},
         {"consumer": {"reserved_concurrency": 12}},
-        {"consumer": {"reserved_concurrency": 12, "waiting_room": True, "recheck_interval": 0.5}},
+        {"consumer": {"reserved_concurrency": 12, "recheck_interval": 0.5}},
         {"consumer": {"function_timeout": 60, "record_time": 1.5, "on_dead_letter": {"pay.*": "hold"}}},
         {"lanes": [{"name": "ONLY", "threshold": 7, "visibility_timeout": 181, "max_wait": 60}]},
         {
@@ -83,7 +83,7 @@ def test_a_lane_is_found_by_any_form_of_its_queues_address(address):
 
 def test_a_strange_queue_is_no_lane():
     """A dead-letter queue is none of the lanes either."""
-    with pytest.raises(KeyError, match="no lane of this deployment"):
+    with pytest.raises(KeyError, match="not a lane of this deployment"):
         make_deployment().lane_of_queue(URL.format("MAIN", "DDDDDDDDDDDD"))
 
 
@@ -98,12 +98,12 @@ def test_a_missing_variable_is_named():
     [
         ("{", "not a JSON document"),
         ("[]", "version"),
-        ('{"version": 2}', "version 2 can't be read"),
+        ('{"version": 2}', "version 2 is not supported"),
         ('{"version": 1}', "HIGH has no url"),
         ('{"version": 1, "queues": []}', "table is missing"),
         ('{"version": 1, "config": {"lanes": 1}}', "list of tables"),
-        ('{"version": 1, "config": 5}', "a table is needed"),
-        ('{"version": 1, "queues": {"LOW": {}}}', "LOW is no lane"),
+        ('{"version": 1, "config": 5}', "must be a table"),
+        ('{"version": 1, "queues": {"LOW": {}}}', "LOW is not a lane"),
     ],
 )
 def test_a_document_that_is_incomplete_says_what_is_missing(text, problem):

@@ -8,7 +8,7 @@ import pytest
 
 from lanes import errors
 from lanes.message import Message
-from lanes.outgoing import SentMessage, UnsentMessage
+from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
 
 SENT = SentMessage(id="1", lane="MAIN", message_id="m", sequence_number="1")
 
@@ -26,8 +26,8 @@ ALL = [
     errors.InvalidMessageError(["one"]),
     errors.MessageTooLargeError(size_bytes=2, limit_bytes=1),
     errors.MessageDecodeError("why"),
-    errors.RefusedMessagesError([(0, Message(kind="k"), errors.MessageDecodeError("why"))]),
-    errors.PartialSendError(sent=[SENT], failed=unsent(2)),
+    RefusedMessagesError([(0, Message(kind="k"), errors.MessageDecodeError("why"))]),
+    PartialSendError(sent=[SENT], failed=unsent(2)),
     errors.UnknownKindError(kind="k", known=["b", "a"]),
     errors.DuplicateHandlerError(kind="k"),
     errors.AwsError(operation="SendMessage", code="Throttled", retryable=True),
@@ -54,7 +54,7 @@ def test_an_error_survives_the_way_between_processes(error, trip):
 
 def test_long_lists_are_cut_in_the_text_and_whole_in_the_fields():
     """A hundred thousand failures must not make a log line of megabytes."""
-    error = errors.PartialSendError(sent=[], failed=unsent(1000))
+    error = PartialSendError(sent=[], failed=unsent(1000))
 
     assert "995 more" in str(error)
     assert len(error.failed) == 1000
@@ -73,5 +73,5 @@ def test_retry_takes_a_duration():
     """Three of what?"""
     with pytest.raises(TypeError, match="timedelta"):
         errors.Retry(3)
-    with pytest.raises(ValueError, match="past"):
+    with pytest.raises(ValueError, match="negative"):
         errors.Retry(timedelta(seconds=-1))

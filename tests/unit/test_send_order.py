@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lanes.errors import AwsError
 from lanes.message import Message
-from lanes.outgoing import Accepted, Outgoing, Refused
-from lanes.send_order import MOST_BYTES, MOST_ENTRIES, RetryPolicy, SendOrder
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, RetryPolicy, SendOrder
+from lanes.producer.outgoing import Accepted, Outgoing, Refused
 
 ACCEPTED = Accepted(message_id="m", sequence_number="1")
 THROTTLED = Refused(code="Throttled", reason="slow down", retryable=True)
@@ -67,8 +67,8 @@ def test_one_message_of_a_group_is_on_its_way_at_a_time():
 
 def test_a_batch_is_closed_where_the_next_message_would_not_fit():
     """All bodies of a batch together are limited as one message is."""
-    half = MOST_BYTES // 2
-    order = order_of(outgoing("abcd", {0: half, 1: half, 2: 1, 3: MOST_BYTES}))
+    half = MAX_BYTES // 2
+    order = order_of(outgoing("abcd", {0: half, 1: half, 2: 1, 3: MAX_BYTES}))
 
     assert [indexes(order.next_batch(0)) for _ in range(3)] == [[0, 1], [2], [3]]
 
@@ -223,7 +223,7 @@ def start_all(order):
 @given(
     groups=st.lists(st.sampled_from("abcdefghijklm"), max_size=60),
     sizes=st.dictionaries(
-        st.integers(0, 59), st.sampled_from([1, 1000, MOST_BYTES // 3, MOST_BYTES]), max_size=20
+        st.integers(0, 59), st.sampled_from([1, 1000, MAX_BYTES // 3, MAX_BYTES]), max_size=20
     ),
     data=st.data(),
 )
@@ -239,8 +239,8 @@ def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
             calls.append(batch)
             on_their_way = [item.message.group for call in calls for item in call]
             assert len(on_their_way) == len(set(on_their_way))
-            assert len(batch) <= MOST_ENTRIES
-            assert sum(item.size_bytes for item in batch) <= MOST_BYTES
+            assert len(batch) <= MAX_ENTRIES
+            assert sum(item.size_bytes for item in batch) <= MAX_BYTES
         if not calls:
             if order.next_due() is None:
                 break

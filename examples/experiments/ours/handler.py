@@ -1,4 +1,4 @@
-"""The same work behind lanes."""
+"""The same work with lanes."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ consumer = Consumer()
 
 @consumer.handler("work")
 def work(message: Message) -> None:
-    """Take the time that the message asks for."""
+    """Take the time in the data of the message."""
     time.sleep(message.data["seconds"])
     print("done", message.data["lane"], message.data["number"])  # noqa: T201 - the log
 

@@ -1,4 +1,4 @@
-"""The plain pattern as it was first described: look at the higher queues before each record."""
+"""The plain pattern: check the higher queues before each record."""
 
 import json
 import os
@@ -10,17 +10,17 @@ import boto3
 
 ATTRIBUTES = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
 HIGHER = json.loads(os.environ["HIGHER"])
-"""For each queue's ARN the URLs of those above it."""
+"""The URLs of higher queues by queue ARN."""
 
 sqs = boto3.client("sqs")
 
 
 class PriorityMessageAvailableError(Exception):
-    """A higher queue has a message in any state."""
+    """Raised if a higher queue has a message in any state."""
 
 
 def lambda_handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """Handle a batch and report what has to stay."""
+    """Handle a batch and return the records to keep."""
     returned = []
     for record in event["Records"]:
         try:

@@ -23,14 +23,14 @@ class Deadlines:
         self._entries: list[tuple[float, int]] = []
 
     def add(self, message: StoredMessage, *, in_flight: int) -> None:
-        """Note the `visible_at` of a message, one of `in_flight`."""
+        """Add the `visible_at` of a message, one of `in_flight`."""
         heappush(self._entries, (message.visible_at, message.position))
         if len(self._entries) > 2 * in_flight + _SLACK:
             self._entries = [entry for entry in self._entries if self._message_of(entry) is not None]
             heapify(self._entries)
 
     def pop_due(self, now: float) -> StoredMessage | None:
-        """Take the next message whose visibility timeout has ended."""
+        """Take the next message with an ended visibility timeout."""
         entries = self._entries
         while entries and entries[0][0] <= now:
             message = self._message_of(heappop(entries))

@@ -1,5 +1,5 @@
 """
-What a FIFO queue keeps of a message and of a message group, and what it hands out.
+The stored messages and groups of a FIFO queue, and its answers.
 
 A group is an intrusive doubly linked chain of its messages that are not in flight, in the order they were
 sent. One message per group is a common load, and a chain costs two references where a deque costs 600 bytes.
@@ -22,7 +22,7 @@ class ReceivedMessage(NamedTuple):
     One delivery of a message.
 
     A named tuple and not a frozen dataclass: building one costs a quarter of it, and a simulation builds
-    millions. Times are epoch seconds, `attributes` is whatever the sender attached.
+    millions. Times are epoch seconds, `attributes` are the sender's.
     """
 
     message_id: str
@@ -152,7 +152,7 @@ class MessageGroup:
         """
         Put a message back to its place by arrival.
 
-        What was in flight arrived before everything that was not, so only siblings of the same receive,
+        A message in flight arrived before all those not in flight, so only siblings of the same receive,
         nine at most, can be in front of it.
         """
         successor = self.first

@@ -47,12 +47,12 @@ class FifoQueue:
     The behaviour of one queue.
 
     Args:
-        clock: gives the time in epoch seconds; time that runs backwards stands still instead.
-        name: what a dead-letter queue tells as the source of a message.
+        clock: returns the time in epoch seconds; a clock that runs backwards counts as stopped.
+        name: the source of its messages in a dead-letter queue.
         settings: the queue's attributes; may be replaced at any time.
-        dead_letter_queue: where messages go that were received `max_receive_count` times.
+        dead_letter_queue: receives messages that were received `max_receive_count` times.
         handle_prefix: makes receipt handles of different queues different.
-        new_message_id: gives message ids; random UUIDs unless told otherwise.
+        new_message_id: returns message ids; random UUIDs by default.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class FifoQueue:
         """
         Hand out up to `maximum` (1 to 10) messages and hide them; nothing from groups that are in flight.
 
-        As many as possible come from the group whose turn it is, then from the next ones. A timeout of zero
+        As many as possible come from the group with the oldest message, then from the next ones. A timeout of zero
         leaves the messages visible.
         """
         if not 1 <= maximum <= MAXIMUM_RECEIVE:

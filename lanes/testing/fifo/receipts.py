@@ -8,7 +8,7 @@ class Receipts:
     """
     The messages of a queue that were received at least once and are still there, by arrival position.
 
-    A handle carries the position and the receive count behind a prefix that tells queues apart, so nothing
+    A handle carries the position and the receive count behind a prefix that identifies the queue, so nothing
     has to be kept for handles of messages that are gone.
     """
 

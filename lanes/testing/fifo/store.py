@@ -1,5 +1,5 @@
 """
-The messages of one FIFO queue by where they are: held back, visible, in flight, and by group.
+The messages of one FIFO queue by state (held back, visible, in flight) and by group.
 
 Knows order, group exclusivity and the look-ahead; knows nothing of handles, deduplication or the clock.
 Each change costs at most the logarithm of the number of groups, however many messages there are.
@@ -89,11 +89,11 @@ class FifoStore:
         return False
 
     def messages(self) -> list[StoredMessage]:
-        """Return what is here in arrival order, in flight or not; scans all messages."""
+        """Return the messages in arrival order, in flight or not; scans all messages."""
         return [message for message in self._arrivals if message.state is not MessageState.GONE]
 
     def visible_messages(self) -> list[StoredMessage]:
-        """Return what is visible in arrival order, blocked groups included; scans all messages."""
+        """Return the visible messages in arrival order, blocked groups included; scans all messages."""
         return [message for message in self._arrivals if message.state is MessageState.VISIBLE]
 
     def blocked(self) -> int:

@@ -1,19 +1,19 @@
-// Calls to the server of this page, and the token that it asks for.
+// Calls to the server of this page, with its token.
 
 const KEY = "lanes-token";
 
-/** An answer that says no; `trouble` has title, advice, details. */
+/** A refused call; `fault` has title, advice and details. */
 export class Refused extends Error {
-  constructor(trouble) {
-    super(trouble.title);
-    this.trouble = trouble;
+  constructor(fault) {
+    super(fault.title);
+    this.fault = fault;
   }
 }
 
-/** No answer at all. */
+/** No answer. */
 export class Unreached extends Error {}
 
-/** Take the token out of the address, where it would be seen and copied, and keep it for this origin alone. */
+/** Move the token from the address, where it could be copied, to the storage of this origin. */
 export function takeToken() {
   const found = /^#token=([\w-]+)$/.exec(location.hash);
   if (!found) return;

@@ -1,23 +1,23 @@
-// Changes: what would happen is shown first, then the operator decides, then how it goes is shown.
+// Changes: show a preview, ask for confirmation, show the progress.
 
 import { ask } from "./calls.js";
 import { announce, byId, el, facts, table } from "./dom.js";
 import { moment } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 const FOLLOW_EVERY = 500;
 
-/** Preview a change, ask, make it, follow it; `then` is called after it was made. */
+/** Preview a change, ask, start it and follow it; `then` is called at its end. */
 export async function offer(fields, then = () => {}) {
   const dialog = byId("dialog");
-  fill(dialog, "Looking …", el("p", { class: "quiet" }, "What is meant is being looked at."), [closer(dialog, "Cancel")]);
+  fill(dialog, "Preview", el("p", { class: "quiet" }, "Loading the preview …"), [closer(dialog, "Cancel")]);
   if (!dialog.open) dialog.showModal();
   const mine = (dialog.dataset.offer = String(Math.random()));
   try {
     const { plan, preview } = await ask("plan", fields);
     if (dialog.open && dialog.dataset.offer === mine) showPreview(dialog, plan, preview, then);
   } catch (error) {
-    fill(dialog, "That can't be done", troubleBox(troubleOf(error)), [closer(dialog, "Close")]);
+    fill(dialog, "Not possible", faultBox(faultOf(error)), [closer(dialog, "Close")]);
   }
 }
 
@@ -28,20 +28,20 @@ function showPreview(dialog, plan, preview, then) {
   const sure = preview.is_final && !preview.is_empty ? sureness(act) : null;
   fill(dialog, preview.title, [
     el("ul", { class: "points" }, preview.points.map((point) => el("li", {}, point))),
-    preview.is_empty ? el("p", {}, "There is nothing to do.") : null,
+    preview.is_empty ? el("p", {}, "This change has no effect.") : null,
     Object.entries(preview.counts).filter(([, counted]) => Object.values(counted).some((value) => value !== null)).map(countTable),
-    preview.sample.length ? [el("h3", {}, "Among them"), sampleTable(preview.sample)] : null,
+    preview.sample.length ? [el("h3", {}, "Sample"), sampleTable(preview.sample)] : null,
     sure,
   ], buttons);
   (sure?.querySelector("input") ?? buttons.at(-1)).focus();
 }
 
-/** What can't be undone takes one more step. */
+/** A change that can't be undone takes one more step. */
 function sureness(act) {
   act.disabled = true;
   return el("label", { class: "sure" },
     el("input", { type: "checkbox", onchange: (event) => { act.disabled = !event.target.checked; } }),
-    " I know that this can't be undone");
+    " I understand that this can't be undone");
 }
 
 function countTable([title, counted]) {
@@ -62,22 +62,22 @@ async function make(dialog, plan, then) {
   try {
     await follow(dialog, await ask("start", { plan }), then);
   } catch (error) {
-    fill(dialog, "It did not happen", troubleBox(troubleOf(error)), [closer(dialog, "Close")]);
+    fill(dialog, "The change was not started", faultBox(faultOf(error)), [closer(dialog, "Close")]);
   }
 }
 
-/** Say in the frame which changes go on, so that one whose dialog was closed is found again. */
+/** List running changes in the header, so that a closed dialog can be opened again. */
 export async function showJobs() {
   const box = byId("jobs");
   try {
     const { jobs } = await ask("jobs");
-    box.replaceChildren(...jobs.map((job) => el("button", { type: "button", class: "chip write", title: "Show how far it is",
+    box.replaceChildren(...jobs.map((job) => el("button", { type: "button", class: "chip write", title: "Show progress",
       onclick: () => {
         byId("dialog").showModal();
         follow(byId("dialog"), job);
       } }, job.expected ? `${job.title}: ${Math.floor((100 * job.done) / job.expected)} %` : `${job.title} …`)));
   } catch {
-    // The frame says by itself that there is no connection.
+    // The header shows the lost connection.
   }
 }
 
@@ -104,8 +104,8 @@ async function follow(dialog, job, then = () => {}) {
   if (!isShown()) return announce(`${now.title}: ${now.state}`);
   const title = { done: "Done", stopped: "Stopped", failed: "Failed" }[now.state];
   fill(dialog, `${title}: ${now.title}`, [
-    now.trouble ? troubleBox(now.trouble) : null,
-    now.state === "stopped" ? el("p", {}, `Stopped after ${now.done}; what was done stays done, the rest is as it was.`) : null,
+    now.fault ? faultBox(now.fault) : null,
+    now.state === "stopped" ? el("p", {}, `Stopped after ${now.done}. Finished items stay changed; the others are unchanged.`) : null,
     facts(Object.entries(now.result).map(([name, value]) => [name.replaceAll("_", " "), String(value)])),
   ], [closer(dialog, "Close")]);
   dialog.querySelector("footer button").focus();
@@ -120,7 +120,7 @@ function fill(dialog, title, content, buttons) {
   dialog.replaceChildren(el("h2", { id: "dialog-title" }, title), el("div", { class: "content" }, content), el("footer", {}, buttons));
 }
 
-/** Show something in the dialog that changes nothing. */
+/** Show content in the dialog without a change. */
 export function present(title, content, buttons = []) {
   const dialog = byId("dialog");
   dialog.dataset.offer = "";
@@ -128,7 +128,7 @@ export function present(title, content, buttons = []) {
   if (!dialog.open) dialog.showModal();
 }
 
-/** A button that leads to what became of a message. */
+/** A button that opens the trace of a message. */
 export function tracing(id) {
   return el("button", { type: "button", onclick: () => {
     byId("dialog").close();

@@ -1,29 +1,29 @@
-// Dead letters: looked at when somebody asks for it, since SQS shows messages only by handing them out.
+// Dead letters: listed on request, since SQS shows messages only by delivering them.
 
 import { ask } from "./calls.js";
 import { offer, present, tracing } from "./change.js";
 import { el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { body, moment } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 const AGES = [["", "any time"], ["15m", "in the last 15 minutes"], ["1h", "in the last hour"], ["6h", "in the last 6 hours"], ["1d", "in the last day"], ["7d", "in the last week"]];
 
 let view = null;
 
-export function enter(main, { place, query }) {
-  view = { place, chosen: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
+export function enter(main, { target, query }) {
+  view = { target, chosen: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
-    { name: "lane", title: "Lane", options: [["", "all lanes"], ...place.lanes.map(({ name }) => [name, name])] },
+    { name: "lane", title: "Lane", options: [["", "all lanes"], ...target.lanes.map(({ name }) => [name, name])] },
     { name: "kind", title: "Kind", hint: "such as order.*" },
     { name: "group", title: "Group" },
     { name: "reason", title: "Reason or error", hint: "a part of it" },
-    { name: "since", title: "Given up", options: AGES },
-  ], query, { submit: "Look", onsubmit: look });
+    { name: "since", title: "Dead-lettered", options: AGES },
+  ], query, { submit: "List", onsubmit: look });
   main.append(
     el("section", { class: "panel", "aria-labelledby": "dead-title" },
       el("div", { class: "panel-head" }, el("h1", { id: "dead-title" }, "Dead letters"),
-        el("p", { class: "quiet" }, "Looking hides them from others for some seconds and raises their receive counts, which mean nothing there; at most ten of a group can be seen at once.")),
+        el("p", { class: "quiet" }, "Listing hides them from other readers for some seconds and raises their receive counts. At most ten of a group are visible.")),
       view.form.root, view.actions, view.found));
   look();
 }
@@ -32,17 +32,17 @@ export function leave() {
   view = null;
 }
 
-/** Look through the queues of all lanes that are meant at once, and show each as it comes. */
+/** List the queues of the selected lanes concurrently, and show each as it arrives. */
 async function look() {
   const mine = view;
   const { lane, ...filter } = mine.form.values();
-  const lanes = lane ? [lane] : mine.place.lanes.map(({ name }) => name);
+  const lanes = lane ? [lane] : mine.target.lanes.map(({ name }) => name);
   const round = (mine.round = (mine.round ?? 0) + 1);
-  Object.assign(mine, { letters: new Map(), beyond: [], troubles: [], waiting: lanes.length });
+  Object.assign(mine, { letters: new Map(), beyond: [], faults: [], waiting: lanes.length });
   mine.chosen.clear();
   mine.found.setAttribute("aria-busy", "true");
   mine.actions.replaceChildren();
-  mine.found.replaceChildren(el("p", { class: "quiet" }, "Looking …"));
+  mine.found.replaceChildren(el("p", { class: "quiet" }, "Loading …"));
   await Promise.all(lanes.map(async (name) => {
     try {
       const { letters, beyond } = await ask("dead_letters", { ...filter, lane: name });
@@ -50,7 +50,7 @@ async function look() {
       mine.letters.set(name, letters);
       if (beyond) mine.beyond.push(`${name} about ${beyond.toLocaleString("en")}`);
     } catch (error) {
-      mine.troubles.push(troubleBox(troubleOf(error)));
+      mine.faults.push(faultBox(faultOf(error)));
     }
     mine.waiting -= 1;
     if (view === mine && mine.round === round) showFound();
@@ -58,16 +58,16 @@ async function look() {
   mine.found.removeAttribute("aria-busy");
 }
 
-/** All that was found, in the order of the lanes. */
-const found = () => view.place.lanes.flatMap(({ name }) => view.letters.get(name) ?? []);
+/** All dead letters, in the order of the lanes. */
+const found = () => view.target.lanes.flatMap(({ name }) => view.letters.get(name) ?? []);
 
 function showFound() {
   const letters = found();
-  const more = view.beyond.length ? `Not looked at, being beyond the limit, behind the first ten of their group, or held by someone else: ${view.beyond.join(", ")}.` : "";
+  const more = view.beyond.length ? `Not listed, because they are over the limit, behind the first ten of their group, or hidden by another reader: ${view.beyond.join(", ")}.` : "";
   view.found.replaceChildren(
-    ...view.troubles,
-    letters.length || !view.waiting ? table([...choosing(letters), ...COLUMNS], letters, { caption: "Dead letters", empty: "There are no such dead letters." }) : "",
-    el("p", { class: "quiet" }, view.waiting ? "Looking …" : more));
+    ...view.faults,
+    letters.length || !view.waiting ? table([...choosing(letters), ...COLUMNS], letters, { caption: "Dead letters", empty: "No dead letters match." }) : "",
+    el("p", { class: "quiet" }, view.waiting ? "Loading …" : more));
   showActions();
 }
 
@@ -76,16 +76,16 @@ const COLUMNS = [
   { title: "id", kind: "id", cell: (row) => row.id || row.message_id },
   { title: "group", kind: "id", cell: (row) => row.group },
   { title: "lane", cell: (row) => row.lane },
-  { title: "given up", kind: "when", cell: (row) => moment(row.given_up_at) },
+  { title: "dead-lettered", kind: "when", cell: (row) => moment(row.given_up_at) },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts ?? "–") },
   { title: "reason", kind: "long", cell: (row) => [row.reason, row.error ? el("div", { class: "quiet clamp" }, row.error) : ""] },
 ];
 
-/** Boxes to choose some: only where something can be done with them. */
+/** Checkboxes, if changes are allowed. */
 function choosing(letters) {
-  if (!view.place.writes) return [];
+  if (!view.target.writes) return [];
   const boxes = new Map(letters.map((letter) => [letter.message_id, el("input", { type: "checkbox",
-    "aria-label": `choose ${letter.id || letter.message_id}`,
+    "aria-label": `select ${letter.id || letter.message_id}`,
     checked: view.chosen.has(letter.message_id), onchange: (event) => {
       view.chosen[event.target.checked ? "add" : "delete"](letter.message_id);
       showActions();
@@ -93,19 +93,19 @@ function choosing(letters) {
   return [{ title: "", kind: "box", cell: (row) => boxes.get(row.message_id) }];
 }
 
-/** Changes work on one lane: that of the filter, or of what was chosen. */
+/** A change works on one lane: that of the filter, or of the selected letters. */
 function showActions() {
   const letters = found();
   const chosen = letters.filter((letter) => view.chosen.has(letter.message_id));
   const lanes = new Set((chosen.length ? chosen : letters).map((letter) => letter.lane));
-  if (!view.place.writes || !letters.length) return view.actions.replaceChildren();
+  if (!view.target.writes || !letters.length) return view.actions.replaceChildren();
   const lane = [...lanes][0];
-  const what = chosen.length ? `${chosen.length} chosen` : "all that match";
+  const what = chosen.length ? `${chosen.length} selected` : "all that match";
   const button = (change, title, kind) => el("button", { type: "button", class: kind, disabled: lanes.size > 1, onclick: () => offer(fields(change, lane, chosen), look) }, title);
   view.actions.replaceChildren(
     button("redrive", `Redrive ${what} …`, "primary"),
     button("delete", `Delete ${what} …`, "danger"),
-    lanes.size > 1 ? el("span", { class: "quiet" }, "Choose a lane, or some of one lane, to change something.") : "");
+    lanes.size > 1 ? el("span", { class: "quiet" }, "To make changes, choose a lane, or select dead letters of one lane.") : "");
 }
 
 function fields(change, lane, chosen) {
@@ -114,18 +114,18 @@ function fields(change, lane, chosen) {
 }
 
 async function show(row) {
-  present("Dead letter", el("p", { class: "quiet" }, "Looking …"));
+  present("Dead letter", el("p", { class: "quiet" }, "Loading …"));
   try {
     const letter = await ask("dead_letter", { lane: row.lane, id: row.message_id });
-    const times = { given_up_at: "given up", sent_at: "sent", first_received_at: "first received" };
+    const times = { given_up_at: "dead-lettered", sent_at: "sent", first_received_at: "first received" };
     const named = Object.entries(letter).filter(([name]) => !["body", "attributes"].includes(name));
     const act = (change, title) => el("button", { type: "button", onclick: () => offer({ change, lane: row.lane, ids: [row.message_id] }, look) }, title);
     present(`Dead letter of ${row.lane}`, [
       facts(named.map(([name, value]) => [times[name] ?? name.replaceAll("_", " "), value === null ? null : name in times ? moment(value) : String(value)])),
       Object.keys(letter.attributes).length ? [el("h3", {}, "Attributes"), el("pre", {}, JSON.stringify(letter.attributes, null, 2))] : null,
       el("h3", {}, "Body"), el("pre", { tabindex: "0" }, body(letter.body)),
-    ], [tracing(letter.id || row.message_id), ...(view?.place.writes ? [act("redrive", "Redrive …"), act("delete", "Delete …")] : [])]);
+    ], [tracing(letter.id || row.message_id), ...(view?.target.writes ? [act("redrive", "Redrive …"), act("delete", "Delete …")] : [])]);
   } catch (error) {
-    present("Dead letter", troubleBox(troubleOf(error)));
+    present("Dead letter", faultBox(faultOf(error)));
   }
 }

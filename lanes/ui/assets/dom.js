@@ -25,7 +25,7 @@ function build(node, properties, children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Say something to those who listen to the page instead of seeing it. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   byId("said").textContent = text;
 }

@@ -1,9 +1,9 @@
-// What happens: the consumer's events as its log shows them, seconds after they happened.
+// Events of the consumer from its log, some seconds late.
 
 import { ask } from "./calls.js";
 import { el } from "./dom.js";
 import { count, moment } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 const CHOICES = ["yields", "failures", "dead letters", "everything"];
 const EVERY = 3000;
@@ -14,17 +14,17 @@ let view = null;
 
 export function enter(main, { query }) {
   const choice = CHOICES.includes(query.get("choice")) ? query.get("choice") : "yields";
-  view = { choice, events: [], sum: el("div", { class: "sums" }), rows: el("tbody", {}), state: el("p", { class: "quiet" }, "Looking through the log …"),
-    trouble: el("div", {}), isHeld: false };
-  view.hold = el("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "Hold");
+  view = { choice, events: [], sum: el("div", { class: "sums" }), rows: el("tbody", {}), state: el("p", { class: "quiet" }, "Searching the log …"),
+    fault: el("div", {}), isPaused: false };
+  view.pause = el("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "Pause");
   main.append(el("section", { class: "panel", "aria-labelledby": "events-title" },
     el("div", { class: "panel-head" }, el("h1", { id: "events-title" }, "Events"),
-      el("p", { class: "quiet" }, "From the function's log, which shows a line some seconds after it was printed."),
-      choices(), view.hold),
-    view.sum, view.trouble,
+      el("p", { class: "quiet" }, "From the log of the function, some seconds late."),
+      choices(), view.pause),
+    view.sum, view.fault,
     el("div", { class: "scroll" }, el("table", { class: "events" },
       el("caption", { class: "hidden-text" }, "Events, the latest first"),
-      el("thead", {}, el("tr", {}, ["time", "lane", "what", "messages", "why"].map((title) => el("th", { scope: "col" }, title)))),
+      el("thead", {}, el("tr", {}, ["time", "lane", "event", "messages", "why"].map((title) => el("th", { scope: "col" }, title)))),
       view.rows)),
     view.state));
   follow(view);
@@ -43,9 +43,9 @@ function choices() {
 }
 
 function toggle() {
-  view.isHeld = !view.isHeld;
-  view.hold.setAttribute("aria-pressed", String(view.isHeld));
-  if (!view.isHeld) show();
+  view.isPaused = !view.isPaused;
+  view.pause.setAttribute("aria-pressed", String(view.isPaused));
+  if (!view.isPaused) show();
 }
 
 async function follow(mine) {
@@ -56,12 +56,12 @@ async function follow(mine) {
       if (view !== mine) return;
       const known = new Set(mine.events.map((event) => event.id));
       mine.events = mine.events.concat(events.filter((event) => !known.has(event.id))).slice(-1000);
-      mine.trouble.replaceChildren();
-      if (!mine.isHeld) show();
+      mine.fault.replaceChildren();
+      if (!mine.isPaused) show();
     }
   } catch (error) {
     if (view !== mine) return;
-    mine.trouble.replaceChildren(troubleBox(troubleOf(error)));
+    mine.fault.replaceChildren(faultBox(faultOf(error)));
     wait = WAIT_AFTER_ERROR;
   }
   mine.timer = setTimeout(() => follow(mine), wait);
@@ -72,15 +72,15 @@ function show() {
   const known = Number(rows.firstElementChild?.dataset.number ?? 0);
   rows.prepend(...events.filter((event) => event.number > known).slice(-SHOWN).reverse().map(row));
   while (rows.childElementCount > SHOWN) rows.lastElementChild.remove();
-  view.state.textContent = events.length ? `${count(events.length)} in the last quarter of an hour and since this page was opened` : "No such event in the last quarter of an hour.";
+  view.state.textContent = events.length ? `${count(events.length)} in the last 15 minutes and since you opened this page` : "No such events in the last 15 minutes.";
   view.sum.replaceChildren(...(view.choice === "yields" ? sums(events) : []));
 }
 
-/** Who made way for whom. */
+/** Yielded records by lane and higher lane. */
 function sums(events) {
   const records = new Map();
   for (const event of events) {
-    const key = `${event.lane} → ${event.to_lane || "not known"}`;
+    const key = `${event.lane} → ${event.to_lane || "unknown"}`;
     records.set(key, (records.get(key) ?? 0) + event.count);
   }
   return [...records].sort(([, one], [, other]) => other - one).map(([key, number]) =>

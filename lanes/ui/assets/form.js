@@ -1,9 +1,9 @@
-// Forms of filters: fields above each other on a phone, beside each other elsewhere; their values live in the address.
+// Filter forms; their values are part of the address.
 
 import { el } from "./dom.js";
 
 export function form(fields, query, { submit, onsubmit, extra = [] }) {
-  const inputs = new Map(fields.map((field) => [field.name, input(field, query.get(field.name) ?? field.usual ?? "")]));
+  const inputs = new Map(fields.map((field) => [field.name, input(field, query.get(field.name) ?? field.initial ?? "")]));
   const values = () => Object.fromEntries(fields
     .map((field) => [field.name, read(field, inputs.get(field.name))])
     .filter(([, value]) => value !== "" && value !== false));

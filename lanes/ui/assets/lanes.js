@@ -1,11 +1,11 @@
-// The lanes: what waits, how fast it moves, and how that came about.
+// The lanes: backlog, throughput and timeline.
 
 import { ask } from "./calls.js";
 import { offer } from "./change.js";
 import { el } from "./dom.js";
 import { count, duration, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
@@ -13,12 +13,12 @@ const SLOW = 30;
 
 let view = null;
 
-export function enter(main, { place, state }) {
+export function enter(main, { target, state }) {
   view = {
-    place,
+    target,
     rows: new Map(),
     chosen: Number(sessionStorage.getItem("window")),
-    timeline: new Timeline(place.lanes),
+    timeline: new Timeline(target.lanes),
     history: {},
     marks: [],
     notes: el("div", { class: "notes" }),
@@ -27,7 +27,7 @@ export function enter(main, { place, state }) {
   };
   main.append(
     el("h1", { class: "hidden-text" }, "Lanes"),
-    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(place), view.notes),
+    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.notes),
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
       view.timeline.root, view.past));
@@ -45,7 +45,7 @@ export function renew(state) {
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
 }
 
-/** What changes by the minute: CloudWatch's figures, and who changed what. */
+/** Read the data that changes by the minute: CloudWatch's figures and the audit trail. */
 async function slowly(state) {
   const mine = view;
   mine.slowAt = Date.now() / 1000;
@@ -53,25 +53,25 @@ async function slowly(state) {
   if (view !== mine) return;
   if (history.status === "fulfilled") mine.history = history.value.lanes;
   const isEmpty = !Object.values(mine.history).some((minutes) => minutes.length);
-  const why = "CloudWatch has no figures of these lanes: handled, yields, inversions and the time before this page was opened are not known.";
-  mine.past.replaceChildren(history.status === "rejected" ? troubleBox(troubleOf(history.reason)) : isEmpty ? why : "");
+  const why = "CloudWatch has no metrics of these lanes: handled, yields, inversions and the time before you opened this page are unknown.";
+  mine.past.replaceChildren(history.status === "rejected" ? faultBox(faultOf(history.reason)) : isEmpty ? why : "");
   if (audit.status === "fulfilled") {
     mine.marks = audit.value.changes.map((one) => ({ at: one.at, text: `${one.action} ${one.target}: ${one.outcome}` }));
   }
   draw(state);
 }
 
-/** The time shown: what was chosen, else more where there is a past to show. */
+/** The window of the timeline: the chosen one, or a longer one if there is a history. */
 function span() {
   return view.chosen || (Object.values(view.history).some((minutes) => minutes.length) ? 3600 : 300);
 }
 
 function draw(state) {
   const to = state.look.at;
-  const lanes = view.place.lanes;
+  const lanes = view.target.lanes;
   for (const one of view.windows.children) one.setAttribute("aria-pressed", String(Number(one.value) === span()));
   view.timeline.set({
-    areas: lanes.map(({ name }, place) => pointsOf(place, view.history[name] ?? [], state.samples)),
+    areas: lanes.map(({ name }, index) => pointsOf(index, view.history[name] ?? [], state.samples)),
     bars: BAR_BANDS.map(([field, title, write]) => ({ title, write, points: barsOf(lanes, view.history, field) })),
     marks: view.marks,
     from: to - span(),
@@ -101,34 +101,34 @@ const COLUMNS = [
   ["flight", "in flight", "number", "Received and not deleted: being handled, held for a slot, or parked"],
   ["parked", "parked", "number", "Those in flight that are invisible on purpose, after a yield or in a backoff"],
   ["oldest", "oldest", "number", "Age of the oldest message, from CloudWatch"],
-  ["trend", "trend", "number", "Change of waiting and in flight in the last minute, as this page has counted"],
+  ["trend", "trend", "number", "Change of waiting and in flight in the last minute, counted by this page"],
   ["handled", "handled/min", "number", "From CloudWatch, mean of five minutes"],
   ["sent", "sent/min", "number", "From CloudWatch, mean of five minutes"],
-  ["yields", "yields/min", "number", "Records that made way for a higher lane; from CloudWatch, mean of five minutes"],
-  ["drains", "drains in", "number", "At the present pace and arrivals"],
+  ["yields", "yields/min", "number", "Records that yielded to a higher lane; from CloudWatch, mean of five minutes"],
+  ["drains", "drains in", "number", "At the current rates"],
   ["dead", "dead letters", "number", "In the lane's dead-letter queue"],
 ];
 
-function laneTable(place) {
-  const body = el("tbody", {}, place.lanes.map((lane, index) => laneRow(lane, index, place)));
+function laneTable(target) {
+  const body = el("tbody", {}, target.lanes.map((lane, index) => laneRow(lane, index, target)));
   return el("div", { class: "scroll" }, el("table", { class: "lanes" },
     el("caption", { class: "hidden-text" }, "Lanes, highest first"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "lane"),
       COLUMNS.map(([, title, kind, hint]) => el("th", { scope: "col", class: kind, title: hint }, title)),
-      place.writes ? el("th", { scope: "col" }, el("span", { class: "hidden-text" }, "change")) : null)),
+      target.writes ? el("th", { scope: "col" }, el("span", { class: "hidden-text" }, "change")) : null)),
     body));
 }
 
-function laneRow(lane, index, place) {
+function laneRow(lane, index, target) {
   const cells = Object.fromEntries(COLUMNS.map(([id, title, kind]) => [id, el("td", { class: kind, "data-label": title }, UNKNOWN)]));
-  const button = place.writes ? el("button", { type: "button", disabled: true,
+  const button = target.writes ? el("button", { type: "button", disabled: true,
     onclick: () => offer({ change: cells.button.dataset.change, lane: lane.name }) }, "…") : null;
   cells.button = button;
   view.rows.set(lane.name, cells);
   const range = lane.threshold === null ? "the rest" : `≥ ${lane.threshold}`;
   return el("tr", { "data-lane": lane.name },
     el("th", { scope: "row", class: `lane-${index % 7}` }, el("span", { class: "lane-name" }, lane.name), " ",
-      el("span", { class: "quiet", title: "Priorities that lead here" }, range)),
+      el("span", { class: "quiet", title: "Priorities of this lane" }, range)),
     COLUMNS.map(([id]) => cells[id]),
     button ? el("td", { class: "act" }, button) : null);
 }
@@ -179,13 +179,13 @@ function setButton(button, lane) {
   button.setAttribute("aria-label", `${text} ${lane.lane}`);
 }
 
-/** How waiting and in flight have changed in the last minute. */
-function trendOf(samples, place) {
+/** The change of waiting and in flight in the last minute. */
+function trendOf(samples, index) {
   const last = samples.at(-1);
   const from = samples.find((sample) => sample.at >= last.at - MINUTE);
   const seconds = last.at - from.at;
   if (seconds < 5) return UNKNOWN;
-  const depth = (sample) => sample.counts[place][0] + sample.counts[place][1];
+  const depth = (sample) => sample.counts[index][0] + sample.counts[index][1];
   const change = Math.round(((depth(last) - depth(from)) / seconds) * MINUTE);
   if (!change) return "steady";
   return `${change > 0 ? "▲" : "▼"} ${Math.abs(change).toLocaleString("en")}/min`;

@@ -1,9 +1,9 @@
-// The frame around the views: where this is, which view is shown, whether what is shown is fresh.
+// The frame of the page: target, views, and the freshness of the data.
 
 import { ask, Refused, takeToken, Unreached } from "./calls.js";
 import { announce, byId, el } from "./dom.js";
 import { duration } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 import { showJobs } from "./change.js";
 import * as audit from "./audit.js";
 import * as check from "./check.js";
@@ -28,7 +28,7 @@ const LONGEST_WAIT = 30;
 const HIDDEN_WAIT = 15;
 const LONGEST_SHOWN = 3 * 3600;
 
-const state = { place: null, look: null, samples: [], lastAt: 0, wait: 0, trouble: null, timer: null, shown: null };
+const state = { target: null, look: null, samples: [], lastAt: 0, wait: 0, fault: null, timer: null, shown: null };
 
 start();
 
@@ -47,58 +47,58 @@ async function start() {
   await open();
 }
 
-/** Find out where this is; until that is known there is nothing to show. */
+/** Load the target; without it there is nothing to show. */
 async function open() {
   try {
-    state.place = await ask("place");
+    state.target = await ask("target");
   } catch (error) {
-    state.trouble = troubleOf(error);
-    byId("main").replaceChildren(el("div", { class: "panel" }, troubleBox(state.trouble)));
+    state.fault = faultOf(error);
+    byId("main").replaceChildren(el("div", { class: "panel" }, faultBox(state.fault)));
     showConnection();
     state.wait = Math.min(LONGEST_WAIT, Math.max(2, state.wait * 2));
     if (!isForeign(error)) setTimeout(open, state.wait * 1000);
     return;
   }
   state.wait = 0;
-  showPlace();
+  showTarget();
   show();
   poll();
 }
 
-/** Whether the server is another one than the token's: nothing gets better by asking again. */
-const isForeign = (error) => error instanceof Refused && error.trouble.status === 401;
+/** Whether the token belongs to another server: trying again does not help. */
+const isForeign = (error) => error instanceof Refused && error.fault.status === 401;
 
-function showPlace() {
-  const { place } = state;
-  document.title = `${place.stack} · Priority Lanes`;
-  const at = place.endpoint ?? [place.profile, place.region].filter(Boolean).join(" · ");
+function showTarget() {
+  const { target } = state;
+  document.title = `${target.stack} · Priority Lanes`;
+  const at = target.endpoint ?? [target.profile, target.region].filter(Boolean).join(" · ");
   byId("where").replaceChildren(
-    el("span", { class: "stack" }, place.stack),
+    el("span", { class: "stack" }, target.stack),
     el("span", { class: "quiet" }, at),
-    el("span", { class: "quiet", title: "Times are shown in this zone" }, Intl.DateTimeFormat().resolvedOptions().timeZone),
-    place.who ? el("span", { class: "quiet who", title: place.who }, place.who.split(":").at(-1)) : "",
-    el("span", { class: place.writes ? "chip write" : "chip", id: "mode" }, place.writes ? "changes allowed" : "read-only"));
+    el("span", { class: "quiet", title: "Time zone of the page" }, Intl.DateTimeFormat().resolvedOptions().timeZone),
+    target.who ? el("span", { class: "quiet who", title: target.who }, target.who.split(":").at(-1)) : "",
+    el("span", { class: target.writes ? "chip write" : "chip", id: "mode" }, target.writes ? "changes allowed" : "read-only"));
 }
 
 function show() {
   const [name, query = ""] = location.hash.slice(1).split("?");
   const found = VIEWS.find(([id]) => id === name) ?? VIEWS[0];
   byId("nav").replaceChildren(...VIEWS
-    .filter(([id]) => id !== "outbox" || state.place?.outbox)
+    .filter(([id]) => id !== "outbox" || state.target?.outbox)
     .map(([id, title]) => el("a", { href: `#${id}`, "aria-current": id === found[0] ? "page" : null }, title, badge(id))));
   byId("nav").scrollIntoView({ block: "nearest" });
   showTab();
-  if (!state.place) return;
+  if (!state.target) return;
   byId("dialog").close();
   state.shown?.leave?.();
   const main = byId("main");
   main.replaceChildren();
   state.shown = found[2];
-  state.shown.enter(main, { place: state.place, query: new URLSearchParams(query), state });
+  state.shown.enter(main, { target: state.target, query: new URLSearchParams(query), state });
   if (state.look) state.shown.renew?.(state);
 }
 
-/** Where there is no room for all tabs, let that of the view be seen whole; the page stays where it is. */
+/** On a narrow screen, scroll the tab of the view into sight without moving the page. */
 function showTab() {
   const tab = byId("nav").querySelector("[aria-current]");
   if (!tab) return;
@@ -111,7 +111,7 @@ function badge(id) {
   return dead ? el("span", { class: "badge" }, dead.toLocaleString("en")) : null;
 }
 
-/** Ask for the lanes, again and again: at the server's pace, slower while nobody looks or while it fails. */
+/** Poll the lanes at the interval of the server, more slowly while the page is hidden or calls fail. */
 async function poll() {
   clearTimeout(state.timer);
   if (state.asking) return;
@@ -121,14 +121,14 @@ async function poll() {
     if (look.samples.length && look.samples[0].number <= (state.samples.at(-1)?.number ?? 0)) state.samples = [];
     state.samples.push(...look.samples);
     state.samples = state.samples.filter((sample) => sample.at > look.at - LONGEST_SHOWN);
-    Object.assign(state, { look, lastAt: Date.now(), trouble: null, wait: 0 });
+    Object.assign(state, { look, lastAt: Date.now(), fault: null, wait: 0 });
     state.shown?.renew?.(state);
     const link = byId("nav").querySelector("a[href='#dead-letters']");
     const before = link?.textContent;
     link?.replaceChildren("Dead letters", badge("dead-letters") ?? "");
     if (link?.textContent !== before) showTab();
   } catch (error) {
-    state.trouble = troubleOf(error);
+    state.fault = faultOf(error);
     state.wait = Math.min(LONGEST_WAIT, Math.max(1, state.wait * 2));
     state.isGone = error instanceof Unreached;
     if (isForeign(error)) state.wait = LONGEST_WAIT;
@@ -136,21 +136,21 @@ async function poll() {
     state.asking = false;
   }
   showConnection();
-  if (state.place.writes) showJobs();
+  if (state.target.writes) showJobs();
   const every = state.wait || (document.hidden ? HIDDEN_WAIT : state.look.every);
   state.nextAt = Date.now() + every * 1000;
   state.timer = setTimeout(poll, every * 1000);
 }
 
-/** Say whether what is shown is fresh; a banner says why not. */
+/** Show whether the data is fresh; a banner explains errors. */
 function showConnection() {
-  const { look, lastAt, trouble } = state;
+  const { look, lastAt, fault } = state;
   const age = lastAt ? (Date.now() - lastAt) / 1000 : null;
   const late = look && age > Math.max(5, 3 * look.every) && !document.hidden;
-  const [kind, words] = trouble
+  const [kind, words] = fault
     ? [state.isGone ? "gone" : "stale", state.isGone ? "disconnected" : "stale"]
     : late ? ["stale", "stale"] : look ? ["live", "live"] : ["", "connecting"];
-  const line = trouble || late
+  const line = fault || late
     ? `${words}${lastAt ? `: as of ${duration(age)} ago` : ""}${state.nextAt > Date.now() ? `, next try in ${Math.ceil((state.nextAt - Date.now()) / 1000)} s` : ""}`
     : words;
   const box = byId("connection");
@@ -161,10 +161,10 @@ function showConnection() {
   }
   document.body.dataset.connection = kind;
   const banner = byId("banner");
-  const text = trouble && lastAt ? trouble.title + (trouble.advice ?? "") : "";
+  const text = fault && lastAt ? fault.title + (fault.advice ?? "") : "";
   if (banner.dataset.text !== text) {
     banner.dataset.text = text;
     banner.hidden = !text;
-    banner.replaceChildren(...(text ? [troubleBox(trouble)] : []));
+    banner.replaceChildren(...(text ? [faultBox(fault)] : []));
   }
 }

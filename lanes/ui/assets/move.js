@@ -1,22 +1,22 @@
-// Moving what waits, in the outbox and in queues alike; and what operators have asked for so far.
+// Move: change waiting work in lanes and outbox, and list overrides and held groups.
 
 import { ask } from "./calls.js";
 import { offer } from "./change.js";
 import { el, table } from "./dom.js";
 import { form } from "./form.js";
 import { moment } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 let view = null;
 
-export function enter(main, { place, query }) {
-  view = { place, board: el("div", { class: "stack-of" }) };
-  if (place.writes) main.append(moving(place, query));
+export function enter(main, { target, query }) {
+  view = { target, overrides: el("div", { class: "stack-of" }) };
+  if (target.writes) main.append(moving(target, query));
   main.append(el("section", { class: "panel", "aria-labelledby": "board-title" },
-    el("div", { class: "panel-head" }, el("h2", { id: "board-title" }, "What was asked for"),
-      el("p", { class: "quiet" }, "Overrides meet messages when they are next received.")),
-    view.board));
-  if (!place.writes) main.prepend(el("h1", { class: "hidden-text" }, "Move"));
+    el("div", { class: "panel-head" }, el("h2", { id: "board-title" }, "Overrides and holds"),
+      el("p", { class: "quiet" }, "An override changes messages when they are next received.")),
+    view.overrides));
+  if (!target.writes) main.prepend(el("h1", { class: "hidden-text" }, "Move"));
   read();
 }
 
@@ -24,8 +24,8 @@ export function leave() {
   view = null;
 }
 
-function moving(place, query) {
-  const where = place.outbox ? [["everywhere", "outbox and queues"], ["outbox", "outbox"], ["queues", "queues"]] : [["queues", "queues"]];
+function moving(target, query) {
+  const places = target.outbox ? [["both", "lanes and outbox"], ["lanes", "lanes"], ["outbox", "outbox"]] : [["lanes", "lanes"]];
   const filter = form([
     { name: "id", title: "Id", hint: "of one message" },
     { name: "kind", title: "Kind", hint: "such as order[.].*" },
@@ -33,21 +33,21 @@ function moving(place, query) {
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
-    { name: "where", title: "Where", options: where },
+    { name: "in", title: "In", options: places },
     { name: "why", title: "Why", hint: "for the record" },
     { name: "exact", title: "exactly, not as patterns", kind: "flag" },
-  ], query, { submit: "Prioritise to", onsubmit: () => act("move") });
+  ], query, { submit: "Prioritise to", onsubmit: () => act("prioritize") });
   const priority = el("input", { type: "number", value: "50", "aria-label": "New priority", id: "priority" });
   const act = (change) => {
     const { id, ...values } = filter.values();
-    offer({ ...values, change, ids: id ? [id] : [], ...(change === "move" ? { priority: priority.value } : {}) }, read);
+    offer({ ...values, change, ids: id ? [id] : [], ...(change === "prioritize" ? { priority: priority.value } : {}) }, read);
   };
   const submit = filter.root.querySelector("button[type=submit]");
   submit.replaceWith(el("span", { class: "joined" }, el("button", { type: "submit", class: "primary" }, "Prioritise to"), priority),
-    el("button", { type: "button", class: "danger", onclick: () => act("drop") }, "Cancel …"));
+    el("button", { type: "button", class: "danger", onclick: () => act("cancel") }, "Cancel …"));
   return el("section", { class: "panel", "aria-labelledby": "move-title" },
-    el("div", { class: "panel-head" }, el("h1", { id: "move-title" }, "Move what waits"),
-      el("p", { class: "quiet" }, "Another priority, and with it another lane, or an end. After a preview.")),
+    el("div", { class: "panel-head" }, el("h1", { id: "move-title" }, "Move waiting work"),
+      el("p", { class: "quiet" }, "Change its priority, and so its lane, or cancel it. You see a preview first.")),
     filter.root);
 }
 
@@ -55,20 +55,20 @@ async function read() {
   const mine = view;
   if (!mine) return;
   try {
-    const { overrides, cancelled, held, unread } = await ask("board", { since: "7d" });
+    const { overrides, cancelled, held, unread } = await ask("overrides", { since: "7d" });
     const offerOf = (fields, title) => el("button", { type: "button", onclick: () => offer(fields, read) }, title);
-    const acting = (cell) => (mine.place.writes ? [{ title: "", kind: "act", cell }] : []);
-    mine.board.replaceChildren(
+    const acting = (cell) => (mine.target.writes ? [{ title: "", kind: "act", cell }] : []);
+    mine.overrides.replaceChildren(
       table([...OVERRIDES, ...acting((row) => offerOf({ change: "withdraw", override: row.id }, "Withdraw"))], overrides,
-        { caption: "Overrides, the latest first", empty: "No override stands." }),
-      unread.length ? el("p", { class: "quiet" }, `This release can't read: ${unread.join(", ")}.`) : "",
+        { caption: "Overrides, the latest first", empty: "No override is active." }),
+      unread.length ? el("p", { class: "quiet" }, `This release can't read these overrides: ${unread.join(", ")}.`) : "",
       el("h3", {}, "Groups held behind a dead letter"),
       table([...HELD, ...acting((row) => offerOf({ change: "release", lane: row.lane, group: row.group }, "Release"))], held,
         { caption: "Held groups", empty: "No group is held." }),
-      el("h3", {}, "Cancelled in queues in the last week"),
-      table(CANCELLED, cancelled, { caption: "Cancelled messages, the latest first", empty: "No message was cancelled in a queue." }));
+      el("h3", {}, "Messages cancelled in the last week"),
+      table(CANCELLED, cancelled, { caption: "Cancelled messages, the latest first", empty: "No messages were cancelled." }));
   } catch (error) {
-    mine.board.replaceChildren(troubleBox(troubleOf(error)));
+    mine.overrides.replaceChildren(faultBox(faultOf(error)));
   }
 }
 
@@ -76,8 +76,8 @@ const who = (row) => el("span", { title: row.who }, row.who.split(":").at(-1));
 
 const OVERRIDES = [
   { title: "override", kind: "id", cell: (row) => row.id },
-  { title: "what", heads: true, cell: (row) => (row.action === "cancel" ? "cancel" : `prioritise to ${row.priority}`) },
-  { title: "which", kind: "long", cell: (row) => row.filter },
+  { title: "action", heads: true, cell: (row) => (row.action === "cancel" ? "cancel" : `prioritise to ${row.priority}`) },
+  { title: "filter", kind: "long", cell: (row) => row.filter },
   { title: "why", kind: "long", cell: (row) => row.why },
   { title: "who", cell: who },
   { title: "since", kind: "when", cell: (row) => moment(row.created_at) },
@@ -90,8 +90,8 @@ const HELD = [
   { title: "behind", kind: "id", cell: (row) => el("a", { href: `#trace?${new URLSearchParams({ id: row.id })}` }, row.id) },
   { title: "reason", kind: "long", cell: (row) => row.reason },
   { title: "since", kind: "when", cell: (row) => moment(row.since) },
-  { title: "followed", kind: "number", cell: (row) => String(row.behind) },
-  { title: "ends", cell: (row) => (row.releasing ? "with the last redriven one" : "by redrive or release") },
+  { title: "more dead letters", kind: "number", cell: (row) => String(row.behind) },
+  { title: "ends", cell: (row) => (row.releasing ? "after the last redriven message" : "at a redrive or release") },
 ];
 
 const CANCELLED = [

@@ -1,18 +1,18 @@
-// The outbox: what waits to be sent, by kind, group and lane, and changing it while it waits.
+// The outbox: entries by state, kind, group and lane.
 
 import { ask } from "./calls.js";
 import { offer, present, tracing } from "./change.js";
 import { announce, el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { ago, body, count, moment } from "./format.js";
-import { troubleBox, troubleOf } from "./trouble.js";
+import { faultBox, faultOf } from "./fault.js";
 
 const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "PUBLISHED"];
 
 let view = null;
 
-export function enter(main, { place, query }) {
-  view = { place, standing: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
+export function enter(main, { target, query }) {
+  view = { target, counts: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
     { name: "kind", title: "Kind", hint: "such as order[.].*" },
     { name: "group", title: "Group", hint: "such as acme-.*" },
@@ -24,8 +24,8 @@ export function enter(main, { place, query }) {
   ], query, { submit: "Find", onsubmit: find });
   main.append(
     el("section", { class: "panel", "aria-labelledby": "outbox-title" },
-      el("div", { class: "panel-head" }, el("h1", { id: "outbox-title" }, "Outbox"), el("p", { class: "quiet" }, place.outbox)),
-      view.standing,
+      el("div", { class: "panel-head" }, el("h1", { id: "outbox-title" }, "Outbox"), el("p", { class: "quiet" }, target.outbox)),
+      view.counts,
       el("details", { class: "spread", ontoggle: (event) => event.target.open && spread() },
         el("summary", {}, "Waiting by kind, group and lane"), view.spread)),
     el("section", { class: "panel", "aria-labelledby": "entries-title" },
@@ -43,13 +43,13 @@ async function stand() {
   try {
     const { counts, oldest_at: oldest, is_complete: isComplete } = await ask("outbox");
     const tile = (title, text, kind) => el("div", { class: `tile ${kind ?? ""}` }, el("span", { class: "quiet" }, title), el("strong", {}, text));
-    mine.standing.replaceChildren(
-      // DynamoDB does not count what is published: that keeps a publish cheap.
+    mine.counts.replaceChildren(
+      // DynamoDB does not count published entries: that keeps a publish cheap.
       ...STATES.filter((state) => state !== "PUBLISHED" || state in counts).map((state) => tile(state.toLowerCase(), count(counts[state] ?? 0) + (isComplete ? "" : "+"),
         ["FAILED", "ABANDONED"].includes(state) && counts[state] ? "bad" : "")),
       tile("oldest unfinished", oldest === null ? "none" : ago(oldest)));
   } catch (error) {
-    mine.standing.replaceChildren(troubleBox(troubleOf(error)));
+    mine.counts.replaceChildren(faultBox(faultOf(error)));
   }
 }
 
@@ -60,16 +60,16 @@ async function spread() {
     const found = await ask("outbox_spread");
     mine.spread.replaceChildren(
       el("div", { class: "columns" }, bars("Lane", found.lanes, 0), bars("Kind", found.kinds, found.more_kinds), bars("Group", found.groups, found.more_groups)),
-      el("p", { class: "quiet" }, "Of messages that are in a queue already, SQS tells the number, and neither kinds nor groups without handing the messages out."));
+      el("p", { class: "quiet" }, "SQS shows only the number of messages in a queue; kinds and groups can't be read without delivering the messages."));
   } catch (error) {
-    mine.spread.replaceChildren(troubleBox(troubleOf(error)));
+    mine.spread.replaceChildren(faultBox(faultOf(error)));
   }
 }
 
 function bars(title, counted, more) {
   const most = Math.max(1, ...counted.map(([, number]) => number));
   return el("div", {}, el("h3", {}, title), counted.length ? el("ul", { class: "bars" }, counted.map(([name, number]) =>
-    el("li", {}, el("span", { class: "clamp", title: name }, name || "no group"), gauge(number / most), el("span", { class: "number" }, count(number))))) : el("p", { class: "quiet" }, "nothing waits"),
+    el("li", {}, el("span", { class: "clamp", title: name }, name || "no group"), gauge(number / most), el("span", { class: "number" }, count(number))))) : el("p", { class: "quiet" }, "no entries"),
   more ? el("p", { class: "quiet" }, `and ${count(more)} more`) : null);
 }
 
@@ -91,7 +91,7 @@ async function find() {
     mine.answer = await ask("entries", { ...filter(), limit: 100 });
     if (view === mine) showFound();
   } catch (error) {
-    mine.found.replaceChildren(troubleBox(troubleOf(error)));
+    mine.found.replaceChildren(faultBox(faultOf(error)));
     mine.actions.replaceChildren();
   }
   mine.found.removeAttribute("aria-busy");
@@ -112,21 +112,19 @@ const COLUMNS = [
 function showFound() {
   const { entries, has_more: hasMore, meant } = view.answer;
   view.found.replaceChildren(
-    table(COLUMNS, entries, { caption: "Entries of the outbox", empty: `There are no entries: ${meant}` }),
-    hasMore ? el("p", { class: "quiet" }, `The first ${entries.length}; changes work on all that match, and show how many first.`) : "");
+    table(COLUMNS, entries, { caption: "Entries of the outbox", empty: `No entries match: ${meant}` }),
+    hasMore ? el("p", { class: "quiet" }, `These are the first ${entries.length}. Changes apply to all matching entries, after a preview.`) : "");
   announce(`${entries.length} entries`);
   showActions();
 }
 
 function showActions() {
-  if (!view.place.writes || !view.answer.entries.length) return view.actions.replaceChildren();
-  const priority = el("input", { type: "number", id: "priority", value: "50", "aria-label": "New priority" });
-  const act = (change, title, kind) => el("button", { type: "button", class: kind,
-    onclick: () => offer({ ...filter(), change, ...(change === "prioritize" ? { priority: priority.value } : {}) }, again) }, title);
+  if (!view.target.writes || !view.answer.entries.length) return view.actions.replaceChildren();
+  const { state, ...values } = view.form.values();
   view.actions.replaceChildren(
-    el("span", { class: "joined" }, act("prioritize", "Prioritise to", "primary"), priority),
-    act("cancel", "Cancel …", "danger"), act("retry", "Retry …"),
-    el("span", { class: "quiet" }, "all that match, after a preview"));
+    el("button", { type: "button", onclick: () => { location.hash = `#move?${new URLSearchParams({ ...values, in: "outbox" })}`; } }, "Prioritise or cancel …"),
+    el("button", { type: "button", onclick: () => offer({ ...filter(), change: "retry" }, again) }, "Retry …"),
+    el("span", { class: "quiet" }, "all matching entries, after a preview"));
 }
 
 function again() {
@@ -145,6 +143,6 @@ async function show(row) {
       el("h3", {}, "Message"), el("pre", { tabindex: "0" }, body(entry.body)),
     ], [tracing(entry.id)]);
   } catch (error) {
-    present("Outbox entry", troubleBox(troubleOf(error)));
+    present("Outbox entry", faultBox(faultOf(error)));
   }
 }

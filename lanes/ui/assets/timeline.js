@@ -11,13 +11,13 @@ const STEPS = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 const LAYERS = ["held", "parked", "waiting"];
 
 /** Counts of one lane over time: minutes of the past as far as CloudWatch has them, then this page's own samples. */
-export function pointsOf(place, minutes, samples) {
+export function pointsOf(index, minutes, samples) {
   const first = samples.length ? samples[0].at : Infinity;
   const past = minutes
     .filter((one) => one.at + 60 < first && one.waiting !== null)
     .map((one) => ({ at: one.at + 30, waiting: one.waiting, held: one.in_flight ?? 0, parked: 0, step: 60 }));
   return past.concat(samples.map((sample) => {
-    const [waiting, inFlight, parked] = sample.counts[place];
+    const [waiting, inFlight, parked] = sample.counts[index];
     const aside = Math.min(parked ?? 0, inFlight);
     return { at: sample.at, waiting, held: inFlight - aside, parked: aside, step: 0 };
   }));
@@ -26,10 +26,10 @@ export function pointsOf(place, minutes, samples) {
 /** Bars by the minute, a layer for each lane; empty where CloudWatch has nothing. */
 export function barsOf(lanes, history, field) {
   const byMinute = new Map();
-  lanes.forEach(({ name }, place) => {
+  lanes.forEach(({ name }, index) => {
     for (const minute of history[name] ?? []) {
       if (!byMinute.has(minute.at)) byMinute.set(minute.at, lanes.map(() => 0));
-      byMinute.get(minute.at)[place] += minute[field] ?? 0;
+      byMinute.get(minute.at)[index] += minute[field] ?? 0;
     }
   });
   return [...byMinute].sort(([one], [other]) => one - other).map(([at, values]) => ({ at, values }));
@@ -63,10 +63,10 @@ export class Timeline {
     const width = this.root.clientWidth;
     if (!width || !this.areas) return;
     this.width = width;
-    const parts = [svg("defs", {}, this.lanes.map((_, place) => hatch(place)))];
+    const parts = [svg("defs", {}, this.lanes.map((_, index) => hatch(index)))];
     let top = 2;
-    this.areas.forEach((area, place) => {
-      parts.push(this.#area(area, place, top));
+    this.areas.forEach((area, index) => {
+      parts.push(this.#area(area, index, top));
       top += AREA + GAP;
     });
     for (const one of this.bars) {
@@ -102,7 +102,7 @@ export class Timeline {
     return svg("g", {}, lines);
   }
 
-  #area(points, place, top) {
+  #area(points, index, top) {
     const seen = this.#thinned(points.filter((one) => one.at >= this.from - Math.max(this.gap, 2 * one.step) && one.at <= this.to));
     const most = Math.max(1, ...seen.map((one) => one.held + one.parked + one.waiting));
     const y = (value) => top + AREA - (value / most) * (AREA - 16);
@@ -113,12 +113,12 @@ export class Timeline {
         const back = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one)).toFixed(1)}`).reverse();
         return `M${up.join("L")}L${back.join("L")}Z`;
       }).join("");
-      return svg("path", { class: layer, d: path, fill: layer === "parked" ? `url(#hatch-${place})` : null });
+      return svg("path", { class: layer, d: path, fill: layer === "parked" ? `url(#hatch-${index})` : null });
     });
-    return svg("g", { class: `lane-${place % 7}` },
+    return svg("g", { class: `lane-${index % 7}` },
       layers,
       svg("line", { class: "base", x1: 0, x2: this.width, y1: top + AREA, y2: top + AREA }),
-      svg("text", { class: "name", x: 0, y: top + 10 }, this.lanes[place].name),
+      svg("text", { class: "name", x: 0, y: top + 10 }, this.lanes[index].name),
       svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${count(most)}`));
   }
 
@@ -128,10 +128,10 @@ export class Timeline {
     const wide = Math.max(1, (60 / (this.to - this.from)) * this.width - 1);
     const blocks = seen.flatMap((one) => {
       let y = top + BARS;
-      return one.values.map((value, place) => {
+      return one.values.map((value, index) => {
         const high = most ? (value / most) * (BARS - 14) : 0;
         y -= high;
-        return high ? svg("rect", { class: `bar lane-${place % 7}`, x: this.#x(one.at), y, width: wide, height: high }) : null;
+        return high ? svg("rect", { class: `bar lane-${index % 7}`, x: this.#x(one.at), y, width: wide, height: high }) : null;
       });
     });
     return svg("g", {},
@@ -189,11 +189,11 @@ export class Timeline {
     this.line.setAttribute("x1", x);
     this.line.setAttribute("x2", x);
     this.line.setAttribute("visibility", "visible");
-    const rows = this.areas.map((points, place) => this.#words(nearest(points, at, this.gap), place));
+    const rows = this.areas.map((points, index) => this.#words(nearest(points, at, this.gap), index));
     const minute = this.bars.map(({ title, points, write }) => {
       const found = points.find((one) => one.at <= at && at < one.at + 60);
       return found ? el("div", {}, `${title}: `, found.values
-        .map((value, place) => (value ? `${this.lanes[place].name} ${write(value)}` : null)).filter(Boolean).join(", ") || "none") : null;
+        .map((value, index) => (value ? `${this.lanes[index].name} ${write(value)}` : null)).filter(Boolean).join(", ") || "none") : null;
     });
     const events = this.marks.filter((one) => Math.abs(this.#x(one.at) - x) < 5);
     this.tip.replaceChildren(el("div", { class: "quiet" }, clock(at, true)), ...rows, ...minute.filter(Boolean),
@@ -203,8 +203,8 @@ export class Timeline {
     this.tip.style.left = `${Math.max(0, left)}px`;
   }
 
-  #words(point, place) {
-    const name = el("span", { class: `key lane-${place % 7}` }, this.lanes[place].name);
+  #words(point, index) {
+    const name = el("span", { class: `key lane-${index % 7}` }, this.lanes[index].name);
     if (!point) return el("div", {}, name, " not known");
     const parked = point.parked ? `, ${count(point.parked)} parked` : "";
     return el("div", {}, name, ` ${count(point.waiting)} waiting, ${count(point.held)} in work${parked}`);
@@ -213,8 +213,8 @@ export class Timeline {
 
 const total = (one) => one.held + one.parked + one.waiting;
 
-function hatch(place) {
-  return svg("pattern", { id: `hatch-${place}`, class: `hatch lane-${place % 7}`, width: 5, height: 5,
+function hatch(index) {
+  return svg("pattern", { id: `hatch-${index}`, class: `hatch lane-${index % 7}`, width: 5, height: 5,
     patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     svg("rect", { width: 5, height: 5 }), svg("line", { x1: 0, y1: 0, x2: 0, y2: 5 }));
 }

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
-from lanes.consumer import delays
+from lanes.consumer.settlement import Delays, receive_floor
+from tests.support.records import record_with
 
 HOURS_12 = 12 * 3600
 seconds = st.floats(min_value=1, max_value=HOURS_12).map(lambda value: timedelta(seconds=value))
@@ -23,13 +24,18 @@ def lane_with(low=5.0, high=15.0, visibility=180.0):
     )
 
 
+def yield_delay(lane, *, receive_count=1, random):
+    record = record_with("m", receive_count=receive_count)
+    return Delays(ConsumerSettings(), random).after_yield(lane, [record]).delay
+
+
 @given(low=st.floats(1, 300), width=st.floats(0, 300), seed=st.integers(0, 100))
 @example(low=1.0000000000000002, width=0, seed=0)
 def test_a_yield_delay_stays_within_the_bounds_of_its_lane(low, width, seed):
     """As far as whole seconds fit between them; else it is the next one above."""
     lane = lane_with(low, low + width)
 
-    delay = delays.yield_delay(lane, receive_count=1, random=Random(seed))
+    delay = yield_delay(lane, random=Random(seed))
 
     # A timedelta has whole microseconds, so the lane's bounds are not quite those drawn.
     least, most = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
@@ -40,7 +46,7 @@ def test_yield_delays_are_spread():
     """Batches that yielded together return apart."""
     random = Random(1)
 
-    found = {delays.yield_delay(lane_with(), receive_count=1, random=random) for _ in range(200)}
+    found = {yield_delay(lane_with(), random=random) for _ in range(200)}
 
     assert len(found) >= 8
 
@@ -48,14 +54,14 @@ def test_yield_delays_are_spread():
 @given(st.integers(1, 1000))
 def test_the_floor_grows_with_the_receive_count(receive_count):
     """A yield that would come too soon waits for the floor."""
-    delay = delays.yield_delay(lane_with(), receive_count=receive_count, random=Random(1))
+    delay = yield_delay(lane_with(), receive_count=receive_count, random=Random(1))
 
-    assert delay >= delays.receive_floor(receive_count)
+    assert delay >= receive_floor(receive_count)
 
 
 def test_a_thousand_yields_outlast_any_retention():
     """AWS: a message lives 14 days at most, so it never reaches the last receive by yields alone."""
-    total = sum(delays.receive_floor(receive_count) for receive_count in range(1, 1000))
+    total = sum(receive_floor(receive_count) for receive_count in range(1, 1000))
 
     assert total > 14 * 24 * 3600
 
@@ -65,7 +71,7 @@ def test_a_backoff_is_at_most_the_cap_and_at_least_three_quarters_of_the_full_on
     """No attempt number overflows."""
     settings = ConsumerSettings()
 
-    delay = delays.backoff(settings, lane_with(), attempt=attempt, random=Random(seed))
+    delay = Delays(settings, Random(seed)).after_failure(lane_with(), attempt=attempt)
 
     full = min(900, 2 * 2 ** min(attempt - 1, 40))
     assert math.floor(full * 0.75) <= delay <= math.ceil(full)
@@ -74,7 +80,9 @@ def test_a_backoff_is_at_most_the_cap_and_at_least_three_quarters_of_the_full_on
 @given(after=st.integers(0, 10**9), visibility=st.integers(60, HOURS_12))
 def test_what_a_handler_asks_for_is_cut_to_what_sqs_can_do(after, visibility):
     """AWS: twelve hours from the receive."""
-    delay = delays.asked(lane_with(visibility=visibility), timedelta(seconds=after))
+    delay = Delays(ConsumerSettings(), Random(1)).asked(
+        lane_with(visibility=visibility), timedelta(seconds=after)
+    )
 
     assert min(after, 60) <= delay <= HOURS_12
 
@@ -82,6 +90,6 @@ def test_what_a_handler_asks_for_is_cut_to_what_sqs_can_do(after, visibility):
 @given(visibility=st.integers(60, HOURS_12))
 def test_a_long_visibility_timeout_leaves_room_for_every_delay(visibility):
     """A yield stays a yield, not a return at once, in a lane whose visibility timeout is the longest there is."""
-    delay = delays.yield_delay(lane_with(visibility=visibility), receive_count=1, random=Random(1))
+    delay = yield_delay(lane_with(visibility=visibility), random=Random(1))
 
     assert delay >= 5

@@ -4,10 +4,11 @@ import functools
 
 import pytest
 
-from lanes import Consumer
+from lanes import Consumer, Message
 from lanes.consumer.handlers import Handlers, registered
-from lanes.errors import DuplicateHandlerError, UnknownKindError
+from lanes.errors import DuplicateHandlerError
 from tests.support.memory import World
+from tests.support.records import record_with
 
 
 class Handler:
@@ -118,7 +119,7 @@ def test_what_would_not_run_when_called_is_refused(function):
 
 @pytest.mark.parametrize(
     ("function", "words"),
-    [(later, "nobody awaits"), (stepwise, "nobody runs"), (later_stepwise, "nobody runs")],
+    [(later, "never awaited"), (stepwise, "never run"), (later_stepwise, "never run")],
 )
 def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
     """Its work has not been done, whatever it looks like at registration."""
@@ -149,7 +150,6 @@ def test_a_handler_without_its_kind_is_refused(kind):
 def test_there_is_one_handler_of_raw_bodies():
     """As there is one for each kind."""
     handlers = Handlers()
-    assert handlers.raw is None
     handlers.add_raw(one)
 
     with pytest.raises(DuplicateHandlerError, match="raw"):
@@ -161,10 +161,10 @@ def test_an_unknown_kind_lists_the_known_ones():
     handlers = Handlers()
     handlers.add("order.placed", one)
 
-    with pytest.raises(UnknownKindError) as caught:
-        handlers.for_kind("order.place")
+    work = handlers.resolve(record_with("m", body=Message(kind="order.place").to_body()))
 
-    assert caught.value.known == ["order.placed"]
+    assert work.handler is None
+    assert work.refusal == "no handler for kind 'order.place'; registered: order.placed"
 
 
 def test_the_decorator_gives_the_function_back():

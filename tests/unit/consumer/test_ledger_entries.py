@@ -54,7 +54,6 @@ def test_a_record_is_suspect_once_a_receive_was_unexplained(ending, noted, suspe
     seen = entry_with(ending=ending, noted_receive=noted).seen_again(record_with(receive_count=2))
 
     assert seen.suspect is suspect
-    assert seen.announces_attempts is suspect
 
 
 def test_suspicion_stays():
@@ -62,11 +61,6 @@ def test_suspicion_stays():
     entry = entry_with(ending=Ending.YIELDED, noted_receive=1, suspect=True)
 
     assert entry.seen_again(record_with(receive_count=2)).suspect
-
-
-def test_a_record_that_failed_announces_its_next_attempt():
-    """It may be the kind that gets worse."""
-    assert entry_with(attempts=1).announces_attempts
 
 
 def test_a_record_that_is_seen_is_parked_no_more():
@@ -96,7 +90,7 @@ def test_an_entry_is_of_this_life_whatever_the_functions_clock_said(noted_at):
         first_received_at=record.first_received_at, noted_at=record.first_received_at + noted_at
     )
 
-    assert not entry.is_of_earlier_life(record)
+    assert not entry.is_of_earlier_generation(record)
 
 
 def test_a_later_first_receive_is_another_life():
@@ -106,4 +100,4 @@ def test_a_later_first_receive_is_another_life():
         first_received_at=record.first_received_at - 60, noted_at=record.first_received_at + 600
     )
 
-    assert entry.is_of_earlier_life(record)
+    assert entry.is_of_earlier_generation(record)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import Lane
-from lanes.consumer.reserve import SAVED_UP, Reserve
+from lanes.consumer.engines.reserve import SAVED_UP, Reserve
 from tests.support.memory import FakeClock
 from tests.support.records import record_with
 
@@ -60,7 +60,7 @@ def test_the_share_holds_over_any_time(share, steps):
         clock.advance(pause)
         if reserve.admits(LANE, overdue(clock)):
             clock.advance(work)
-            reserve.spend(work)
+            reserve.charge(work)
             spent, longest = spent + work, max(longest, work)
 
     assert spent <= share * (clock.now - began) + longest + 1e-3
@@ -73,7 +73,7 @@ def test_savings_are_bounded():
     clock.advance(3600)
     spent = 0
     while reserve.admits(LANE, overdue(clock)):
-        reserve.spend(1)
+        reserve.charge(1)
         spent += 1
 
     assert spent == SAVED_UP * 0.1

@@ -1,12 +1,16 @@
-"""Settlement: what goes back, for how long, and what is noted of it."""
+"""Settlement: the delay and the ledger entry of each kept record."""
+
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.config import Lane
-from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.consumer.settlement import Returned, Settlement, Why, same_delay_in_group
-from lanes.consumer.telemetry import Silence
+from lanes.config import ConsumerSettings, Lane
+from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
+from lanes.consumer.outcome import Outcome, Outcomes
+from lanes.consumer.records import Batch
+from lanes.consumer.settlement import Delays, Settlement, same_delay_in_group
+from lanes.testing.silence import Silence
 from tests.support.memory import Calls, MemoryLedger, aws_error
 from tests.support.records import record_with
 
@@ -14,10 +18,12 @@ LANE = Lane(name="MAIN")
 NOW = 1_800_000_000.0
 
 
-def returned(message_id, *, group="g", why=Why.YIELDED, delay=10, wakeable=True, attempts=0, noted=True):
+def returned(
+    message_id, *, group="g", ending=Ending.YIELDED, delay=10, wakeable=True, attempts=0, noted=True
+):
     entry = Entry(lane="MAIN", message_id=message_id, attempts=attempts) if noted else None
     record = record_with(message_id, group=group, receive_count=4)
-    return Returned(record=record, entry=entry, why=why, delay=delay, wakeable=wakeable)
+    return record, Outcome(ending=ending, entry=entry, delay=delay, wakeable=wakeable)
 
 
 class Visibility:
@@ -36,13 +42,21 @@ class Visibility:
 
 
 def settle(visibility, items, ledger=None):
+    ledger = ledger or MemoryLedger(Calls())
     settlement = Settlement(
-        visibility=visibility,
-        ledger=ledger or MemoryLedger(Calls()),
+        queues=visibility,
+        ledger=CachedLedger(ledger, clock=lambda: NOW),
+        delays=Delays(ConsumerSettings(), Random(1)),
         telemetry=Silence(),
         clock=lambda: NOW,
     )
-    return {entry.message_id: entry for entry in settlement.settle(LANE, items, batch="request", note=True)}
+    records = [record for record, _ in items]
+    outcomes = Outcomes(records, {})
+    for record, outcome in items:
+        outcomes.set(record, outcome)
+    batch = Batch(lane=LANE, records=records, name="request", milliseconds_left=lambda: 30_000, began_at=NOW)
+    settlement.settle(batch, outcomes)
+    return {message_id: entry for (_, message_id), entry in ledger.entries.items()}
 
 
 items = st.lists(
@@ -64,11 +78,11 @@ def test_all_records_of_a_group_return_together(given_items):
     """After the longest delay among them; other groups have their own."""
     found = same_delay_in_group(given_items)
 
-    assert [item.record for item in found] == [item.record for item in given_items]
-    for item in found:
-        mine = [other for other in given_items if other.record.group == item.record.group]
-        assert item.delay == max(other.delay for other in mine)
-        assert item.wakeable == all(other.wakeable for other in mine)
+    assert [record for record, _ in found] == [record for record, _ in given_items]
+    for record, outcome in found:
+        mine = [other for its, other in given_items if its.group == record.group]
+        assert outcome.delay == max(other.delay for other in mine)
+        assert outcome.wakeable == all(other.wakeable for other in mine)
 
 
 def test_each_reason_is_noted():
@@ -77,8 +91,8 @@ def test_each_reason_is_noted():
         Visibility(),
         [
             returned("yielded", group="a"),
-            returned("failed", group="b", why=Why.FAILED, wakeable=False, attempts=2),
-            returned("behind", group="b", why=Why.BEHIND, delay=0),
+            returned("failed", group="b", ending=Ending.FAILED, wakeable=False, attempts=2),
+            returned("behind", group="b", ending=Ending.RETURNED, delay=0),
         ],
     )
 
@@ -104,7 +118,7 @@ def test_a_yield_may_be_woken_and_a_backoff_may_not():
 
 def test_what_returns_at_once_is_not_parked():
     """It waits from now on."""
-    found = settle(Visibility(), [returned("m", why=Why.BEHIND, delay=0)])
+    found = settle(Visibility(), [returned("m", ending=Ending.RETURNED, delay=0)])
 
     assert (found["m"].park, found["m"].parked_until) == (None, 0.0)
 

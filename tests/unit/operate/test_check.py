@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.operate.check import Check
-from lanes.operate.deployed import AccountState, FunctionState, TableState
-from lanes.operate.findings import Verdict
-from lanes.operate.mappings import LaneMapping
+from lanes.operate.lanes.check import Check
+from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+from lanes.operate.lanes.findings import Verdict
+from lanes.operate.lanes.mappings import LaneMapping
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
 DEPLOYMENT = Deployment(
@@ -180,7 +180,7 @@ def test_two_mappings_on_a_queue_and_two_functions_are_found():
 
     lines = wrong(deployed)
 
-    assert "HIGH mapping: 2 mappings on the queue, exactly one is needed" in lines
+    assert "HIGH mapping: 2 mappings on the queue; there must be exactly one" in lines
     assert any(line.startswith("function: lanes feed 2 functions") for line in lines)
 
 
@@ -191,7 +191,7 @@ def test_two_mappings_on_a_queue_and_two_functions_are_found():
         ({"reserved_concurrency": None}, "reserved concurrency is None, 1 was deployed"),
         ({"timeout": timedelta(seconds=60)}, "timeout is 1m, 30s was deployed"),
         ({"memory_mb": 128}, "memory is 128 MB"),
-        ({"variables": {}}, "LANES_DEPLOYMENT is not what"),
+        ({"variables": {}}, "LANES_DEPLOYMENT differs from"),
     ],
 )
 def test_a_function_that_was_changed_is_found(change, text):
@@ -250,8 +250,8 @@ def test_a_file_that_differs_from_what_is_deployed_is_told_setting_by_setting():
     )
 
     assert wrong(Deployed(), local=CONFIG) == []
-    prefix = "configuration: lanes.toml differs from what is deployed: "
+    prefix = "configuration: lanes.toml differs from the deployed configuration: "
     assert wrong(Deployed(), local=local) == [
-        f"{prefix}consumer.max_attempts is 3 in the file, 5 was deployed",
-        f"{prefix}lanes[0].threshold is 60 in the file, 50 was deployed",
+        f"{prefix}consumer.max_attempts is 3 in the file, 5 in the deployment",
+        f"{prefix}lanes[0].threshold is 60 in the file, 50 in the deployment",
     ]

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from lanes.operate.cost_figures import LaneUse, SharedUse
-from lanes.operate.cost_of_lanes import use_of, yields_of
-from lanes.operate.cost_report import bill_of
-from lanes.operate.prices import Item, read_prices
+from lanes.operate.cost.bill import bill_of
+from lanes.operate.cost.estimate import use_of, yields_of
+from lanes.operate.cost.prices import Item, read_prices
+from lanes.operate.cost.usage import LaneUse, SharedUse
 
 HOUR = timedelta(hours=1)
 SHARED = SharedUse(
@@ -56,11 +56,11 @@ def test_each_line_of_a_lane_without_yields():
             "receives": 1_000,
             "polls of an empty queue": 900,
             "deletions": 1_000,
-            "changes of visibility": 0,
+            "visibility changes": 0,
             "dead letters": 0,
             "invocations": 1_000,
             "time of the function": 100.0,  # 200 s at half a gigabyte
-            "looks at higher lanes": 880,  # 110 s / 0.25 s, of two lanes
+            "backlog checks": 880,  # 110 s / 0.25 s, of two lanes
             "metrics of the consumer": 8 / 730,
             "writes to the table": 600,
             "reads from the table": 80,
@@ -98,7 +98,7 @@ def test_long_records_are_looked_up_for_one_by_one():
     """A handler of 500 ms outlasts the recheck interval: each record has a look of its own."""
     long = dataclasses.replace(MAIN, handled=100, handler_seconds=50.0, batch_seconds=51.0)
 
-    assert amounts(use_of([long], SHARED, hours=1, messages_a_send=1))["looks at higher lanes"] == 200
+    assert amounts(use_of([long], SHARED, hours=1, messages_a_send=1))["backlog checks"] == 200
 
 
 def test_large_messages_count_as_several_requests():
@@ -130,7 +130,7 @@ def test_lambdas_counts_are_shared_by_the_lanes_parts():
     assert (bill["HIGH", "invocations"], bill["MAIN", "invocations"]) == (250, 750)
     assert bill["HIGH", "time of the function"] == pytest.approx(10.0)
     assert bill["MAIN", "time of the function"] == pytest.approx(90.0)
-    assert bill["HIGH", "looks at higher lanes"] == 0
+    assert bill["HIGH", "backlog checks"] == 0
 
 
 def test_what_yields_add():
@@ -198,8 +198,8 @@ def test_yields_failures_and_returns_change_visibility():
 
     lines = amounts(use_of([busy], SHARED, hours=1, messages_a_send=1))
 
-    assert (lines["changes of visibility"], lines["dead letters"]) == (23, 4)
-    assert lines["looks at higher lanes"] == 880 + 10
+    assert (lines["visibility changes"], lines["dead letters"]) == (23, 4)
+    assert lines["backlog checks"] == 880 + 10
 
 
 def test_what_cloudwatch_does_not_know_is_unknown_and_not_nothing():

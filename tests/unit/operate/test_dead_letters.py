@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from lanes.operate.dead_letters import DeadLetteredMessage, DeadLetterFilter, look
+from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, list_dead_letters
 from tests.support.dead_letters import MemoryDeadLetters, depth_of, taken_from
 from tests.support.memory import FakeClock
 
@@ -66,7 +66,7 @@ def test_a_look_leaves_order_and_number_as_they_are():
     for number in range(12):
         queues.put(number, group=f"g{number % 4}")
 
-    listing = look(queues, "MAIN", DeadLetterFilter(), limit=100)
+    listing = list_dead_letters(queues, "MAIN", DeadLetterFilter(), limit=100)
 
     assert (len(listing.letters), listing.beyond) == (12, 0)
     assert depth_of(queues.dead).in_flight == 0
@@ -79,7 +79,7 @@ def test_a_look_says_how_many_it_could_not_see():
     for number in range(25):
         queues.put(number)
 
-    listing = look(queues, "MAIN", DeadLetterFilter(), limit=100)
+    listing = list_dead_letters(queues, "MAIN", DeadLetterFilter(), limit=100)
 
     assert [letter.event_id for letter in listing.letters] == [
         f"order.placed-{number}" for number in range(10)
@@ -99,6 +99,6 @@ def test_a_look_that_fails_gives_back_what_it_has():
 
     queues.before_call = fail
     with pytest.raises(RuntimeError):
-        look(queues, "MAIN", DeadLetterFilter(), limit=100)
+        list_dead_letters(queues, "MAIN", DeadLetterFilter(), limit=100)
 
     assert depth_of(queues.dead).in_flight == 0

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.yielding import LaneDepth
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.operate.figures import UNKNOWN, Drain, LaneFigures, drain_of
-from lanes.operate.mappings import LaneMapping
-from lanes.operate.status import StatusReader
+from lanes.operate.lanes.figures import UNKNOWN, Drain, LaneFigures, drain_of
+from lanes.operate.lanes.mappings import LaneMapping
+from lanes.operate.lanes.status import StatusReader
 
 MAPPING = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.operate.log_file import LogFiles
+from lanes.operate.history.log_file import LogFiles
 
 EARLY, LATE = "2027-01-15 08:00:00,250+0000", "2027-01-15 08:00:02,000+0000"
 AT = 1_800_000_000.0
@@ -38,8 +38,8 @@ def test_lines_of_a_time_that_contain_a_text(file):
     """As of CloudWatch."""
     logs = LogFiles([file])
 
-    assert [line.at - AT for line in logs.lines(since=AT + 1, containing="event")] == [2.0, 2.0]
-    assert [line.at - AT for line in logs.lines(since=0, until=AT + 1, containing="event")] == [0.25]
+    assert [line.at - AT for line in logs.lines(since=AT + 1, containing=["event"])] == [2.0, 2.0]
+    assert [line.at - AT for line in logs.lines(since=0, until=AT + 1, containing=["event"])] == [0.25]
 
 
 def test_several_files_are_one_log(file):
@@ -47,7 +47,7 @@ def test_several_files_are_one_log(file):
     other = file.with_name("other.log")
     other.write_bytes(file.read_bytes())
 
-    lines = list(LogFiles([file, other]).lines(since=0, containing="timed"))
+    lines = list(LogFiles([file, other]).lines(since=0, containing=["timed"]))
 
     assert len({line.id for line in lines}) == 2
 

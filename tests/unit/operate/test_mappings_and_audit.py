@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from lanes.errors import AwsError, ConfigurationError, LanesError
-from lanes.operate.audit import audited
-from lanes.operate.mappings import LaneMapping, switch
+from lanes.operate.history.audit import audited
+from lanes.operate.lanes.mappings import LaneMapping, switch
 from tests.support.memory import FakeClock
 
 ENABLED = LaneMapping(
@@ -59,7 +59,7 @@ def test_a_change_of_somebody_else_is_waited_for():
 
 def test_a_change_that_somebody_else_takes_back_is_told():
     """It is not asked for again and again."""
-    with pytest.raises(LanesError, match="somebody else"):
+    with pytest.raises(LanesError, match="another caller"):
         switched(SlowMappings("Disabling", "Enabled"), enabled=False)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.operate.dead_letters import DeadLetterFilter
-from lanes.operate.redrive import DeadLetterRun, waves
+from lanes.operate.dead_letters.listing import DeadLetterFilter
+from lanes.operate.dead_letters.redrive import DeadLetterRun, waves
 from tests.support.dead_letters import Killed, MemoryDeadLetters, NothingHeld, depth_of, taken_from
 from tests.support.memory import FakeClock
 

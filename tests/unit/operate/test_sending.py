@@ -3,9 +3,9 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.errors import InvalidMessageError, PartialSendError, SendError
-from lanes.operate.sending import AT_ONCE, Sending, message_of, read_data, read_lines, read_priority
-from lanes.outgoing import SentMessage, UnsentMessage
+from lanes.errors import InvalidMessageError, SendError
+from lanes.operate.lanes.sending import BATCH, Sending, message_of, read_data, read_lines, read_priority
+from lanes.producer.report import PartialSendError, SentMessage, UnsentMessage
 
 
 class Lane:
@@ -105,26 +105,26 @@ def test_a_message_takes_its_own_defaults():
 
 def test_thousands_of_lines_are_sent_in_parts_and_counted_by_lane():
     """Each part is reported."""
-    lines, lane, reported = sending(2 * AT_ONCE + 1), Lane(), []
+    lines, lane, reported = sending(2 * BATCH + 1), Lane(), []
 
     lines.run(lane, report=reported.append)
 
-    assert lane.calls == [AT_ONCE, AT_ONCE, 1]
-    assert reported == [AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 1]
-    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": 2 * AT_ONCE + 1, "sent": 2 * AT_ONCE + 1}]
+    assert lane.calls == [BATCH, BATCH, 1]
+    assert reported == [BATCH, 2 * BATCH, 2 * BATCH + 1]
+    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": 2 * BATCH + 1, "sent": 2 * BATCH + 1}]
 
 
 def test_what_was_not_sent_is_told_by_its_line_and_the_rest_is_not_tried():
     """What was sent beside it is known too."""
-    lines, lane = sending(AT_ONCE + 2), Lane(refused={"m1"})
+    lines, lane = sending(BATCH + 2), Lane(refused={"m1"})
 
     with pytest.raises(SendError) as caught:
         lines.run(lane, report=lambda _: None)
 
     said = str(caught.value)
-    assert f"{AT_ONCE - 1} of {AT_ONCE + 2} were sent" in said
+    assert f"{BATCH - 1} of {BATCH + 2} were sent" in said
     assert "line 4: no" in said
-    assert f"lines {2 * AT_ONCE + 2} to {2 * AT_ONCE + 4} were not tried" in said
+    assert f"lines {2 * BATCH + 2} to {2 * BATCH + 4} were not tried" in said
     rows = lines.rows()
     assert [rows[0]["message_id"], rows[0]["error"]] == ["sqs-m0", None]
     assert [rows[1]["message_id"], rows[1]["error"], rows[1]["line"]] == [None, "no", 4]
@@ -133,9 +133,9 @@ def test_what_was_not_sent_is_told_by_its_line_and_the_rest_is_not_tried():
 
 def test_what_an_interrupted_file_has_sent_is_known():
     """Whole parts of it."""
-    lines, lane = sending(AT_ONCE + 2), Lane(interrupted_at=2)
+    lines, lane = sending(BATCH + 2), Lane(interrupted_at=2)
 
     with pytest.raises(KeyboardInterrupt):
         lines.run(lane, report=lambda _: None)
 
-    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": AT_ONCE + 2, "sent": AT_ONCE}]
+    assert lines.by_lane() == [{"lane": "MEDIUM", "messages": BATCH + 2, "sent": BATCH}]

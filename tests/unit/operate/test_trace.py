@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.consumer.settlement import Reason
-from lanes.operate.audit import AuditEntry
-from lanes.operate.event_words import RETURNED, seconds, words_of
-from lanes.operate.events import LogLine, event_of
-from lanes.operate.trace import Sources, lives_of, trace_of
+from lanes.consumer.outcome import Reason
+from lanes.operate.history.audit import AuditEntry
+from lanes.operate.history.descriptions import RETURN_REASONS, describe, format_seconds
+from lanes.operate.history.log import LogLine, read_event
+from lanes.operate.history.trace import Sources, build_trace, by_generation
 from lanes.outbox.entry import Entry as OutboxEntry
 from lanes.outbox.entry import EntryState
 
@@ -42,12 +42,12 @@ def yielded(at, receive, *, delay=10):
 
 
 def tales(*lines, message_id="sqs-1"):
-    events = [event_of(one) for one in lines]
-    return [tale for event in events for tale in event.tales() if tale.message_id == message_id]
+    events = [read_event(one) for one in lines]
+    return [tale for event in events for tale in event.by_message() if tale.message_id == message_id]
 
 
 def traced(*lines, now=NOW + 1000, since=NOW - 1000, **sources):
-    return trace_of("order-7", Sources(tales=tales(*lines), now=now, since=since, **sources))
+    return build_trace("order-7", Sources(events=tales(*lines), now=now, since=since, **sources))
 
 
 def shape(trace):
@@ -65,7 +65,7 @@ def test_a_message_that_is_handled_at_once():
         "g",
         ["sqs-1"],
     )
-    assert trace.standing == "done (receives 1, handled 1)"
+    assert trace.status == "done (receives 1, handled 1)"
     assert trace.steps[1].why == "attempt 1 succeeded in 100 ms"
 
 
@@ -81,9 +81,9 @@ def test_a_yield_a_waking_a_failure_and_a_success():
     assert shape(trace) == [("sent", ""), ("yielded", "1"), ("woken", ""), ("failed", "2"), ("handled", "3")]
     assert "to HIGH" in trace.steps[1].why
     assert "when HIGH was done" in trace.steps[2].why
-    assert "it had waited 5 s for its turn since it was woken" in trace.steps[3].why
-    assert "it had waited 5.9 s for its turn since its backoff ended" in trace.steps[4].why
-    assert trace.standing == "done (receives 3, handled 1, failed 1, yielded 1)"
+    assert "it had waited 5 s since it was woken" in trace.steps[3].why
+    assert "it had waited 5.9 s since its backoff ended" in trace.steps[4].why
+    assert trace.status == "done (receives 3, handled 1, failed 1, yielded 1)"
 
 
 @given(order=st.permutations(range(4)))
@@ -178,14 +178,14 @@ def test_a_redriven_message_lives_again():
     )
     both = [*tales(first), *tales(again, message_id="sqs-9")]
 
-    trace = trace_of("order-7", Sources(tales=both, audits=[audit], now=NOW + 200, since=NOW - 1))
+    trace = build_trace("order-7", Sources(events=both, audits=[audit], now=NOW + 200, since=NOW - 1))
 
     assert shape(trace) == [("sent", ""), ("dead-lettered", "1"), ("sent", ""), ("handled", "1")]
     assert trace.message_ids == ["sqs-1", "sqs-9"]
     assert trace.steps[2].why == "to MAIN again, while anna redrove dead letters"
-    without = trace_of("order-7", Sources(tales=both, now=NOW + 200, since=NOW - 1))
+    without = build_trace("order-7", Sources(events=both, now=NOW + 200, since=NOW - 1))
     assert "other means" in without.steps[2].why
-    assert trace.standing == "done (receives 1, handled 1)"
+    assert trace.status == "done (receives 1, handled 1)"
 
 
 def test_a_moved_message_goes_on_in_its_new_lane():
@@ -197,7 +197,7 @@ def test_a_moved_message_goes_on_in_its_new_lane():
     )  # fmt: skip
     both = [*tales(moved), *tales(there, message_id="sqs-9")]
 
-    trace = trace_of("order-7", Sources(tales=both, now=NOW + 200, since=NOW - 1))
+    trace = build_trace("order-7", Sources(events=both, now=NOW + 200, since=NOW - 1))
 
     assert [(step.what, step.lane) for step in trace.steps] == [
         ("sent", "MAIN"), ("moved", "MAIN"), ("sent", "HIGH"), ("handled", "HIGH"),
@@ -217,25 +217,25 @@ def test_an_entry_of_the_outbox_comes_first():
 
     assert shape(trace) == [("written", ""), ("published", ""), ("sent", ""), ("handled", "1")]
     waiting = traced(outbox=entry)
-    assert "the consumer has said nothing of it yet" in waiting.standing
+    assert "the consumer has logged no event of it yet" in waiting.status
     assert (waiting.id, waiting.is_known) == ("order-7", True)
 
 
 @pytest.mark.parametrize(
     ("lines", "now", "words"),
     [
-        ([failed(1, 1, delay=60)], 11, "in MAIN, back in 50 s"),
-        ([failed(1, 1, delay=5)], 11, "it waits for its turn, is held by the mapping for a slot, or is being handled"),
-        ([yielded(1, 1)], 3, "in MAIN, back in 8 s"),
-        ([yielded(1, 1), line("batch_woken", at=2, message_ids=["sqs-1"])], 3, "it waits for its turn"),
-        ([line("message_cancelled", at=1, receive_count=1, **ME)], 3, "in no queue any more"),
+        ([failed(1, 1, delay=60)], 11, "in MAIN, visible again in 50 s"),
+        ([failed(1, 1, delay=5)], 11, "it waits in the queue, is held by the mapping for a slot, or is being handled"),
+        ([yielded(1, 1)], 3, "in MAIN, visible again in 8 s"),
+        ([yielded(1, 1), line("batch_woken", at=2, message_ids=["sqs-1"])], 3, "it waits in the queue"),
+        ([line("message_cancelled", at=1, receive_count=1, **ME)], 3, "deleted from its queue"),
         ([line("message_dead_lettered", at=1, receive_count=1, **ME)], 3, "in the dead-letter queue of MAIN"),
     ],
     ids=["backing off", "backed off", "parked", "woken", "cancelled", "dead"],
 )  # fmt: skip
 def test_where_it_is_now(lines, now, words):
     """As far as the log tells."""
-    assert words in traced(*lines, now=NOW + now).standing
+    assert words in traced(*lines, now=NOW + now).status
 
 
 def test_the_ledger_tells_what_the_log_does_not():
@@ -253,8 +253,8 @@ def test_the_ledger_tells_what_the_log_does_not():
     both = traced(failed(1, 1), entries=[entry], now=NOW + 60)
     alone = traced(entries=[entry], now=NOW + 60)
 
-    assert "10 s ago at receive 6: an attempt began and nothing was heard of it since" in both.standing
-    assert alone.standing.startswith("the log tells nothing of it; the ledger of MAIN says")
+    assert "10 s ago at receive 6: an attempt began and has not ended" in both.status
+    assert alone.status.startswith("the log has no event of it; the ledger of MAIN")
     assert (alone.is_known, alone.message_ids) == (True, ["sqs-1"])
 
 
@@ -269,19 +269,17 @@ def test_a_parked_message_says_for_how_long():
         noted_at=NOW + 1,
     )
 
-    assert (
-        "invisible on purpose for 30 s more" in traced(failed(1, 1), entries=[entry], now=NOW + 60).standing
-    )
+    assert "parked for 30 s more" in traced(failed(1, 1), entries=[entry], now=NOW + 60).status
 
 
 def test_nothing_is_known_of_an_id_never_seen():
     """And no step is made up."""
     trace = traced()
 
-    assert (trace.is_known, trace.steps, trace.standing) == (False, [], "unknown")
+    assert (trace.is_known, trace.steps, trace.status) == (False, [], "unknown")
 
 
-def test_an_event_of_a_later_release_is_told_as_it_is():
+def test_an_read_event_a_later_release_is_told_as_it_is():
     """Its name in words, and what it carries."""
     trace = traced(line("message_put_off", at=1, receive_count=1, until="noon", **ME))
 
@@ -293,24 +291,24 @@ def test_an_event_of_a_later_release_is_told_as_it_is():
 )
 def test_lines_that_are_no_events_are_passed_over(text):
     """Metrics, a handler's own prints, lines that were cut."""
-    assert event_of(LogLine(id="1", at=1.0, text=text)) is None
+    assert read_event(LogLine(id="1", at=1.0, text=text)) is None
 
 
 @pytest.mark.parametrize("messages", [None, "x", [None, {}, {"id": "only"}], {"message_id": "m"}])
-def test_an_event_of_another_shape_tells_of_no_message(messages):
+def test_an_read_event_another_shape_tells_of_no_message(messages):
     """It is nobody's, and harms nobody."""
-    event = event_of(
+    event = read_event(
         LogLine(id="1", at=1.0, text=json.dumps({"event": "batch_yielded", "messages": messages}))
     )
 
-    assert event.tales() == []
+    assert event.by_message() == []
 
 
 def test_lives_are_in_the_order_of_their_beginnings():
     """Whatever the order of the events."""
     late, early = handled(9, 1, message_id="b"), handled(2, 1, message_id="a")
 
-    lives = lives_of([*tales(late, message_id="b"), *tales(early, message_id="a")])
+    lives = by_generation([*tales(late, message_id="b"), *tales(early, message_id="a")])
 
     assert list(lives) == ["a", "b"]
 
@@ -329,10 +327,10 @@ def test_lives_are_in_the_order_of_their_beginnings():
 )
 def test_durations_in_words(value, text):
     """Short enough for a line."""
-    assert seconds(value) == text
+    assert format_seconds(value) == text
 
 
 def test_reasons_of_returns_are_explained():
     """Each that the consumer knows."""
-    assert {reason.value for reason in Reason} <= set(RETURNED)
-    assert "order is kept" in words_of("batch_returned", {"reason": "behind", "delay": 3})[1]
+    assert {reason.value for reason in Reason} <= set(RETURN_REASONS)
+    assert "keeps its order" in describe("batch_returned", {"reason": "behind", "delay": 3})[1]

@@ -7,9 +7,9 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.ledger import Entry
 from lanes.errors import AwsError
-from lanes.operate.audit import AuditEntry
-from lanes.operate.events import LogLine
-from lanes.operate.trace_reading import MOST_IDS, Tracer
+from lanes.operate.history.audit import AuditEntry
+from lanes.operate.history.log import LogLine
+from lanes.operate.history.tracer import MAX_IDS, Tracer
 
 NOW = 1_800_000_000.0
 
@@ -25,12 +25,12 @@ class FakeLogs:
         text = text or json.dumps(fields)
         self.all.append(LogLine(id=str(len(self.all)), at=NOW + at, text=text))
 
-    def lines(self, *, since, until=None, containing=""):
-        self.asked.append(containing)
+    def lines(self, *, since, until=None, containing=()):
+        self.asked += containing
         return [
             line
             for line in self.all
-            if containing in line.text and since <= line.at <= (until or float("inf"))
+            if any(text in line.text for text in containing) and since <= line.at <= (until or float("inf"))
         ]
 
 
@@ -133,7 +133,7 @@ def test_the_ledger_is_asked_in_every_lane(elsewhere, trace):
     entry = Entry(lane="MEDIUM", message_id="sqs-1", attempts=1, noted_receive=1, noted_at=NOW - 5)
     elsewhere.known["MEDIUM", "sqs-1"] = entry
 
-    assert "the ledger of MEDIUM" in trace("sqs-1").standing
+    assert "the ledger of MEDIUM" in trace("sqs-1").status
 
 
 def test_what_is_out_of_reach_is_noted_and_done_without(logs, elsewhere, trace, notes):
@@ -173,9 +173,9 @@ def test_crashes_are_looked_for_only_where_a_receive_is_missing(logs, trace):
 
 def test_the_search_ends(logs, trace):
     """Also where each message leads to another one, as one id used for everything would."""
-    for number in range(3 * MOST_IDS):
+    for number in range(3 * MAX_IDS):
         logs.add(-800 + number, **told("message_handled", f"sqs-{number:03}", 1))
 
     trace("order-7")
 
-    assert len(logs.asked) == MOST_IDS
+    assert len(logs.asked) == MAX_IDS

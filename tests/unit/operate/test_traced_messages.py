@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lanes.operate.events import LogLine
-from lanes.operate.traced_messages import messages_of, trace_id_in
+from lanes.operate.history.log import LogLine
+from lanes.operate.history.traced_messages import messages_of, trace_id_in
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -19,8 +19,10 @@ class Log:
             for at, text in enumerate(events)
         ]
 
-    def lines(self, *, since, until=None, containing=""):
-        return [line for line in self.kept if line.at >= since and containing in line.text]
+    def lines(self, *, since, until=None, containing=()):
+        return [
+            line for line in self.kept if line.at >= since and any(text in line.text for text in containing)
+        ]
 
 
 def event(name, message, *, lane="HIGH", trace=TRACE, **fields):

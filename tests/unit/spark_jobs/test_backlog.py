@@ -1,6 +1,6 @@
 """A job holds back while enough waits in a lane."""
 
-from spark_jobs.backlog import READ_SECONDS, LaneBacklog
+from spark_jobs.sending.backlog import READ_SECONDS, LaneBacklog
 
 
 class Counts:
@@ -17,7 +17,7 @@ class Counts:
         return {"Attributes": {"ApproximateNumberOfMessages": str(waiting)}}
 
 
-def backlog(counts, *, most, tasks=1):
+def backlog(counts, *, limit, tasks=1):
     """Make it with a clock that pauses move."""
     now, pauses = [0.0], []
 
@@ -26,7 +26,12 @@ def backlog(counts, *, most, tasks=1):
         now[0] += seconds
 
     made = LaneBacklog(
-        sqs=counts, queue_urls={"MAIN": "url"}, most=most, tasks=tasks, clock=lambda: now[0], pause=pause
+        sqs=counts,
+        queue_urls={"MAIN": "url"},
+        max_messages=limit,
+        tasks=tasks,
+        clock=lambda: now[0],
+        pause=pause,
     )
     return made, pauses, now
 
@@ -34,7 +39,7 @@ def backlog(counts, *, most, tasks=1):
 def test_while_there_is_room_nothing_waits_and_readings_are_few():
     """One reading serves many calls."""
     counts = Counts(100)
-    made, pauses, now = backlog(counts, most=1_000)
+    made, pauses, now = backlog(counts, limit=1_000)
     for _ in range(50):
         made.wait("MAIN", 10)
     now[0] += READ_SECONDS
@@ -46,7 +51,7 @@ def test_while_there_is_room_nothing_waits_and_readings_are_few():
 def test_it_waits_until_the_lane_has_emptied():
     """Readings are repeated, not too often."""
     counts = Counts(500, 400, 300, 80)
-    made, pauses, _ = backlog(counts, most=100)
+    made, pauses, _ = backlog(counts, limit=100)
 
     made.wait("MAIN", 10)
 
@@ -56,7 +61,7 @@ def test_it_waits_until_the_lane_has_emptied():
 def test_the_room_of_a_reading_is_used_once_and_shared_by_tasks():
     """So the bound holds however fast the tasks are."""
     counts = Counts(0)
-    made, pauses, _ = backlog(counts, most=100, tasks=5)
+    made, pauses, _ = backlog(counts, limit=100, tasks=5)
     for _ in range(4):
         made.wait("MAIN", 10)
 

@@ -6,7 +6,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 from spark_jobs.partitions import CHUNK_CHARACTERS, CHUNK_ROWS, chunks_of_rows
-from spark_jobs.plain_rows import PlainRows
+from spark_jobs.rows.plain import PlainRows
 from spark_jobs.source import SLICE_BYTES, SLICE_ROWS, rows_of_batches
 
 SCHEMA = t.StructType([t.StructField("data", t.StringType())])
@@ -46,7 +46,7 @@ def test_large_rows_of_a_batch_come_in_smaller_slices():
     ],
 )
 def test_large_rows_of_a_partition_come_in_smaller_chunks(wrap, kind):
-    """Wherever their text stands."""
+    """Wherever the text is nested."""
     plain = PlainRows(t.StructType([t.StructField("data", kind)]))
     rows = [Row(data=wrap(text)) for text in ["s"] * (CHUNK_ROWS + 1) + [LARGE] * 200]
 

@@ -1,4 +1,4 @@
-"""Columns are checked before any task starts, each problem with what is allowed."""
+"""Columns are checked before any task starts, and each problem names the allowed types."""
 
 import pytest
 from pyspark.sql import types as t
@@ -16,7 +16,7 @@ def struct(*fields):
 
 
 def problems_of(*columns, kind="a.kind"):
-    """Give what is wrong with these columns."""
+    """Give the problems of these columns."""
     with pytest.raises(ConfigurationError) as caught:
         check_columns(struct(*columns), kind=kind)
     return caught.value.problems
@@ -58,7 +58,7 @@ def test_columns_that_have_a_form_in_json_are_taken(columns):
 
 
 def test_data_is_required_and_kind_without_the_option():
-    """What every message needs is asked for by name."""
+    """Columns that every message needs are named."""
     data, kind = problems_of(("id", TEXT), kind=None)
 
     assert data == "column 'data' is missing; a string with a JSON document, a struct or a map is needed"
@@ -66,7 +66,7 @@ def test_data_is_required_and_kind_without_the_option():
 
 
 def test_unknown_columns_are_refused_rather_than_dropped():
-    """A column that goes nowhere is a mistake, mostly of spelling."""
+    """An unknown column is usually a spelling mistake."""
     (problem,) = problems_of(DATA, ("grp", TEXT))
 
     assert problem.startswith("unknown column 'grp'; did you mean 'group'?")
@@ -74,7 +74,7 @@ def test_unknown_columns_are_refused_rather_than_dropped():
 
 def test_a_column_twice_is_refused():
     """Spark allows two columns of one name; a message has one of each."""
-    assert problems_of(DATA, ("id", TEXT), ("id", TEXT)) == ["column 'id' is there more than once"]
+    assert problems_of(DATA, ("id", TEXT), ("id", TEXT)) == ["column 'id' occurs more than once"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_column_twice_is_refused():
     ],
 )
 def test_a_column_of_the_wrong_type_is_named(column, needed):
-    """The error says what the column is and what it has to be."""
+    """The error names the type and the allowed types."""
     assert problems_of(DATA, column) == [needed]
 
 

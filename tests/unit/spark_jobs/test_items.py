@@ -1,4 +1,4 @@
-"""What is sent of a row is its message, however fast it was made."""
+"""The fast path gives the same message as the slow one."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.errors import MessageError
-from spark_jobs.rows import RowReader
+from spark_jobs.rows.reader import RowReader
 
 TIME = re.compile(r'"time":"[^"]+"')
 TEXT = st.text(max_size=140)
@@ -32,7 +32,7 @@ ROWS = st.fixed_dictionaries(
 
 
 def outcome(make):
-    """Give what came out, or the error in words."""
+    """Give the result, or the error as text."""
     try:
         return make()
     except (MessageError, ValueError) as error:

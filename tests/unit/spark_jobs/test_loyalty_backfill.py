@@ -7,7 +7,7 @@ from spark_jobs.loyalty_backfill import Faults, parser
 
 
 def test_faults_are_the_same_for_the_same_seed():
-    """A demo can tell poison messages without asking the job."""
+    """A demo can compute the poison messages itself."""
     first, again = (Faults.draw(customers=100, poison=3, flaky=2, seed=7) for _ in range(2))
 
     assert first == again

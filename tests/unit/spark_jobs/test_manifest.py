@@ -1,4 +1,4 @@
-"""The manifest: what tasks write, what others and later sessions find, where it is kept."""
+"""The manifest: files of tasks, reads of other tasks and later sessions, and storage."""
 
 import json
 import sqlite3
@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_jobs.manifest import FLUSH_SECONDS, LOOK_SECONDS, SEGMENT_ROWS, RunManifest, TaskManifest, rows_of
-from spark_jobs.outgoing_rows import OutgoingRow
-from spark_jobs.sent_before import SentBefore
-from spark_jobs.storage import S3Storage, open_storage
+from spark_jobs.manifest.run import RunManifest, rows_of
+from spark_jobs.manifest.sent_before import SentBefore
+from spark_jobs.manifest.storage import S3Storage, open_storage
+from spark_jobs.manifest.task import FLUSH_SECONDS, REFRESH_SECONDS, SEGMENT_ROWS, TaskManifest
+from spark_jobs.rows.outgoing import OutgoingRow
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, 18, tzinfo=UTC)
@@ -44,7 +45,7 @@ def known(task, *ids):
 
 
 def test_a_later_session_knows_what_all_tasks_of_earlier_ones_sent(storage):
-    """In whatever partition a row is now."""
+    """Also if a row is now in another partition."""
     first = session(storage)
     send(first, "a", "b", partition=0)
     send(first, "c", partition=1, attempt=2)
@@ -80,20 +81,21 @@ def test_a_second_attempt_knows_what_all_partitions_sent(storage):
 
 
 def test_a_speculative_copy_is_noticed_within_a_minute(storage):
-    """What the copy wrote down is not sent again by the original."""
+    """The original does not send ids again that its copy has recorded."""
     run, now = session(storage), [0.0]
     original = TaskManifest(
-        run,
+        storage,
+        run_id="spring",
+        session=run.session,
         partition=0,
         attempt=1,
         before=SentBefore(),
-        own=f"spring/sent/{run.session}/p00000-",
         clock=lambda: now[0],
     )
     send(run, "ahead", partition=0, attempt=2, first=False)
 
     assert known(original, "ahead") == []
-    now[0] = LOOK_SECONDS
+    now[0] = REFRESH_SECONDS
     original.sent("MAIN", items("mine"))
     assert known(original, "ahead", "mine") == ["ahead"]
 
@@ -101,7 +103,15 @@ def test_a_speculative_copy_is_noticed_within_a_minute(storage):
 def test_notes_are_written_by_number_and_by_time(storage):
     """Long before SQS forgets, so that a crash repeats only what SQS drops."""
     run, now = session(storage), [0.0]
-    task = TaskManifest(run, partition=0, attempt=1, before=SentBefore(), own="none", clock=lambda: now[0])
+    task = TaskManifest(
+        storage,
+        run_id="spring",
+        session=run.session,
+        partition=0,
+        attempt=1,
+        before=SentBefore(),
+        clock=lambda: now[0],
+    )
     task.sent("MAIN", items(*(str(number) for number in range(SEGMENT_ROWS))))
     written = [run.rows()]
     task.sent("MAIN", items("x"))
@@ -151,7 +161,7 @@ def test_half_written_files_are_not_seen(storage, tmp_path):
     [("", "a local folder"), ("hdfs://a/b", "a local folder"), ("s3:///b", "the name of a bucket")],
 )
 def test_other_places_are_refused(path, reason):
-    """The text says what is allowed."""
+    """The error names the allowed forms."""
     with pytest.raises(ValueError, match=reason):
         open_storage(path, endpoint_url=None, region=None)
 

@@ -9,7 +9,7 @@ from spark_jobs.options import WriterOptions
 
 
 def problems_of(**options):
-    """Give what is wrong with these options."""
+    """Give the problems of these options."""
     with pytest.raises(ConfigurationError) as caught:
         WriterOptions.from_options(options)
     return caught.value.problems
@@ -44,7 +44,7 @@ def test_priority_is_a_name_or_a_number(text, priority):
 
 
 def test_all_problems_are_reported_at_once():
-    """One error lists the unknown option with its likely name and every wrong value with what is allowed."""
+    """One error lists the unknown option with its likely name, and every wrong value with the allowed ones."""
     problems = problems_of(
         stak="Shop",
         priority="urgent",
@@ -64,19 +64,19 @@ def test_all_problems_are_reported_at_once():
     assert "option maxTasks is 'two'" in text
     assert "option kind: kind is 'a kind'" in text
     assert "option endpointUrl is 'x'" in text
-    assert "exactly one of the options stack and deployment is needed" in text
+    assert "set exactly one of the options stack and deployment" in text
 
 
 def test_stack_and_deployment_exclude_each_other():
     """Two places to send to are a contradiction."""
     problems = problems_of(stack="Shop", deployment="{}")
 
-    assert any("exactly one of the options stack and deployment" in problem for problem in problems)
+    assert any("exactly one of the options" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("rate", ["nan", "inf", "0", "", "fast"])
 def test_a_rate_is_a_positive_number(rate):
-    """What is no usable rate is refused rather than read as no limit."""
+    """An invalid rate is refused and never means no limit."""
     assert len(problems_of(stack="Shop", maxSendRate=rate)) == 1
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from spark_jobs.pace import SendPace, tasks_at_once, with_tasks
+from spark_jobs.parallelism import tasks_at_once, with_tasks
+from spark_jobs.sending.pace import SendPace
 
 
 class Clock:
@@ -84,7 +85,7 @@ def test_spark_says_how_many_tasks_run_at_once(settings, tasks):
 
 
 def test_settings_that_leave_it_open_are_refused():
-    """Without a bound on the tasks no share keeps the rate, and the error says what to set."""
+    """Without a limit of tasks there is no share of the rate, and the error names the settings."""
     settings = {
         "spark.master": "yarn",
         "spark.dynamicAllocation.enabled": "true",

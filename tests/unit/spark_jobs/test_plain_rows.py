@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as t
 
-from spark_jobs.plain_rows import PlainRows
+from spark_jobs.rows.plain import PlainRows
 
 MOMENT = datetime(2026, 7, 2, 12, 0, 0, 123456, tzinfo=UTC)
 PLAIN = datetime(2026, 7, 2, 12)  # noqa: DTZ001 - a timestamp without a zone

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.message import SQS_ID, Message
-from spark_jobs.rows import RowReader
+from spark_jobs.rows.reader import RowReader
 
 READER = RowReader(kind="invoice.remind", priority=-100)
 JSON_VALUES = st.recursive(
@@ -20,7 +20,7 @@ JSON_VALUES = st.recursive(
 
 
 def test_columns_go_before_options():
-    """A row's own kind and priority win over what the options say for all rows."""
+    """The kind and priority of a row override the options."""
     row = {"kind": "invoice.issue", "data": {"n": 1}, "group": "g", "id": "i", "priority": 50}
 
     message = READER.message(row)
@@ -127,13 +127,13 @@ def test_any_kind_has_shards(kind):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"data": "{"}, "its data is no JSON document"),
-        ({"data": "NaN"}, "NaN is no JSON number"),
+        ({"data": "{"}, "its data is not a JSON document"),
+        ({"data": "NaN"}, "NaN is not a JSON number"),
         ({"data": {"n": float("nan")}}, "its data is not JSON"),
     ],
 )
 def test_data_that_is_no_json_is_refused(row, reason):
-    """A row whose data has no form in JSON is not sent in some other form."""
+    """Data that JSON cannot express is never converted silently."""
     with pytest.raises(ValueError, match=reason):
         READER.message(row)
 

@@ -5,15 +5,18 @@ from collections import Counter
 
 import pytest
 
-from lanes.aws.batch_calls import CallEnded
+from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
-from lanes.deployment import Deployment, LaneQueues
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.outgoing import Refused
-from lanes.send_order import RetryPolicy
-from spark_jobs.pace import SendPace
-from spark_jobs.rows import RowReader, RowRefusedError
-from spark_jobs.sending import NoRecord, RowsUnsentError, SendingTask
+from lanes.producer.order import RetryPolicy
+from lanes.producer.outgoing import Refused
+from spark_jobs.rows.reader import RowReader, RowRefusedError
+from spark_jobs.sending.calls import LaneCalls
+from spark_jobs.sending.pace import SendPace
+from spark_jobs.sending.record import NoRecord
+from spark_jobs.sending.task import RowsUnsentError, SendingTask
+from spark_jobs.sending.window import WindowSettings
 
 CONFIG = LanesConfig.from_dict({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]})
 DEPLOYMENT = Deployment(
@@ -60,14 +63,14 @@ class Calls:
 
 
 class Recorder(NoRecord):
-    """Keeps what it is told."""
+    """Keeps all records."""
 
     def __init__(self, *before):
         self.before = set(before)
         self.ids, self.aside, self.flushes = [], [], 0
 
     def has(self, identity):
-        """Know what was there before."""
+        """Know the ids of earlier runs."""
         return identity in self.before
 
     def sent(self, lane, items):
@@ -98,7 +101,7 @@ class Failing:
         return self._answer
 
 
-def task(calls, *, rate=None, wait=None, **more):
+def task(calls, *, rate=None, wait=None, backlog=None, record=None, quarantine=False, **windows):
     """Make the task of partition 3."""
     now = [0.0]
 
@@ -108,12 +111,11 @@ def task(calls, *, rate=None, wait=None, **more):
     return SendingTask(
         partition=3,
         reader=RowReader(kind="a.kind", priority=-100),
-        deployment=DEPLOYMENT,
-        calls=calls,
-        pace=SendPace(rate=rate, clock=lambda: 0.0, wait=wait or (lambda _: None)),
-        clock=lambda: now[0],
-        pause=pause,
-        **more,
+        calls=LaneCalls(DEPLOYMENT, calls),
+        pace=SendPace(rate=rate, backlog=backlog, clock=lambda: now[0], wait=wait or pause),
+        record=record or NoRecord(),
+        windows=WindowSettings(**windows),
+        quarantine=quarantine,
     )
 
 
@@ -212,7 +214,7 @@ def test_what_the_lane_never_takes_fails_the_task():
 
 
 def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_recorded():
-    """Calls on their way are awaited first, so that a rerun knows what they did."""
+    """Calls in flight are awaited first, so that their ids are recorded."""
     calls = Calls(Failing(DENIED, 99, "15"))
     record = Recorder()
 
@@ -225,7 +227,7 @@ def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_re
 
 
 def test_what_was_sent_before_is_skipped():
-    """A rerun sends what is missing."""
+    """A rerun sends the missing rows."""
     calls = Calls()
     record = Recorder("1", "3")
 
@@ -236,7 +238,7 @@ def test_what_was_sent_before_is_skipped():
 
 
 def test_the_rate_is_kept_before_each_call_and_at_the_end():
-    """The pause is what the messages so far cost, the last call's too."""
+    """The pause covers all messages so far, also those of the last call."""
     waits = []
 
     task(Calls(), rate=4, wait=waits.append).send([rows(5)])
@@ -259,8 +261,8 @@ def test_a_job_is_held_back_before_it_sends():
 
 BAD_ROWS = [
     ({"data": "1", "group": "not a group"}, "group is 'not a group'"),
-    ({"data": "{", "group": "g"}, "its data is no JSON document"),
-    ({"data": {"text": "x" * 2**20}, "group": "g"}, "SQS takes 1,048,576"),
+    ({"data": "{", "group": "g"}, "its data is not a JSON document"),
+    ({"data": {"text": "x" * 2**20}, "group": "g"}, "SQS accepts at most 1,048,576"),
 ]
 
 
@@ -271,7 +273,7 @@ def test_a_row_that_cannot_be_sent_is_named(row, reason):
         task(Calls()).send([rows(201), [row]])
 
     assert (caught.value.partition, caught.value.position) == (3, 202)
-    assert f"row 202 of partition 3 (group {row['group']!r}) can't be sent" in str(caught.value)
+    assert f"row 202 of partition 3 (group {row['group']!r}) cannot be sent" in str(caught.value)
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
@@ -288,7 +290,7 @@ def test_a_row_that_cannot_be_sent_is_put_aside(row, reason):
 
 
 def test_a_row_that_sqs_refuses_is_put_aside_too():
-    """What SQS finds wrong with an entry is a matter of the row, not of the lane."""
+    """An entry that SQS refuses is a fault of the row, not of the lane."""
     record = Recorder()
 
     counts = task(Calls(Failing(WRONG, 1, "2")), record=record, quarantine=True).send([rows(4)])

@@ -22,7 +22,7 @@ def test_workers_find_the_modules():
 
 
 def test_the_java_of_the_virtual_environment_goes_first(tmp_path):
-    """Where set-up made a Java home it is used, whatever else is installed."""
+    """The Java home of the virtual environment is used, even if another Java is installed."""
     (tmp_path / "java" / "bin").mkdir(parents=True)
     (tmp_path / "java" / "bin" / "java").touch()
     environ = {"JAVA_HOME": "/elsewhere"}
@@ -34,7 +34,7 @@ def test_the_java_of_the_virtual_environment_goes_first(tmp_path):
 
 
 def test_another_environments_java_stays(tmp_path):
-    """Installed elsewhere, without a Java of its own, the user's choice stands."""
+    """Without a Java of its own, the environment keeps the user's choice."""
     environ = {"JAVA_HOME": "/elsewhere"}
 
     prepare_environment(environ, prefix=tmp_path)

@@ -11,7 +11,7 @@ GUARD = Guard(hosts=frozenset({"here:1"}), token="secret")
 EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
 
 
-class Desk:
+class Session:
     """Notes that it was forgotten."""
 
     forgotten = 0
@@ -20,11 +20,11 @@ class Desk:
         self.forgotten += 1
 
 
-class Answers:
+class Routes:
     """One thing to ask, and one to change."""
 
     def __init__(self, ask, *, writes=True):
-        self.desk = Desk()
+        self.session = Session()
         self.reads = {"look": ask}
         self.changes = {"change": ask}
         self.writes = writes
@@ -63,7 +63,7 @@ def failing(error):
 
 def test_an_answer_is_a_document():
     """Of what was asked."""
-    assert call(Answers(lambda fields: {"kind": fields.text("kind")}), "/api/look", b'{"kind": "a"}') == (
+    assert call(Routes(lambda fields: {"kind": fields.text("kind")}), "/api/look", b'{"kind": "a"}') == (
         200,
         {"kind": "a"},
     )
@@ -72,20 +72,20 @@ def test_an_answer_is_a_document():
 def test_expired_credentials_are_looked_for_anew():
     """The next request connects with those that are there then; other errors leave the connection."""
     expired, denied = (
-        Answers(failing(EXPIRED)),
-        Answers(failing(AwsError(operation="X", code="AccessDenied", retryable=False))),
+        Routes(failing(EXPIRED)),
+        Routes(failing(AwsError(operation="X", code="AccessDenied", retryable=False))),
     )
 
     status, said = call(expired, "/api/look")
     call(denied, "/api/look")
 
-    assert (status, said["needs_sign_in"], expired.desk.forgotten) == (502, True, 1)
-    assert denied.desk.forgotten == 0
+    assert (status, said["needs_sign_in"], expired.session.forgotten) == (502, True, 1)
+    assert denied.session.forgotten == 0
 
 
 def test_a_mistake_of_ours_is_said_and_logged(caplog):
     """With its place in the log, and not in the answer."""
-    status, said = call(Answers(failing(ZeroDivisionError("secret words"))), "/api/look")
+    status, said = call(Routes(failing(ZeroDivisionError("secret words"))), "/api/look")
 
     assert (status, "terminal" in said["title"]) == (500, True)
     assert "secret words" not in json.dumps(said)
@@ -95,7 +95,7 @@ def test_a_mistake_of_ours_is_said_and_logged(caplog):
 def test_without_write_every_change_is_refused():
     """Before it is even looked at."""
     asked = []
-    answers = Answers(asked.append, writes=False)
+    answers = Routes(asked.append, writes=False)
 
     assert call(answers, "/api/change")[0] == 403
     assert asked == []

@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from lanes.errors import AwsError, ConfigurationError
-from lanes.ui.changes import MOST_PLANS, PLAN_LASTS, Plans, Preview, Stopped
-from lanes.ui.jobs import Jobs
+from lanes.ui.changes.jobs import Jobs
+from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
 
 PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})
-PATIENCE = 10
+TIMEOUT = 60
 
 
 class Change:
@@ -21,8 +21,8 @@ class Change:
     def preview(self):
         return PREVIEW
 
-    def make(self, course):
-        return self._make(course)
+    def make(self, progress):
+        return self._make(progress)
 
 
 class Clock:
@@ -37,7 +37,7 @@ class Clock:
 def run(change, jobs=None):
     """Make a change to its end; give the job's document."""
     job = (jobs or Jobs()).start(Plans().keep(change))
-    job.thread.join(PATIENCE)
+    job.thread.join(TIMEOUT)
     return job.document()
 
 
@@ -47,7 +47,7 @@ def test_a_plan_is_made_once():
     plan = plans.keep(Change())
 
     assert plans.take(plan.id) is plan
-    with pytest.raises(ConfigurationError, match="look again"):
+    with pytest.raises(ConfigurationError, match="preview it again"):
         plans.take(plan.id)
 
 
@@ -65,7 +65,7 @@ def test_a_plan_that_is_too_old_is_not_made():
 def test_plans_that_nobody_makes_do_not_pile_up():
     """The oldest goes."""
     plans = Plans()
-    first, *_, last = [plans.keep(Change()) for _ in range(MOST_PLANS + 1)]
+    first, *_, last = [plans.keep(Change()) for _ in range(MAX_PLANS + 1)]
 
     assert plans.take(last.id) is last
     with pytest.raises(ConfigurationError):
@@ -85,8 +85,8 @@ def test_a_job_tells_how_it_ended():
     done, failed, mistaken = run(Change()), run(Change(refused)), run(Change(broken))
 
     assert (done["state"], done["result"]) == ("done", {"done": 1})
-    assert (failed["state"], failed["trouble"].title) == ("failed", "You may not call SendMessage")
-    assert (mistaken["state"], mistaken["trouble"].status) == ("failed", 500)
+    assert (failed["state"], failed["fault"].title) == ("failed", "You may not call SendMessage")
+    assert (mistaken["state"], mistaken["fault"].status) == ("failed", 500)
 
 
 def test_a_job_tells_how_far_it_is_and_stops_when_asked():
@@ -94,22 +94,22 @@ def test_a_job_tells_how_far_it_is_and_stops_when_asked():
     reported, may_go_on = threading.Event(), threading.Event()
     raised = []
 
-    def long(course):
-        course.report(3, 10)
+    def long(progress):
+        progress.report(3, 10)
         reported.set()
-        may_go_on.wait(PATIENCE)
+        may_go_on.wait(TIMEOUT)
         try:
-            course.report(4)
+            progress.report(4)
         except Stopped as stopped:
             raised.append(isinstance(stopped, KeyboardInterrupt))
             raise
 
     job = Jobs().start(Plans().keep(Change(long)))
-    reported.wait(PATIENCE)
+    reported.wait(TIMEOUT)
     running = job.document()
     job.stop()
     may_go_on.set()
-    job.thread.join(PATIENCE)
+    job.thread.join(TIMEOUT)
 
     assert (running["state"], running["done"], running["expected"]) == ("running", 3, 10)
     assert (job.document()["state"], job.document()["done"]) == ("stopped", 4)
@@ -119,11 +119,11 @@ def test_a_job_tells_how_far_it_is_and_stops_when_asked():
 def test_the_end_of_the_page_stops_its_jobs():
     """Also one that waits; what does not stop in time is named."""
     jobs, deaf = Jobs(), threading.Event()
-    waiting = jobs.start(Plans().keep(Change(lambda course: course.pause(3600))))
-    assert jobs.stop(within=PATIENCE) == []
+    waiting = jobs.start(Plans().keep(Change(lambda progress: progress.pause(3600))))
+    assert jobs.stop(within=TIMEOUT) == []
     assert waiting.document()["state"] == "stopped"
 
-    jobs.start(Plans().keep(Change(lambda _course: deaf.wait(PATIENCE) and {})))
+    jobs.start(Plans().keep(Change(lambda _course: deaf.wait(TIMEOUT) and {})))
     assert jobs.stop(within=0.01) == ["Do it"]
     deaf.set()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.ui.fields import Fields
+from lanes.ui.api.fields import Fields
 
 
 def test_fields_are_read_by_name_and_type():
@@ -19,15 +19,15 @@ def test_fields_are_read_by_name_and_type():
 @pytest.mark.parametrize(
     ("read", "problem"),
     [
-        (lambda fields: fields.text("number"), "number is 5; a text is needed"),
+        (lambda fields: fields.text("number"), "number is 5; give a text"),
         (lambda fields: fields.required("nothing"), "nothing is missing"),
-        (lambda fields: fields.choice("text", ["a", "b"]), "text is 'word'; one of a, b is needed"),
-        (lambda fields: fields.texts("text"), "a list of texts is needed"),
-        (lambda fields: fields.texts("list", ["a"]), "list is 'x'; one of a is needed"),
-        (lambda fields: fields.integer("text"), "a whole number is needed"),
-        (lambda fields: fields.integer("truth"), "a whole number is needed"),
-        (lambda fields: fields.integer("number", least=6), "a whole number from 6 on is needed"),
-        (lambda fields: fields.flag("text"), "true or false is needed"),
+        (lambda fields: fields.choice("text", ["a", "b"]), "text is 'word'; give one of a, b"),
+        (lambda fields: fields.texts("text"), "give a list of texts"),
+        (lambda fields: fields.texts("list", ["a"]), "list is 'x'; give one of a"),
+        (lambda fields: fields.integer("text"), "give a whole number"),
+        (lambda fields: fields.integer("truth"), "give a whole number"),
+        (lambda fields: fields.integer("number", min_=6), "give a whole number of at least 6"),
+        (lambda fields: fields.flag("text"), "give true or false"),
     ],
     ids=range(9),
 )

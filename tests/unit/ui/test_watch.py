@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from lanes.errors import AwsError
-from lanes.operate.events import LogLine
-from lanes.operate.figures import UNKNOWN, Drain
-from lanes.operate.status import LaneStatus, Status
-from lanes.ui.feed import EVERY, FORGOTTEN, Feed
-from lanes.ui.readings import Kept
+from lanes.operate.history.log import LogLine
+from lanes.operate.lanes.figures import UNKNOWN, Drain
+from lanes.operate.lanes.status import LaneStatus, Status
+from lanes.ui.feed import IDLE_LIMIT, INTERVAL, Feed
+from lanes.ui.readings import Cached
 from lanes.ui.watch import Watch
 
 
@@ -100,7 +100,7 @@ def test_what_is_kept_is_read_again_when_it_is_old_or_forgotten(clock):
             raise outcome
         return outcome
 
-    kept = Kept(read, lasts=timedelta(seconds=30), clock=clock)
+    kept = Cached(read, lasts=timedelta(seconds=30), clock=clock)
     assert [kept.get(), kept.get()] == [1, 1]
     clock.now += 30
     for _ in range(2):
@@ -125,9 +125,13 @@ class Log:
         event = {"event": name, "lane": "MAIN", "to_lane": "HIGH", "message_ids": [f"m{at}"]}
         self.written.append(LogLine(id=f"{at}", at=at, text=json.dumps(event)))
 
-    def lines(self, *, since, until=None, containing=""):
+    def lines(self, *, since, until=None, containing=()):
         self.readings.append((since, containing))
-        return [line for line in self.written if line.at >= since and containing in line.text]
+        return [
+            line
+            for line in self.written
+            if line.at >= since and any(text in line.text for text in containing)
+        ]
 
 
 def test_a_feed_follows_the_log_once_for_all_pages(clock):
@@ -139,7 +143,7 @@ def test_a_feed_follows_the_log_once_for_all_pages(clock):
 
     first, again = feed.events(since=0), feed.events(since=0)
     log.add(1001.0, "batch_yielded")
-    clock.now += EVERY.total_seconds()
+    clock.now += INTERVAL.total_seconds()
     later = feed.events(since=first[-1].number)
 
     assert [(one.number, one.at, one.what, one.to_lane, one.count) for one in first] == [
@@ -147,7 +151,7 @@ def test_a_feed_follows_the_log_once_for_all_pages(clock):
     ]
     assert again == first
     assert [one.at for one in later] == [1001.0]
-    assert [containing for _, containing in log.readings] == ["batch_yielded"] * 2
+    assert [containing for _, containing in log.readings] == [("batch_yielded", "tenant_yielded")] * 2
 
 
 def test_a_feed_that_nobody_asked_for_begins_anew(clock):
@@ -157,7 +161,7 @@ def test_a_feed_that_nobody_asked_for_begins_anew(clock):
     feed = Feed(log, "yields", clock=clock)
     (before,) = feed.events(since=0)
 
-    clock.now += FORGOTTEN.total_seconds() + 1
+    clock.now += IDLE_LIMIT.total_seconds() + 1
 
     (again,) = feed.events(since=1)
     assert (before.number, again.number, again.id) == (1, 2, before.id)

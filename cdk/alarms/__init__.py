@@ -1,0 +1,1 @@
+"""Alarms: the rules as data, and the CloudWatch alarms made from them."""

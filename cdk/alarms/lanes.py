@@ -1,0 +1,196 @@
+"""The alarm rules of a set of lanes and of its consumer."""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from lanes.config import Lane, LanesConfig
+from lanes.config.table import format_duration
+from lanes.metrics import Metric
+
+from ..consumer import PriorityConsumer
+from ..queues.lane_queues import LaneQueue, LaneQueues
+from .rule import PERIOD, AlarmRule, Page, Severity
+
+STARVED = timedelta(minutes=30)
+"""How long a lane without ``max_wait`` may yield, with nothing handled, before the alarm."""
+
+# AWS: an alarm with periods under an hour evaluates at most one day (PutMetricAlarm).
+MAX_PERIODS = timedelta(days=1) // PERIOD
+
+CALL_ERRORS = 10
+"""Failed calls of the consumer in a period that are more than a transient error."""
+
+
+def default_oldest_age(config: LanesConfig, lane: Lane) -> timedelta:
+    """
+    Give the default wait that raises an alarm in a lane.
+
+    Five minutes for the highest lane, a day for the last one (bulk work may wait), an hour for the others and for a
+    single lane.
+    """
+    if len(config.lanes) == 1:
+        return timedelta(hours=1)
+    if lane == config.lanes[0]:
+        return timedelta(minutes=5)
+    return timedelta(days=1) if lane == config.last_lane else timedelta(hours=1)
+
+
+def alarm_rules(
+    *, queues: LaneQueues, consumer: PriorityConsumer, oldest_age: Mapping[str, timedelta]
+) -> Iterator[AlarmRule]:
+    """
+    Give the rules of one set of lanes.
+
+    Args:
+        queues: The queues of the lanes.
+        consumer: Their consumer.
+        oldest_age: Waits that raise an alarm, by lane name, in place of the defaults.
+
+    """
+    config = queues.config
+    for queue in queues.lanes:
+        age = oldest_age.get(queue.lane.name, default_oldest_age(config, queue.lane))
+        yield from _lane_rules(queue, age=age, highest=queue.lane == config.lanes[0])
+        if config.lanes_above(queue.lane):
+            yield _starved(queue.lane, consumer)
+    yield _call_errors(config, consumer)
+    yield AlarmRule(
+        name="Errors",
+        severity=Severity.WARNING,
+        metric=consumer.function.metric_errors(period=_period(), statistic="Sum"),
+        threshold=1,
+        description="An invocation crashed or ran out of time. Failures of single messages don't count here.",
+        first_step="read the function's log at that time for `Task timed out`, `Runtime exited` or a traceback.",
+        page=Page.ERRORS,
+    )
+    yield _throttles(config, consumer)
+
+
+def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[AlarmRule]:
+    name = queue.lane.name
+    yield AlarmRule(
+        name=f"{name}DeadLetters",
+        severity=Severity.WARNING,
+        metric=queue.metric_dead_letters(period=PERIOD),
+        threshold=1,
+        description=f"Lane {name} has dead letters.",
+        first_step=f"`lanes dead-letters list {name}` shows their reasons.",
+        page=Page.DEAD_LETTERS,
+        lane=name,
+    )
+    yield AlarmRule(
+        name=f"{name}OldestAge",
+        severity=Severity.CRITICAL if highest else Severity.WARNING,
+        metric=queue.metric_oldest_age(period=PERIOD),
+        threshold=age.total_seconds(),
+        description=f"A message has waited {format_duration(age)} in lane {name}.",
+        first_step="`lanes status` shows whether the lane moves, and the backlog of higher lanes.",
+        page=Page.OLDEST_AGE,
+        lane=name,
+    )
+    yield AlarmRule(
+        name=f"{name}NearExpiry",
+        severity=Severity.CRITICAL,
+        metric=queue.metric_oldest_age(period=PERIOD),
+        threshold=(queue.retention / 2).total_seconds(),
+        description=(
+            f"A message in lane {name} has used half of its retention of {format_duration(queue.retention)}. SQS "
+            "drops expired messages without a dead letter."
+        ),
+        first_step="`lanes status` and `lanes check` show why the lane is not drained.",
+        page=Page.NEAR_EXPIRY,
+        lane=name,
+    )
+
+
+def _starved(lane: Lane, consumer: PriorityConsumer) -> AlarmRule:
+    limit = lane.max_wait or STARVED
+    return AlarmRule(
+        name=f"{lane.name}Starved",
+        severity=Severity.WARNING,
+        metric=cloudwatch.MathExpression(
+            expression="IF(FILL(handled, 0) < 1, FILL(yielded, 0), 0)",
+            label="Yields while nothing is handled",
+            period=_period(),
+            using_metrics={
+                "handled": consumer.metric(Metric.HANDLED, lane.name, period=PERIOD),
+                "yielded": consumer.metric(Metric.YIELDED, lane.name, period=PERIOD),
+            },
+        ),
+        threshold=1,
+        periods=min(math.ceil(limit / PERIOD) + 1, MAX_PERIODS),
+        description=f"Lane {lane.name} has yielded for {format_duration(limit)} and handled nothing.",
+        first_step="`lanes status` shows which higher lane is busy, and whether it drains.",
+        page=Page.STARVED,
+        lane=lane.name,
+    )
+
+
+def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    lanes = {f"lane{position}": lane.name for position, lane in enumerate(config.lanes)}
+    return AlarmRule(
+        name="CallErrors",
+        severity=Severity.CRITICAL,
+        metric=cloudwatch.MathExpression(
+            expression=" + ".join(f"FILL({key}, 0)" for key in lanes),
+            label="Failed calls of the consumer",
+            period=_period(),
+            using_metrics={
+                key: consumer.metric(Metric.AWS_ERRORS, name, period=PERIOD) for key, name in lanes.items()
+            },
+        ),
+        threshold=CALL_ERRORS,
+        periods=2,
+        description="Calls of the consumer to SQS or to its table keep failing; meanwhile it yields or waits.",
+        first_step="`lanes check` shows a missing permission, a missing table or a changed queue.",
+        page=Page.CALL_ERRORS,
+    )
+
+
+def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    slots = config.consumer.reserved_concurrency
+    if slots >= sum(lane.maximum_concurrency for lane in config.lanes):
+        return AlarmRule(
+            name="Throttles",
+            severity=Severity.WARNING,
+            metric=consumer.function.metric_throttles(period=_period(), statistic="Sum"),
+            threshold=1,
+            description=f"Lambda throttled the function, though all mappings together start no more than its {slots}.",
+            first_step="`lanes check` shows whether the reserved concurrency was changed by hand.",
+            page=Page.THROTTLES,
+        )
+    return AlarmRule(
+        name="Throttles",
+        severity=Severity.CRITICAL,
+        metric=_throttles_without_work(consumer),
+        threshold=1,
+        # One invocation can fill a whole period without starting in it, but no more periods than its timeout spans.
+        periods=math.ceil(config.consumer.function_timeout / PERIOD) + 1,
+        description=(
+            "Lambda throttles the function and no invocation starts: its concurrency is zero or used up. Each "
+            "throttled batch costs its messages a receive. (Single throttles are normal here: the mappings can "
+            f"start more than the {slots} invocations that can run.)"
+        ),
+        first_step="`lanes check` shows the function's reserved concurrency and the account's quota.",
+        page=Page.THROTTLES,
+    )
+
+
+def _throttles_without_work(consumer: PriorityConsumer) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(invocations, 0) < 1, throttles, 0)",
+        label="Throttles while nothing runs",
+        period=_period(),
+        using_metrics={
+            "invocations": consumer.function.metric_invocations(period=_period(), statistic="Sum"),
+            "throttles": consumer.function.metric_throttles(period=_period(), statistic="Sum"),
+        },
+    )
+
+
+def _period() -> Duration:
+    return Duration.seconds(int(PERIOD.total_seconds()))

@@ -1,0 +1,68 @@
+"""The alarm rules of an outbox."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Protocol
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+
+from lanes.config.table import format_duration
+from lanes.outbox.telemetry import RelayMetric
+
+from .rule import PERIOD, AlarmRule, Page, Severity
+
+CRASHES = 3
+"""Crashes of the relay in a period that are more than a transient fault; its schedule runs it every minute."""
+
+
+class WatchedOutbox(Protocol):
+    """An outbox as its rules see it: the relay, and the metrics that it reports."""
+
+    function: lambda_.Function
+
+    def metric(
+        self, metric: RelayMetric, *, statistic: str = ..., period: timedelta = ...
+    ) -> cloudwatch.Metric:
+        """Give a metric that the relay reports."""
+
+
+def outbox_rules(outbox: WatchedOutbox, *, oldest_age: timedelta) -> Iterator[AlarmRule]:
+    """
+    Give the rules of one outbox.
+
+    Args:
+        outbox: The outbox to watch.
+        oldest_age: The age of an unfinished entry that raises an alarm.
+
+    """
+    yield AlarmRule(
+        name="Abandoned",
+        severity=Severity.WARNING,
+        metric=outbox.metric(RelayMetric.ABANDONED, period=PERIOD),
+        threshold=1,
+        description="The relay abandoned entries of the outbox.",
+        first_step="`lanes outbox list --state ABANDONED` shows why.",
+        page=Page.OUTBOX_ABANDONED,
+    )
+    yield AlarmRule(
+        name="OldestAge",
+        severity=Severity.CRITICAL,
+        metric=outbox.metric(RelayMetric.OLDEST_AGE, statistic="Maximum", period=PERIOD),
+        threshold=oldest_age.total_seconds(),
+        description=f"An entry of the outbox has waited {format_duration(oldest_age)}.",
+        first_step="`lanes outbox status` shows whether entries fail, wait for their lane, or are too many.",
+        page=Page.OUTBOX_OLDEST_AGE,
+    )
+    yield AlarmRule(
+        name="Errors",
+        severity=Severity.CRITICAL,
+        metric=outbox.function.metric_errors(
+            period=Duration.seconds(int(PERIOD.total_seconds())), statistic="Sum"
+        ),
+        threshold=CRASHES,
+        description="The relay of the outbox crashed or ran out of time, several times.",
+        first_step="read the relay's log at that time.",
+        page=Page.OUTBOX_ERRORS,
+    )

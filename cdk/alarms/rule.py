@@ -1,0 +1,62 @@
+"""An alarm rule: the metric to watch, the threshold, and the first step to take, as data."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+PERIOD = timedelta(minutes=5)
+
+
+class Severity(StrEnum):
+    """How soon you have to act on an alarm."""
+
+    WARNING = "warning"
+    """During working hours."""
+    CRITICAL = "critical"
+    """Now: messages are being lost, or urgent work has stopped."""
+
+
+class Page(StrEnum):
+    """The pages of the runbook, by file name."""
+
+    DEAD_LETTERS = "dead-letters"
+    OLDEST_AGE = "oldest-age"
+    NEAR_EXPIRY = "near-expiry"
+    STARVED = "starved"
+    CALL_ERRORS = "call-errors"
+    ERRORS = "errors"
+    THROTTLES = "throttles"
+    OUTBOX_ABANDONED = "outbox-abandoned"
+    OUTBOX_OLDEST_AGE = "outbox-oldest-age"
+    OUTBOX_ERRORS = "outbox-errors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmRule:
+    """
+    One alarm.
+
+    Attributes:
+        name: The key in the construct's ``alarms``, and the end of the alarm's name.
+        severity: How soon you have to act.
+        metric: The metric to watch.
+        threshold: The lowest value that raises the alarm.
+        periods: The number of consecutive periods at or above the threshold.
+        description: The event, in one sentence.
+        first_step: The first thing to do.
+        page: The page of the runbook.
+        lane: The lane, if the alarm is about one.
+
+    """
+
+    name: str
+    severity: Severity
+    metric: cloudwatch.Metric | cloudwatch.MathExpression
+    threshold: float
+    periods: int = 1
+    description: str
+    first_step: str
+    page: Page
+    lane: str | None = None

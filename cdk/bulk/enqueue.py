@@ -1,0 +1,234 @@
+"""
+Bulk jobs on EMR Serverless: an application that costs nothing while no job runs, with everything that a job needs.
+
+``lanes bulk submit`` finds it in the parameter ``/lanes/<stack name>/bulk``.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_emrserverless as emr
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from lanes.config.spark_submit import spark_submit_parameters
+
+from ..findings import acknowledge
+from ..parameter import deployment_document
+from ..queues.lane_queues import LaneQueues
+from ..tables.ledger import Ledger
+from .network import JobNetwork
+from .packages import entry_point, job_packages
+from .permissions import add_job_role, grant_pass_role, grant_start
+
+# AWS: Spark 4.1 with support to 2029-09-07 (EMR-Serverless-UserGuide/release-versions).
+RELEASE_LABEL = "emr-spark-8.1.0"
+FILE_RETENTION = Duration.days(90)
+# AWS: EventBridge Scheduler replaces it by the id of the execution (Scheduler user guide, "Adding context
+# attributes").
+EXECUTION = "<aws.scheduler.execution-id>"
+
+
+class BulkEnqueue(Construct):
+    """
+    An EMR Serverless application for bulk jobs, with role, network, files and the jobs themselves.
+
+    Example:
+        >>> bulk = BulkEnqueue(stack, "Bulk", queues=stack.queues, ledger=stack.ledger, inputs=[data_lake])
+        >>> bulk.grant_start(operators)
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The queues of the lanes.
+        ledger: The table of the consumer, for the deployment document.
+        lanes: The names of the lanes that jobs may send to. By default only the last lane.
+        inputs: The buckets that jobs may read. None by default.
+        vpc: The VPC of the workers. By default the construct makes a closed one, see :class:`JobNetwork`.
+        maximum_vcpus: The vCPUs that all running jobs together may use; each comes with 4 GB of memory.
+        idle_timeout: How long the application stays started after its last job, 15 minutes by default.
+        parameter_name: The name of the parameter, ``/lanes/<stack name>/bulk`` by default.
+        removal_policy: Whether to keep or delete manifests and logs with the stack. They are kept by default.
+
+    Attributes:
+        application: The application.
+        job_role: The role of jobs.
+        network: The network of the workers.
+        files: The bucket with manifests (``runs/``) and logs (``logs/``).
+        parameter: The parameter that ``lanes bulk`` reads.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        queues: LaneQueues,
+        ledger: Ledger,
+        lanes: Sequence[str] | None = None,
+        inputs: Sequence[s3.IBucket] = (),
+        vpc: ec2.IVpc | None = None,
+        maximum_vcpus: int = 16,
+        idle_timeout: Duration | None = None,
+        parameter_name: str | None = None,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        granted = [queues.lane(name) for name in lanes or [queues.config.last_lane.name]]
+        self.files = self._files(removal_policy)
+        self.entry_point = entry_point(self, "EntryPoint")
+        self.packages = job_packages(self, "Packages")
+        self.network = JobNetwork(self, "Network", lanes=granted, vpc=vpc)
+        self.application = self._application(maximum_vcpus, idle_timeout or Duration.minutes(15))
+        self.job_role = add_job_role(
+            self, lanes=granted, packages=[self.entry_point, self.packages], files=self.files, inputs=inputs
+        )
+        self.deployment = deployment_document(queues=queues, ledger=ledger)
+        self.parameter = ssm.StringParameter(
+            self,
+            "Parameter",
+            parameter_name=parameter_name or f"/lanes/{Stack.of(self).stack_name}/bulk",
+            description=f"The application for bulk jobs of {Stack.of(self).stack_name}",
+            string_value=json.dumps(
+                {
+                    "version": 1,
+                    "application": self.application.ref,
+                    "role": self.job_role.role_arn,
+                    "entry_point": self.entry_point.s3_object_url,
+                    "packages": self.packages.s3_object_url,
+                    "files": self.files.s3_url_for_object(),
+                }
+            ),
+        )
+
+    def grant_start(self, grantee: iam.IGrantable) -> iam.Grant:
+        """
+        Let ``grantee`` start, follow and cancel jobs, and read their logs and manifests.
+
+        Args:
+            grantee: The grantee. Jobs themselves run as ``job_role``.
+
+        Returns:
+            The grant.
+
+        """
+        return grant_start(
+            grantee,
+            application_arn=self.application.attr_arn,
+            job_role=self.job_role,
+            parameter_arn=self.parameter.parameter_arn,
+            files=self.files,
+        )
+
+    def add_schedule(
+        self,
+        construct_id: str,
+        *,
+        schedule: scheduler.ScheduleExpression,
+        job: str,
+        arguments: Sequence[str],
+        maximum_executors: int = 3,
+    ) -> scheduler.Schedule:
+        """
+        Run a job on a schedule.
+
+        Each execution is a run of its own in the manifest, named by the id of the execution.
+
+        Args:
+            construct_id: The id of the schedule in this construct.
+            schedule: The times to run at.
+            job: The name of the job, for example ``enqueue``.
+            arguments: The arguments of the job, without those for lanes and manifest.
+            maximum_executors: The maximum number of executors of the job.
+
+        """
+        role = iam.Role(
+            self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
+        )
+        grant_pass_role(role, self.job_role)
+        start = iam.PolicyStatement(
+            actions=["emr-serverless:StartJobRun"], resources=[self.application.attr_arn]
+        )
+        request = self._start_request([job, *arguments], executors=maximum_executors)
+        return scheduler.Schedule(
+            self,
+            construct_id,
+            schedule=schedule,
+            target=targets.Universal(
+                service="emrserverless",
+                action="startJobRun",
+                input=scheduler.ScheduleTargetInput.from_object(request),
+                policy_statements=[start],
+                role=role,
+                # The CDK's default is 185 attempts within a day.
+                retry_attempts=3,
+                max_event_age=Duration.hours(1),
+            ),
+        )
+
+    def _start_request(self, arguments: Sequence[str], *, executors: int) -> dict[str, Any]:
+        """Write the StartJobRun request of a scheduled execution."""
+        submit = {
+            "EntryPoint": self.entry_point.s3_object_url,
+            "EntryPointArguments": [
+                *[*arguments, "--deployment", self.deployment, "--region", Stack.of(self).region],
+                *["--run", EXECUTION, "--manifest", self.files.s3_url_for_object("runs")],
+            ],
+            "SparkSubmitParameters": spark_submit_parameters(
+                packages=self.packages.s3_object_url, executors=executors
+            ),
+        }
+        logs = {"S3MonitoringConfiguration": {"LogUri": self.files.s3_url_for_object("logs/")}}
+        return {
+            "ApplicationId": self.application.ref,
+            "ClientToken": EXECUTION,
+            "ExecutionRoleArn": self.job_role.role_arn,
+            "JobDriver": {"SparkSubmit": submit},
+            "ConfigurationOverrides": {"MonitoringConfiguration": logs},
+        }
+
+    def _files(self, removal_policy: RemovalPolicy) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            "Files",
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            lifecycle_rules=[s3.LifecycleRule(expiration=FILE_RETENTION)],
+            removal_policy=removal_policy,
+        )
+        acknowledge(
+            bucket,
+            "AwsSolutions::AwsSolutions-S1",
+            "Manifests and logs of jobs; grants decide who reads them, and CloudTrail records it",
+        )
+        return bucket
+
+    def _application(self, maximum_vcpus: int, idle_timeout: Duration) -> emr.CfnApplication:
+        properties = emr.CfnApplication
+        return emr.CfnApplication(
+            self,
+            "Application",
+            release_label=RELEASE_LABEL,
+            type="SPARK",
+            architecture="ARM64",
+            auto_start_configuration=properties.AutoStartConfigurationProperty(enabled=True),
+            auto_stop_configuration=properties.AutoStopConfigurationProperty(
+                enabled=True, idle_timeout_minutes=idle_timeout.to_minutes()
+            ),
+            maximum_capacity=properties.MaximumAllowedResourcesProperty(
+                cpu=f"{maximum_vcpus} vCPU", memory=f"{4 * maximum_vcpus} GB", disk=f"{20 * maximum_vcpus} GB"
+            ),
+            network_configuration=properties.NetworkConfigurationProperty(
+                subnet_ids=self.network.subnets.subnet_ids,
+                security_group_ids=[self.network.workers.security_group_id],
+            ),
+        )

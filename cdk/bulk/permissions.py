@@ -1,0 +1,122 @@
+"""The permissions of bulk jobs: the role that a job runs as, and the grant to start jobs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from ..findings import acknowledge
+from ..queues.lane_queues import LaneQueue
+
+SERVICE = "emr-serverless.amazonaws.com"
+
+
+def add_job_role(
+    scope: Construct,
+    *,
+    lanes: Sequence[LaneQueue],
+    packages: Sequence[assets.Asset],
+    files: s3.IBucket,
+    inputs: Sequence[s3.IBucket],
+) -> iam.Role:
+    """
+    Add the role of jobs: send to the lanes, read packages and inputs, keep manifests and logs.
+
+    Args:
+        scope: The construct to add it to.
+        lanes: The lanes that jobs may send to.
+        packages: The assets that jobs load.
+        files: The bucket with manifests and logs.
+        inputs: The buckets that jobs may read.
+
+    """
+    role = iam.Role(
+        scope,
+        "JobRole",
+        description="Permissions of bulk jobs",
+        assumed_by=iam.ServicePrincipal(
+            SERVICE, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+        ),
+    )
+    for lane in lanes:
+        lane.grant_send(role)
+        lane.queue.grant(role, "sqs:GetQueueAttributes")
+    readable = [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in packages]
+    readable += [bucket.arn_for_objects("*") for bucket in inputs]
+    written = [files.arn_for_objects("runs/*"), files.arn_for_objects("logs/*")]
+    listed = [files.bucket_arn, *(bucket.bucket_arn for bucket in inputs)]
+    for actions, resources in (
+        (["s3:GetObject"], [*readable, files.arn_for_objects("runs/*")]),
+        (["s3:PutObject"], written),
+        (["s3:ListBucket"], listed),
+    ):
+        iam.Grant.add_to_principal(grantee=role, actions=actions, resource_arns=resources)
+    for bucket in inputs:
+        if bucket.encryption_key is not None:
+            bucket.encryption_key.grant_decrypt(role)
+    for arn in [*written, *(bucket.arn_for_objects("*") for bucket in inputs)]:
+        acknowledge(
+            role,
+            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_flat(Stack.of(role).resolve(arn))}]",
+            "A job reads any object of its inputs, and writes any object below its own prefixes",
+        )
+    return role
+
+
+def grant_start(
+    grantee: iam.IGrantable,
+    *,
+    application_arn: str,
+    job_role: iam.IRole,
+    parameter_arn: str,
+    files: s3.IBucket,
+) -> iam.Grant:
+    """
+    Let ``grantee`` start, follow and cancel jobs, and read their logs and manifests.
+
+    Args:
+        grantee: The grantee.
+        application_arn: The ARN of the EMR Serverless application.
+        job_role: The role of jobs.
+        parameter_arn: The ARN of the parameter that ``lanes bulk`` reads.
+        files: The bucket with manifests and logs.
+
+    """
+    runs_and_logs = [files.arn_for_objects("runs/*"), files.arn_for_objects("logs/*")]
+    grant = grant_pass_role(grantee, job_role)
+    for actions, resources in (
+        (["emr-serverless:StartJobRun", "emr-serverless:ListJobRuns"], [application_arn]),
+        (["emr-serverless:GetJobRun", "emr-serverless:CancelJobRun"], [f"{application_arn}/jobruns/*"]),
+        (["ssm:GetParameter"], [parameter_arn]),
+        (["s3:ListBucket"], [files.bucket_arn]),
+        (["s3:GetObject"], runs_and_logs),
+    ):
+        grant = grant.combine(
+            iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resources)
+        )
+    return grant
+
+
+def grant_pass_role(grantee: iam.IGrantable, job_role: iam.IRole) -> iam.Grant:
+    """Let ``grantee`` pass the role of jobs to EMR Serverless, and to no other service."""
+    return iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["iam:PassRole"],
+        resource_arns=[job_role.role_arn],
+        conditions={"StringEquals": {"iam:PassedToService": SERVICE}},
+    )
+
+
+def _flat(value: Any) -> str:
+    """Write an ARN as cdk-nag names it: references as <LogicalId>."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    if "Ref" in value:
+        return f"<{value['Ref']}>"
+    if "Fn::GetAtt" in value:
+        return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    return "".join(_flat(part) for part in value["Fn::Join"][1])

@@ -1,0 +1,202 @@
+"""
+The consumer: one function for all lanes, and an event source mapping for each lane.
+
+Its role may consume the lanes, send messages to them and to their dead-letter queues, keep the ledger and
+write the log.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from lanes.config import LanesConfig
+from lanes.errors import ConfigurationError
+from lanes.metrics import Metric
+
+from .findings import acknowledge
+from .function.lambda_function import METRICS_NAMESPACE, add_function, own_variables
+from .parameter import deployment_document
+from .queues.lane_queues import LaneQueue, LaneQueues
+from .tables.ledger import Ledger
+from .tables.outbox import OutboxTable
+
+# AWS: all environment variables of a function together take at most 4 KB (Lambda Developer Guide, quotas).
+ENVIRONMENT_LIMIT_BYTES = 4096
+
+# AWS: a queue name has at most 80 characters, and its URL 60 more; that is the size of a deployed reference.
+REFERENCE_BYTES = 140
+
+
+class PriorityConsumer(Construct):
+    """
+    A function that handles the messages of all lanes and yields to more urgent ones.
+
+    Concurrency, timeout and memory of the function, and batch size and maximum concurrency of each mapping, come from
+    the configuration of ``queues``. Your code must pass its events to ``lanes.Consumer``.
+
+    Example:
+        >>> consumer = PriorityConsumer(
+        ...     stack, "Consumer", queues=queues, ledger=ledger, code=consumer_code("functions/orders")
+        ... )
+        >>> orders_table.grant_read_write_data(consumer.function)
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The lanes to consume.
+        ledger: The table for attempts, yields and handled messages.
+        code: The code of the function, usually from :func:`consumer_code`. It runs on Python 3.14, arm64.
+        outbox: The outbox table that your handlers write to, none by default. Grant access to it yourself.
+        handler: Module and function in the code, ``handler.lambda_handler`` by default.
+        environment: More environment variables, none by default. You cannot replace those of this construct.
+        service: The service name in logs and metrics, the stack's name by default. It separates the figures of two
+            consumers in one account.
+        log_level: The lowest level to log, ``INFO`` by default.
+        log_retention: How long to keep logs, one month by default.
+        removal_policy: Whether to keep or delete the logs with the stack. They are kept by default.
+
+    Raises:
+        ConfigurationError: The environment is too large or sets a variable of this construct.
+
+    Attributes:
+        function: The function.
+        log_group: Its log group.
+        mappings: The event source mapping of each lane, by lane name.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        queues: LaneQueues,
+        ledger: Ledger,
+        code: lambda_.Code,
+        outbox: OutboxTable | None = None,
+        handler: str = "handler.lambda_handler",
+        environment: Mapping[str, str] | None = None,
+        service: str | None = None,
+        log_level: str = "INFO",
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        settings = queues.config.consumer
+        self._service = service or Stack.of(self).stack_name
+        self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
+        document = deployment_document(queues=queues, ledger=ledger, outbox=outbox)
+        self.function = add_function(
+            self,
+            "Function",
+            description="Handles the messages of all priority lanes, the most urgent first",
+            code=code,
+            handler=handler,
+            environment=_merged(
+                own_variables(document, service=self._service, log_level=log_level),
+                environment or {},
+                references=2 * len(queues.lanes) + (1 if outbox is None else 2),
+            ),
+            timeout=settings.function_timeout,
+            memory_mb=settings.memory_mb,
+            log_group=self.log_group,
+            without_dead_letter_queue="Only its mappings invoke it, and they invoke it synchronously",
+            reserved_concurrency=settings.reserved_concurrency,
+            # AWS: after 16 hops of messages that handlers send to their own lanes, Lambda would refuse the batch and
+            # SQS would dead-letter it unhandled (Developer Guide, "recursive loop detection"). Handlers often send
+            # on, and the reserved concurrency bounds a loop.
+            recursive_loop=lambda_.RecursiveLoop.ALLOW,
+        )
+        ledger.grant_keep(self.function)
+        self.mappings = {queue.lane.name: self._add_mapping(queue) for queue in queues.lanes}
+        self._add_notes(queues.config)
+
+    def metric(
+        self,
+        metric: Metric | str,
+        lane: str,
+        *,
+        statistic: str = "Sum",
+        period: timedelta = timedelta(minutes=1),
+        label: str | None = None,
+    ) -> cloudwatch.Metric:
+        """
+        Give a metric that the consumer reports for one lane.
+
+        Args:
+            metric: The metric: a count of messages, or a time in milliseconds. Each cause of a receive has its own,
+                named by ``lanes.consumer.telemetry.receives``.
+            lane: The name of the lane.
+            statistic: The statistic of each period, by default the sum, which suits counts.
+            period: The length of a period, one minute by default.
+            label: The label in graphs, by default the name of the metric.
+
+        """
+        return cloudwatch.Metric(
+            namespace=METRICS_NAMESPACE,
+            metric_name=str(metric),
+            dimensions_map={"lane": lane, "service": self._service},
+            statistic=statistic,
+            period=Duration.seconds(int(period.total_seconds())),
+            label=label or str(metric),
+        )
+
+    def _add_mapping(self, queue: LaneQueue) -> lambda_.EventSourceMapping:
+        queue.grant_consume(self.function)
+        queue.grant_dead_letter(self.function)
+        # The consumer sends a message on to another lane when an operator changes its priority.
+        queue.grant_send(self.function)
+        mapping = lambda_.EventSourceMapping(
+            self,
+            f"{queue.lane.name}Mapping",
+            target=self.function,
+            event_source_arn=queue.queue.queue_arn,
+            batch_size=queue.lane.batch_size,
+            max_concurrency=queue.lane.maximum_concurrency,
+            report_batch_item_failures=True,
+            metrics_config=lambda_.MetricsConfig(metrics=[lambda_.MetricType.EVENT_COUNT]),
+        )
+        acknowledge(
+            mapping,
+            "Serverless::Serverless-LambdaEventSourceMappingDestination",
+            "A mapping of SQS takes no failure destination; the consumer dead-letters failed messages itself",
+        )
+        return mapping
+
+    def _add_notes(self, config: LanesConfig) -> None:
+        annotations = Annotations.of(self)
+        for number, note in enumerate(config.notes(), start=1):
+            annotations.add_info_v2(f"lanes:note{number}", note)
+        # AWS: a reservation must leave a minimum unreserved in the account (PutFunctionConcurrency).
+        annotations.add_info_v2(
+            "lanes:accountConcurrency",
+            f"The function reserves {config.consumer.reserved_concurrency} of the account's concurrent executions. "
+            "Lambda keeps up to 100 of them unreserved, so the deployment fails in a new account, where the "
+            "quota can be as low as 10. Run `aws lambda get-account-settings`, and request a higher quota under "
+            "Service Quotas, AWS Lambda, Concurrent executions.",
+        )
+
+
+def _merged(own: Mapping[str, str], extra: Mapping[str, str], *, references: int) -> dict[str, str]:
+    environment = {**own, **extra}
+    problems = [
+        f"environment sets {name}, which PriorityConsumer sets itself; use another name, or the prop for it"
+        for name in sorted(own.keys() & extra.keys())
+    ]
+    size = (
+        sum(len(text.encode()) for item in environment.items() for text in item)
+        + references * REFERENCE_BYTES
+    )
+    if size > ENVIRONMENT_LIMIT_BYTES:
+        problems.append(
+            f"the function's environment can take {size} bytes and Lambda allows {ENVIRONMENT_LIMIT_BYTES}; "
+            "use fewer lanes, or keep your own settings in a parameter"
+        )
+    if problems:
+        raise ConfigurationError(problems)
+    return environment

@@ -1,0 +1,1 @@
+"""Lambda functions: their settings, and the assets with their code."""

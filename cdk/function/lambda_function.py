@@ -1,0 +1,100 @@
+"""Lambda functions as this package deploys them: runtime, role, logs, variables and acknowledged findings."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from aws_cdk import CfnResource, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from lanes.config import deployment
+
+from ..findings import acknowledge
+
+RUNTIME = lambda_.Runtime.PYTHON_3_14
+ARCHITECTURE = lambda_.Architecture.ARM_64
+METRICS_NAMESPACE = "PriorityLanes"
+
+
+def own_variables(document: str, *, service: str, log_level: str) -> dict[str, str]:
+    """
+    Give the environment variables that the library itself needs.
+
+    Args:
+        document: The deployment document.
+        service: The service name in logs and metrics.
+        log_level: The lowest level to log.
+
+    """
+    return {
+        deployment.VARIABLE: document,
+        "POWERTOOLS_SERVICE_NAME": service,
+        "POWERTOOLS_METRICS_NAMESPACE": METRICS_NAMESPACE,
+        "LOG_LEVEL": log_level,
+    }
+
+
+def add_function(
+    scope: Construct,
+    construct_id: str,
+    *,
+    description: str,
+    code: lambda_.Code,
+    handler: str,
+    environment: Mapping[str, str],
+    timeout: timedelta,
+    memory_mb: int,
+    log_group: logs.ILogGroup,
+    without_dead_letter_queue: str,
+    reserved_concurrency: int | None = None,
+    recursive_loop: lambda_.RecursiveLoop | None = None,
+) -> lambda_.Function:
+    """
+    Add a function with a role of its own that may write to its log group.
+
+    Args:
+        scope: The construct to add it to; the role gets the id ``Role`` there.
+        construct_id: The id of the function.
+        description: Shown in the console.
+        code: The asset.
+        handler: Module and function in the asset.
+        environment: All environment variables.
+        timeout: The function timeout.
+        memory_mb: The memory.
+        log_group: The log group.
+        without_dead_letter_queue: Why asynchronous invocations need no dead-letter queue.
+        reserved_concurrency: The reserved concurrency, none by default.
+        recursive_loop: How Lambda treats recursive invocations; by default it stops them.
+
+    """
+    function = lambda_.Function(
+        scope,
+        construct_id,
+        description=description,
+        code=code,
+        handler=handler,
+        runtime=RUNTIME,
+        architecture=ARCHITECTURE,
+        environment=environment,
+        timeout=Duration.seconds(int(timeout.total_seconds())),
+        memory_size=memory_mb,
+        reserved_concurrent_executions=reserved_concurrency,
+        recursive_loop=recursive_loop,
+        log_group=log_group,
+        # The managed policy of Lambda's default role may write to every log group of the account.
+        role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
+    )
+    log_group.grant_write(function)
+    acknowledge(function, "Serverless::Serverless-LambdaDLQ", without_dead_letter_queue)
+    acknowledge(
+        function,
+        "Serverless::Serverless-LambdaTracing",
+        "X-Ray needs a permission on every resource; a message carries its trace in its traceparent",
+    )
+    resource = function.node.default_child
+    if isinstance(resource, CfnResource):
+        # The CDK lists the role under DependsOn although the function refers to it.
+        resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
+    return function

@@ -1,0 +1,93 @@
+"""
+The lanes parameter: where producers and tools find the lanes of a deployment.
+
+Its value is the deployment document: the configuration, the queue URLs and the table names. The consumer's function
+gets the same document.
+"""
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from lanes.config import deployment
+
+from .queues.lane_queues import LaneQueues
+from .tables.ledger import Ledger
+from .tables.outbox import OutboxTable
+
+
+def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTable | None = None) -> str:
+    """
+    Write the deployment document, with CloudFormation references as URLs and names.
+
+    Args:
+        queues: The queues of the lanes.
+        ledger: The table of the consumer.
+        outbox: The table of the outbox, or None.
+
+    Returns:
+        JSON for use in a template.
+
+    """
+    return deployment.Deployment(
+        config=queues.config,
+        queues={
+            lane_queue.lane.name: deployment.LaneQueues(
+                url=lane_queue.queue.queue_url, dead_letter_url=lane_queue.dead_letter_queue.queue_url
+            )
+            for lane_queue in queues.lanes
+        },
+        table=ledger.table.table_name,
+        outbox=None if outbox is None else outbox.table.table_name,
+    ).to_json()
+
+
+class LanesParameter(Construct):
+    """
+    An SSM parameter with the deployment document.
+
+    It has a fixed name because ``Producer.from_stack("<stack name>")`` reads ``/lanes/<stack name>``.
+
+    Example:
+        >>> parameter = LanesParameter(stack, "Parameter", queues=queues, ledger=ledger)
+        >>> parameter.grant_read(order_service_role)
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The queues of the lanes.
+        ledger: The table of the consumer.
+        outbox: The table of the outbox, none by default.
+        parameter_name: The name of the parameter, ``/lanes/<stack name>`` by default.
+
+    Attributes:
+        parameter: The parameter.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        queues: LaneQueues,
+        ledger: Ledger,
+        outbox: OutboxTable | None = None,
+        parameter_name: str | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        self.parameter = ssm.StringParameter(
+            self,
+            "Parameter",
+            parameter_name=parameter_name or f"/lanes/{stack.stack_name}",
+            description=f"Settings, queues and table of the lanes of {stack.stack_name}",
+            string_value=deployment_document(queues=queues, ledger=ledger, outbox=outbox),
+        )
+
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` read the parameter, as ``Producer.from_stack`` does before it sends."""
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter.parameter_arn]
+        )

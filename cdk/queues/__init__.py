@@ -1,0 +1,1 @@
+"""The queues of the lanes, and the checks of their settings."""

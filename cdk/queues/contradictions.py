@@ -1,0 +1,98 @@
+"""Contradictory settings, refused at synth: AWS would refuse them later or, worse, accept them."""
+
+from datetime import timedelta
+
+from lanes.config import VISIBILITY_FACTOR, Lane, LanesConfig
+from lanes.config.table import format_duration
+from lanes.errors import ConfigurationError
+
+from .receive_budget import MAX_RECEIVES, minimum_max_receive_count
+
+# AWS: SQS keeps a message 60 seconds to 14 days (SetQueueAttributes, MessageRetentionPeriod).
+MAX_RETENTION = timedelta(days=14)
+
+# AWS: a batch from a FIFO queue has at most ten records (AWS Lambda Developer Guide, SQS parameters).
+MAX_BATCH_SIZE = 10
+
+# AWS: MaximumConcurrency of an SQS mapping is 2 to 1,000 (Lambda API, ScalingConfig).
+CONCURRENCY_RANGE = range(2, 1001)
+
+
+def refuse_contradictions(config: LanesConfig, *, retention: timedelta, max_receive_count: int) -> None:
+    """
+    Check that queues and mappings with these settings work together.
+
+    A configuration from a file has passed most of these checks; one built in code has not.
+
+    Args:
+        config: The lanes.
+        retention: How long the queues keep a message.
+        max_receive_count: The receive limit of the queues.
+
+    Raises:
+        ConfigurationError: All contradictions at once.
+
+    """
+    problems = [*_retention_problems(retention), *_limit_problems(max_receive_count)]
+    for lane in config.lanes:
+        problems += _mapping_problems(lane, function_timeout=config.consumer.function_timeout)
+        problems += _receive_problems(
+            lane,
+            retention=retention,
+            max_receive_count=max_receive_count,
+            max_attempts=config.consumer.max_attempts,
+        )
+    if problems:
+        raise ConfigurationError(problems, source="lane queues")
+
+
+def _retention_problems(retention: timedelta) -> list[str]:
+    if timedelta(minutes=1) <= retention <= MAX_RETENTION:
+        return []
+    return [f"retention is {format_duration(retention)}: SQS keeps messages 1m to 14d; omit it for 14d"]
+
+
+def _limit_problems(max_receive_count: int) -> list[str]:
+    if 1 <= max_receive_count <= MAX_RECEIVES:
+        return []
+    return [f"max_receive_count is {max_receive_count}: SQS allows 1 to 1000; omit it for 1000"]
+
+
+def _mapping_problems(lane: Lane, *, function_timeout: timedelta) -> list[str]:
+    problems = []
+    minimum = VISIBILITY_FACTOR * function_timeout
+    if lane.visibility_timeout < minimum:
+        problems.append(
+            f"lane {lane.name}: visibility_timeout is {format_duration(lane.visibility_timeout)}, under six "
+            f"times the function timeout of {format_duration(function_timeout)}: SQS could deliver a batch again "
+            f"while it is still being handled; set at least {format_duration(minimum)}, shorten "
+            "function_timeout, or omit visibility_timeout"
+        )
+    if not 1 <= lane.batch_size <= MAX_BATCH_SIZE:
+        problems.append(
+            f"lane {lane.name}: batch_size is {lane.batch_size}: a FIFO queue gives 1 to "
+            f"{MAX_BATCH_SIZE} records a batch; choose a number in that range"
+        )
+    if lane.maximum_concurrency not in CONCURRENCY_RANGE:
+        problems.append(
+            f"lane {lane.name}: maximum_concurrency is {lane.maximum_concurrency}: a mapping takes 2 to "
+            "1000; to run fewer batches at once lower reserved_concurrency instead"
+        )
+    return problems
+
+
+def _receive_problems(
+    lane: Lane, *, retention: timedelta, max_receive_count: int, max_attempts: int
+) -> list[str]:
+    minimum = minimum_max_receive_count(
+        retention=retention, yield_delay_min=lane.yield_delay_min, max_attempts=max_attempts
+    )
+    if max_receive_count >= minimum:
+        return []
+    problem = (
+        f"lane {lane.name}: max_receive_count is {max_receive_count}, which a message that only yields could "
+        f"reach within the retention of {format_duration(retention)}: SQS counts yields too and would "
+        f"dead-letter it without a failure; set at least {minimum} (yields are at least 0.004 x receives "
+        f"squared seconds apart, plus {max_attempts} attempts) or omit it for 1000"
+    )
+    return [problem]

@@ -1,0 +1,230 @@
+"""The queues of the lanes: for each lane a FIFO queue and its FIFO dead-letter queue, with their grants and metrics."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from lanes.config import Lane, LanesConfig
+
+from ..findings import acknowledge
+from .contradictions import MAX_RETENTION, refuse_contradictions
+from .receive_budget import MAX_RECEIVES
+
+
+class LaneQueue(Construct):
+    """
+    One lane: its FIFO queue and its FIFO dead-letter queue.
+
+    :class:`LaneQueues` makes it; do not build it yourself.
+
+    Attributes:
+        lane: The settings of the lane.
+        retention: How long the queue keeps a message.
+        queue: The queue that producers send to.
+        dead_letter_queue: The queue for messages that the consumer dead-letters.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        lane: Lane,
+        retention: timedelta,
+        max_receive_count: int,
+        removal_policy: RemovalPolicy,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.lane = lane
+        self.retention = retention
+        self.dead_letter_queue = self._fifo_queue(
+            "DeadLetterQueue", retention=MAX_RETENTION, removal_policy=removal_policy
+        )
+        acknowledge(
+            self.dead_letter_queue,
+            "Serverless::Serverless-SQSRedrivePolicy",
+            "This is the dead-letter queue itself and needs no other",
+        )
+        self.queue = self._fifo_queue(
+            "Queue",
+            retention=retention,
+            removal_policy=removal_policy,
+            visibility_timeout=lane.visibility_timeout,
+            dead_letter_queue=sqs.DeadLetterQueue(
+                max_receive_count=max_receive_count, queue=self.dead_letter_queue
+            ),
+        )
+
+    def _fifo_queue(
+        self,
+        construct_id: str,
+        *,
+        retention: timedelta,
+        removal_policy: RemovalPolicy,
+        visibility_timeout: timedelta | None = None,
+        dead_letter_queue: sqs.DeadLetterQueue | None = None,
+    ) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            construct_id,
+            fifo=True,
+            # Two messages with equal bodies are two messages: producers set the deduplication id.
+            content_based_deduplication=False,
+            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP,
+            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=_duration(retention),
+            visibility_timeout=None if visibility_timeout is None else _duration(visibility_timeout),
+            dead_letter_queue=dead_letter_queue,
+            removal_policy=removal_policy,
+        )
+
+    def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` send to this lane, and nothing else."""
+        return self.queue.grant(grantee, "sqs:SendMessage")
+
+    def grant_consume(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` receive and delete messages of this lane, change their visibility and read their counts."""
+        return self.queue.grant(
+            grantee,
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:ChangeMessageVisibility",
+            "sqs:GetQueueAttributes",
+        )
+
+    def grant_dead_letter(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` send to the dead-letter queue of this lane."""
+        return self.dead_letter_queue.grant(grantee, "sqs:SendMessage")
+
+    def metric_backlog(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
+        """Visible messages (maximum of each period)."""
+        return self.queue.metric_approximate_number_of_messages_visible(
+            statistic="Maximum", period=_duration(period)
+        )
+
+    def metric_in_flight(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
+        """Messages in flight: running, undelivered or parked (maximum of each period)."""
+        return self.queue.metric_approximate_number_of_messages_not_visible(
+            statistic="Maximum", period=_duration(period)
+        )
+
+    def metric_oldest_age(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
+        """Age of the oldest message, in seconds."""
+        return self.queue.metric_approximate_age_of_oldest_message(
+            statistic="Maximum", period=_duration(period)
+        )
+
+    def metric_dead_letters(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
+        """
+        Messages in the dead-letter queue.
+
+        This is the visible count: NumberOfMessagesSent misses the messages that SQS moves there itself.
+        """
+        return self.dead_letter_queue.metric_approximate_number_of_messages_visible(
+            statistic="Maximum", period=_duration(period)
+        )
+
+
+class LaneQueues(Construct):
+    """
+    The queues of all lanes of a configuration, however many.
+
+    Every queue is FIFO in high-throughput mode, encrypted by SQS and accepts TLS only. CloudFormation chooses the
+    queue names.
+
+    Example:
+        >>> queues = LaneQueues(stack, "Lanes", config=LanesConfig.load("lanes.toml"))
+        >>> queues.grant_send(order_service_role)
+        >>> queues.grant_send(backfill_role, "MAIN")
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        config: The lanes.
+        retention: How long a lane keeps a waiting message, by default 14 days, the maximum of SQS. An older message is
+            lost, so shorten it only with an alarm on the age of the oldest message.
+        max_receive_count: The receive limit of the queues, 1,000 by default. It is a last resort: SQS counts yields and
+            throttles too, and the consumer itself dead-letters failed messages by attempts. A function that cannot
+            run at all spends one receive per visibility timeout: 50 hours with the default of 3 minutes.
+        removal_policy: Whether to keep or delete the queues with the stack. They are kept by default.
+
+    Raises:
+        ConfigurationError: All contradictions between settings, and with limits of AWS, at once.
+
+    Attributes:
+        config: The lanes.
+        lanes: One :class:`LaneQueue` for each lane, highest first.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: LanesConfig,
+        retention: timedelta = MAX_RETENTION,
+        max_receive_count: int = MAX_RECEIVES,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)
+        self.config = config
+        self.lanes: tuple[LaneQueue, ...] = tuple(
+            LaneQueue(
+                self,
+                lane.name,
+                lane=lane,
+                retention=retention,
+                max_receive_count=max_receive_count,
+                removal_policy=removal_policy,
+            )
+            for lane in config.lanes
+        )
+
+    def lane(self, name: str) -> LaneQueue:
+        """
+        Find the queues of one lane.
+
+        Args:
+            name: The name of the lane in the configuration.
+
+        Raises:
+            KeyError: There is no such lane.
+
+        """
+        return self.lanes[self.config.lane(name).position]
+
+    def grant_send(self, grantee: iam.IGrantable, lane: str | None = None) -> iam.Grant:
+        """
+        Let a producer send.
+
+        Args:
+            grantee: The producer.
+            lane: The name of the one lane to grant, or None for all lanes.
+
+        Returns:
+            The grant of ``sqs:SendMessage`` on these queues.
+
+        """
+        queues = self.lanes if lane is None else (self.lane(lane),)
+        return _combined([queue.grant_send(grantee) for queue in queues])
+
+
+def _combined(grants: Sequence[iam.Grant]) -> iam.Grant:
+    first, *others = grants
+    for grant in others:
+        first = first.combine(grant)
+    return first
+
+
+def _duration(value: timedelta) -> Duration:
+    return Duration.seconds(int(value.total_seconds()))

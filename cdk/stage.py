@@ -1,0 +1,79 @@
+"""
+The stage settings of a deployment, from ``-c name=value`` on the command line or from ``cdk.json``.
+
+Only ``app.py`` reads them; constructs take plain values.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from aws_cdk import RemovalPolicy
+from constructs import Node
+
+from lanes.errors import ConfigurationError
+
+STACK_NAME = "PriorityLanes"
+REMOVALS: Mapping[str, RemovalPolicy] = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """
+    The settings of one deployment.
+
+    Attributes:
+        stage: The stage of ``lanes.toml``, or None for its general settings.
+        removal_policy: Whether to keep or delete queues, tables and logs with the stack.
+        bulk_jobs: Whether the stack has an application for bulk jobs.
+
+    """
+
+    stage: str | None = None
+    removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
+    bulk_jobs: bool = False
+
+    @classmethod
+    def from_context(cls, node: Node) -> Self:
+        """
+        Read the settings.
+
+        Args:
+            node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``) and
+                ``bulk`` (``on`` or ``off``).
+
+        Raises:
+            ConfigurationError: A setting has another value.
+
+        """
+        removal = node.try_get_context("removal") or "retain"
+        if removal not in REMOVALS:
+            raise ConfigurationError(
+                [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
+                source="cdk context",
+            )
+        bulk = node.try_get_context("bulk") or "off"
+        if bulk not in ("on", "off"):
+            raise ConfigurationError(
+                [f"bulk is {bulk!r}: 'on' adds an application for bulk jobs, 'off' does not"],
+                source="cdk context",
+            )
+        stage = node.try_get_context("stage") or None
+        # AWS: a stack name has letters, digits and hyphens (CloudFormation, CreateStack).
+        if stage is not None and not STAGE_NAME.fullmatch(stage):
+            raise ConfigurationError(
+                [f"stage is {stage!r}: it becomes part of the stack name; use letters, digits and hyphens"],
+                source="cdk context",
+            )
+        return cls(
+            stage=stage,
+            removal_policy=REMOVALS[removal],
+            bulk_jobs=bulk == "on",
+        )
+
+    @property
+    def stack_name(self) -> str:
+        """The name of the stack: PriorityLanes, or PriorityLanes-<stage>."""
+        return f"{STACK_NAME}-{self.stage}" if self.stage else STACK_NAME

@@ -1,0 +1,1 @@
+"""The DynamoDB tables of the consumer and of the outbox."""

@@ -1,0 +1,89 @@
+"""The ledger: the table of the consumer for attempts, yields and handled messages."""
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+PARKED_INDEX = "parked"
+
+
+class Ledger(Construct):
+    """
+    One DynamoDB table: on-demand, encrypted, with point-in-time recovery.
+
+    Items expire at ``expires_at``. The sparse index ``parked`` holds the items of yielded batches, by lane and time.
+
+    Example:
+        >>> ledger = Ledger(stack, "Ledger", removal_policy=RemovalPolicy.DESTROY)
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        removal_policy: Whether to keep or delete the table with the stack. It is kept by default.
+
+    Attributes:
+        table: The table.
+
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_text_attribute("pk"),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            time_to_live_attribute="expires_at",
+            removal_policy=removal_policy,
+        )
+        self.table.add_global_secondary_index(
+            index_name=PARKED_INDEX,
+            partition_key=_text_attribute("parked_lane"),
+            sort_key=_text_attribute("parked_until"),
+            projection_type=dynamodb.ProjectionType.ALL,
+        )
+
+    def grant_keep(self, grantee: iam.IGrantable) -> iam.Grant:
+        """
+        Let a consumer keep its ledger here: read and write items, and query parked batches.
+
+        Args:
+            grantee: The function or role of the consumer.
+
+        Returns:
+            The grant, on this table and its one index.
+
+        """
+        # Table.grant() would add "<table>/index/*"; the consumer needs one index.
+        index_arn = Stack.of(self).format_arn(
+            service="dynamodb",
+            resource="table",
+            resource_name=f"{self.table.table_name}/index/{PARKED_INDEX}",
+        )
+        items = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=[
+                "dynamodb:GetItem",
+                "dynamodb:BatchGetItem",
+                "dynamodb:PutItem",
+                "dynamodb:UpdateItem",
+                "dynamodb:DeleteItem",
+                "dynamodb:BatchWriteItem",
+            ],
+            resource_arns=[self.table.table_arn],
+        )
+        queries = iam.Grant.add_to_principal(
+            grantee=grantee, actions=["dynamodb:Query"], resource_arns=[self.table.table_arn, index_arn]
+        )
+        return items.combine(queries)
+
+
+def _text_attribute(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

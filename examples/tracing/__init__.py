@@ -1,0 +1,1 @@
+"""Record handlers with a tracing library of your choice."""

@@ -1,0 +1,192 @@
+"""Bulk jobs on EMR Serverless: start, follow and cancel them, and read their files in S3."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.parameters import parameter_name
+from lanes.config.spark_submit import spark_submit_parameters
+from lanes.errors import AwsError, ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lanes.aws.clients import Clients
+
+# Files of a manifest have the number of their rows at the end of their names.
+SEGMENT = re.compile(r"-(\d+)\.jsonl?")
+OVER = ("SUCCESS", "FAILED", "CANCELLED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkApplication:
+    """
+    The EMR Serverless application of a stack, from the stack's parameter.
+
+    Attributes:
+        application: id of the application.
+        role: role of the jobs.
+        entry_point: program that starts a job by its name.
+        packages: archive of its packages.
+        files: the bucket with manifests and logs.
+    """
+
+    application: str
+    role: str
+    entry_point: str
+    packages: str
+    files: str
+
+    @classmethod
+    def of_stack(cls, clients: Clients, stack_name: str) -> BulkApplication:
+        """
+        Read the parameter.
+
+        Raises:
+            ConfigurationError: the stack has no application for bulk jobs.
+            AwsError: the call failed.
+        """
+        name = f"{parameter_name(stack_name)}/bulk"
+        try:
+            with aws_errors("GetParameter"):
+                answer = clients.ssm().get_parameter(Name=name)
+        except AwsError as error:
+            if error.code != "ParameterNotFound":
+                raise
+            raise ConfigurationError(
+                [f"there is no parameter {name}; deploy the stack with bulk jobs: cdk deploy -c bulk=on"],
+                source=f"stack {stack_name}",
+            ) from error
+        document: Mapping[str, str] = json.loads(answer["Parameter"].get("Value", ""))
+        return cls(
+            application=document["application"],
+            role=document["role"],
+            entry_point=document["entry_point"],
+            packages=document["packages"],
+            files=document["files"].rstrip("/"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkRun:
+    """
+    The status of a run.
+
+    Attributes:
+        id: id of the run.
+        state: SUBMITTED, PENDING, SCHEDULED, RUNNING, SUCCESS, FAILED, CANCELLING, CANCELLED or QUEUED.
+        details: reason of the state.
+        arguments: arguments of the job.
+        seconds: duration so far.
+        vcpu_hours: vCPU hours used so far; None if AWS has no figure.
+    """
+
+    id: str
+    state: str
+    details: str
+    arguments: Sequence[str]
+    seconds: float | None = None
+    vcpu_hours: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is final."""
+        return self.state in OVER
+
+    def argument(self, name: str) -> str | None:
+        """Return the value of an argument such as `--run`."""
+        places = [place for place, one in enumerate(self.arguments[:-1]) if one == name]
+        return self.arguments[places[-1] + 1] if places else None
+
+
+class BulkRuns:
+    """
+    The runs of an application.
+
+    Args:
+        application: the application.
+        clients: creates the clients.
+    """
+
+    def __init__(self, application: BulkApplication, clients: Clients) -> None:
+        self._application = application
+        self._emr: Any = clients.operations("emr-serverless")
+        self._s3: Any = clients.operations("s3")
+
+    def start(self, arguments: Sequence[str], *, executors: int, token: str) -> str:
+        """
+        Start a job and return the id of its run.
+
+        Args:
+            arguments: name of the job and its arguments.
+            executors: maximum number of executors, of two cores each.
+            token: idempotency token; a second start with it has no effect.
+        """
+        bulk = self._application
+        submit = {
+            "entryPoint": bulk.entry_point,
+            "entryPointArguments": list(arguments),
+            "sparkSubmitParameters": spark_submit_parameters(packages=bulk.packages, executors=executors),
+        }
+        logs = {"s3MonitoringConfiguration": {"logUri": f"{bulk.files}/logs/"}}
+        with aws_errors("StartJobRun"):
+            answer = self._emr.start_job_run(
+                applicationId=bulk.application,
+                clientToken=token,
+                executionRoleArn=bulk.role,
+                jobDriver={"sparkSubmit": submit},
+                configurationOverrides={"monitoringConfiguration": logs},
+                name=arguments[0],
+            )
+        return str(answer["jobRunId"])
+
+    def get(self, run_id: str) -> BulkRun:
+        """Read the status of a run."""
+        with aws_errors("GetJobRun"):
+            answer = self._emr.get_job_run(applicationId=self._application.application, jobRunId=run_id)
+        run = answer["jobRun"]
+        return BulkRun(
+            id=run_id,
+            state=run["state"],
+            details=run.get("stateDetails", ""),
+            arguments=run.get("jobDriver", {}).get("sparkSubmit", {}).get("entryPointArguments", []),
+            seconds=run.get("totalExecutionDurationSeconds"),
+            vcpu_hours=run.get("totalResourceUtilization", {}).get("vCPUHour"),
+        )
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel a run; its manifest lists the messages that it has sent."""
+        with aws_errors("CancelJobRun"):
+            self._emr.cancel_job_run(applicationId=self._application.application, jobRunId=run_id)
+
+    def rows(self, run: BulkRun, kind: str) -> int | None:
+        """Count the rows under `sent` or `quarantine` in a run's manifest, including earlier sessions."""
+        manifest, name = run.argument("--manifest"), run.argument("--run")
+        if manifest is None or name is None:
+            return None
+        names = (key for key, _ in self._keys(f"{manifest.rstrip('/')}/{name}/{kind}/"))
+        return sum(int(found[1]) for key in names if (found := SEGMENT.search(key)))
+
+    def log(self, run_id: str, *, stream: str) -> Iterator[str]:
+        """Yield the parts of the driver's `stdout` or `stderr` so far."""
+        bulk = self._application
+        prefix = f"{bulk.files}/logs/applications/{bulk.application}/jobs/{run_id}/"
+        # AWS: older parts have rotated names; the newest has none (EMR-Serverless-UserGuide/logging).
+        for key, _ in sorted(self._keys(prefix), key=lambda found: found[1]):
+            if "/SPARK_DRIVER/" in key and key.rpartition("/")[2].startswith(stream):
+                with aws_errors("GetObject"):
+                    content = self._s3.get_object(Bucket=urlsplit(prefix).netloc, Key=key)["Body"].read()
+                yield (gzip.decompress(content) if key.endswith(".gz") else content).decode(errors="replace")
+
+    def _keys(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        place = urlsplit(prefix)
+        pages = self._s3.get_paginator("list_objects_v2")
+        with aws_errors("ListObjectsV2"):
+            for page in pages.paginate(Bucket=place.netloc, Prefix=place.path.lstrip("/")):
+                yield from ((item["Key"], item["LastModified"]) for item in page.get("Contents", ()))

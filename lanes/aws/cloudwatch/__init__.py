@@ -1,0 +1,1 @@
+"""Metrics, log events and costs, read from CloudWatch."""

@@ -1,0 +1,1 @@
+"""Calls to SQS: sending, and the lanes' queues with their dead-letter queues."""

@@ -1,0 +1,217 @@
+"""The dead-letter queues of a deployment, for operators: count, receive, copy back to the lane, delete."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.queues.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
+from lanes.depth import LaneDepth
+from lanes.errors import AwsError
+from lanes.holds import copy_id
+from lanes.message import LARGEST_BODY_BYTES
+from lanes.operate.dead_letters.listing import DeadLetteredMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.aws.table.redrives import RedriveRecords
+    from lanes.config.deployment import Deployment
+
+WAIT_SECONDS = 1
+"""AWS: a long poll asks all servers of the queue, a short poll only some of them (SQS developer guide)."""
+
+
+class DeadLetterQueueCalls:
+    """
+    The dead-letter queues of one deployment; every method raises `AwsError`.
+
+    Args:
+        deployment: the lanes.
+        client: client of SQS.
+        redrives: the copies that were sent; without them only SQS drops repeated copies, for five minutes.
+    """
+
+    def __init__(
+        self, *, deployment: Deployment, client: SQSClient, redrives: RedriveRecords | None = None
+    ) -> None:
+        self._queues = deployment.queues
+        self._client = client
+        self._redrives = redrives
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+        with aws_errors("GetQueueAttributes"):
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self._queues[lane].dead_letter_url,
+                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+            )
+        counts = answer.get("Attributes", {})
+        return LaneDepth(
+            backlog=int(counts["ApproximateNumberOfMessages"]),
+            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+        )
+
+    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
+        """Receive up to ten dead letters, with a visibility timeout."""
+        with aws_errors("ReceiveMessage"):
+            answer = self._client.receive_message(
+                QueueUrl=self._queues[lane].dead_letter_url,
+                MaxNumberOfMessages=min(limit, LARGEST_BATCH),
+                VisibilityTimeout=max(1, round(hold.total_seconds())),
+                WaitTimeSeconds=WAIT_SECONDS,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        return [_letter(lane, message) for message in answer.get("Messages", [])]
+
+    def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Make dead letters visible; those that SQS refuses are visible or deleted already."""
+        for lane, chunk in _chunks(letters):
+            with aws_errors("ChangeMessageVisibilityBatch"):
+                self._client.change_message_visibility_batch(
+                    QueueUrl=self._queues[lane].dead_letter_url,
+                    Entries=[
+                        {"Id": str(place), "ReceiptHandle": letter.receipt_handle, "VisibilityTimeout": 0}
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+
+    def copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        """
+        Send copies to the lane; return the reasons of refusals by the dead letter's id.
+
+        Dead letters that an earlier run has copied are not sent again.
+        """
+        refused: dict[str, str] = {}
+        for lane, chunk in _chunks(self._not_copied(letters), largest=LARGEST_BODY_BYTES):
+            with aws_errors("SendMessageBatch"):
+                answer = self._client.send_message_batch(
+                    QueueUrl=self._queues[lane].url,
+                    Entries=[
+                        {
+                            "Id": str(place),
+                            "MessageBody": letter.body,
+                            "MessageGroupId": letter.group,
+                            "MessageDeduplicationId": copy_id(letter.message_id),
+                            "MessageAttributes": _sent_attributes(letter),
+                        }
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+            sent = {entry["Id"] for entry in answer.get("Successful", [])}
+            why = {
+                entry["Id"]: f"{entry['Code']}: {entry.get('Message', '')}"
+                for entry in answer.get("Failed", [])
+            }
+            refused |= {
+                letter.message_id: why.get(str(place), "SQS did not answer for it")
+                for place, letter in enumerate(chunk)
+                if str(place) not in sent
+            }
+            self._record_copies(lane, [chunk[int(place)].message_id for place in sent])
+        return refused
+
+    def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        """Leave out the dead letters with a copy; only one that was received before can have one."""
+        again = [letter.message_id for letter in letters if letter.receive_count > 1]
+        if self._redrives is None or not again:
+            return list(letters)
+        copied = self._redrives.copied(letters[0].lane, again)
+        return [letter for letter in letters if letter.message_id not in copied]
+
+    def _record_copies(self, lane: str, letter_ids: Sequence[str]) -> None:
+        if self._redrives is None or not letter_ids:
+            return
+        # The dead letters are deleted next, so a missing record matters only if this run is killed before that.
+        with suppress(AwsError):
+            self._redrives.add(lane, letter_ids)
+
+    def delete(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        """Delete dead letters; return the reasons of refusals by the dead letter's id."""
+        refused: dict[str, str] = {}
+        for lane, chunk in _chunks(letters):
+            with aws_errors("DeleteMessageBatch"):
+                answer = self._client.delete_message_batch(
+                    QueueUrl=self._queues[lane].dead_letter_url,
+                    Entries=[
+                        {"Id": str(place), "ReceiptHandle": letter.receipt_handle}
+                        for place, letter in enumerate(chunk)
+                    ],
+                )
+            refused |= {
+                chunk[int(entry["Id"])].message_id: f"{entry['Code']}: {entry.get('Message', '')}"
+                for entry in answer.get("Failed", [])
+            }
+        return refused
+
+
+def _letter(lane: str, message: Any) -> DeadLetteredMessage:
+    attributes = dict(message.get("MessageAttributes", {}))
+    note = _note(attributes.pop(NOTE_ATTRIBUTE, {}).get("StringValue", ""))
+    system = message["Attributes"]
+    return DeadLetteredMessage(
+        lane=lane,
+        message_id=message["MessageId"],
+        receipt_handle=message["ReceiptHandle"],
+        body=message["Body"],
+        group=system["MessageGroupId"],
+        sent_at=int(system["SentTimestamp"]) / 1000,
+        receive_count=int(system["ApproximateReceiveCount"]),
+        attributes=attributes,
+        note=note,
+    )
+
+
+def _note(text: str) -> dict[str, Any]:
+    try:
+        note = json.loads(text)
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _sent_attributes(letter: DeadLetteredMessage) -> Any:
+    """Return the original's attributes: the dead letter's own, or, if there was no room for them, the note's."""
+    kept: Mapping[str, Any] = letter.attributes
+    if not kept:
+        noted: Mapping[str, Any] = letter.note.get("attributes") or {}
+        kept = {name: attribute_in_note(value) for name, value in noted.items()}
+    wanted = ("DataType", "StringValue", "BinaryValue")
+    return {
+        name: {key: value[key] for key in wanted if key in value}
+        for name, value in list(kept.items())[:MOST_ATTRIBUTES]
+    }
+
+
+def _chunks(
+    letters: Sequence[DeadLetteredMessage], *, largest: int | None = None
+) -> Iterator[tuple[str, list[DeadLetteredMessage]]]:
+    """Split into batches of one lane, of at most ten and, if given, at most `largest` bytes."""
+    chunk: list[DeadLetteredMessage] = []
+    size = 0
+    for letter in letters:
+        more = _size(letter) if largest else 0
+        full = len(chunk) == LARGEST_BATCH or (largest is not None and size + more > largest)
+        if chunk and (full or chunk[0].lane != letter.lane):
+            yield chunk[0].lane, chunk
+            chunk, size = [], 0
+        chunk.append(letter)
+        size += more
+    if chunk:
+        yield chunk[0].lane, chunk
+
+
+def _size(letter: DeadLetteredMessage) -> int:
+    """Return the size that SQS counts: the body, and the names, types and values of attributes."""
+    return len(letter.body.encode()) + sum(
+        len(name)
+        + len(value["DataType"])
+        + len(value.get("BinaryValue") or value.get("StringValue", "").encode())
+        for name, value in _sent_attributes(letter).items()
+    )

@@ -1,0 +1,55 @@
+"""Counts of the queues of a deployment, and of its parked messages."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
+from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.aws.table.ledger import INDEX, sortable
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.config.deployment import Deployment
+    from lanes.depth import LaneDepth
+
+
+class Depths:
+    """Counts of lanes, dead-letter queues and parked messages; every method raises `AwsError`."""
+
+    def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
+        self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
+        self._dead = DeadLetterQueueCalls(deployment=deployment, client=sqs)
+        self._table = deployment.table
+        self._dynamodb = dynamodb
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+        return self._lanes.depth(lane)
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+        return self._dead.dead_letters(lane)
+
+    def parked(self, lane: str) -> int:
+        """Return the number of messages of a lane that are parked now."""
+        count = 0
+        start: dict[str, Any] = {}
+        while True:
+            with aws_errors("Query"):
+                page = self._dynamodb.query(
+                    TableName=self._table,
+                    IndexName=INDEX,
+                    KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
+                    ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
+                    Select="COUNT",
+                    **start,
+                )
+            count += page["Count"]
+            if "LastEvaluatedKey" not in page:
+                return count
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}

@@ -1,0 +1,169 @@
+"""The lanes' queues, for the consumer: counts, visibility timeouts and dead letters."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.depth import LaneDepth
+from lanes.errors import AwsError
+from lanes.message import LARGEST_BODY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.config.deployment import Deployment
+    from lanes.consumer.records import RawRecord
+    from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
+
+NOTE_ATTRIBUTE = "lanes.dead_letter"
+"""Message attribute of a dead letter: a JSON object with the fields of `DeadLetterNote` and of the original."""
+
+# AWS: a message has at most 10 attributes, and a batch call at most 10 entries (SQS developer guide, quotas).
+MOST_ATTRIBUTES = 10
+LARGEST_BATCH = 10
+LONGEST_ERROR = 4_000
+
+
+class LaneQueueCalls:
+    """Speaks to SQS for one deployment; every method raises `AwsError`."""
+
+    def __init__(self, *, deployment: Deployment, client: SQSClient) -> None:
+        self._queues = deployment.queues
+        self._client = client
+
+    def depth(self, lane: str) -> LaneDepth:
+        """
+        Return the counts of a lane's queue.
+
+        AWS: the counts are approximate, and may take a minute to settle (API_GetQueueAttributes).
+        """
+        with aws_errors("GetQueueAttributes"):
+            answer = self._client.get_queue_attributes(
+                QueueUrl=self._queues[lane].url,
+                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+            )
+        counts = answer.get("Attributes", {})
+        try:
+            return LaneDepth(
+                backlog=int(counts["ApproximateNumberOfMessages"]),
+                in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+            )
+        except (KeyError, ValueError) as error:
+            # Not knowing is a reason to make way, as after any call that fails.
+            raise AwsError(
+                operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
+            ) from error
+
+    def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
+        """Apply the changes in their order, ten a call; return the message ids of those that were refused."""
+        refused = []
+        for start in range(0, len(changes), LARGEST_BATCH):
+            chunk = changes[start : start + LARGEST_BATCH]
+            with aws_errors("ChangeMessageVisibilityBatch"):
+                answer = self._client.change_message_visibility_batch(
+                    QueueUrl=self._queues[lane].url,
+                    Entries=[
+                        {
+                            "Id": str(position),
+                            "ReceiptHandle": change.receipt_handle,
+                            "VisibilityTimeout": change.seconds,
+                        }
+                        for position, change in enumerate(chunk)
+                    ],
+                )
+            refused += [chunk[int(entry["Id"])].message_id for entry in answer.get("Failed", [])]
+        return refused
+
+    def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
+        """
+        Send the untouched body, its group and attributes with the note to the lane's dead-letter queue.
+
+        Safe to repeat: the deduplication id is that of this life of the message. A redriven message lives anew,
+        also where AWS keeps its message id, so its next dead letter is none of the same.
+
+        The original goes at once. Lambda would delete it after the answer; where a later record of the batch kills
+        the process there is none, and the batch may come back when SQS has forgotten the deduplication id.
+        """
+        with aws_errors("SendMessage"):
+            self._client.send_message(
+                QueueUrl=self._queues[lane].dead_letter_url,
+                MessageBody=record.body,
+                MessageGroupId=record.group,
+                MessageDeduplicationId=f"{record.message_id}-{record.first_received_at:.3f}",
+                MessageAttributes=attributes_with(note, lane, record),
+            )
+        with suppress(AwsError), aws_errors("DeleteMessage"):
+            self._client.delete_message(QueueUrl=self._queues[lane].url, ReceiptHandle=record.receipt_handle)
+
+    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
+        """Send a record's body, as given, with its group and attributes to a lane."""
+        attributes: Any = {name: _sendable(value) for name, value in record.message_attributes.items()}
+        with aws_errors("SendMessage"):
+            self._client.send_message(
+                QueueUrl=self._queues[lane].url,
+                MessageBody=body,
+                MessageGroupId=record.group,
+                MessageDeduplicationId=deduplication_id,
+                MessageAttributes=attributes,
+            )
+
+
+def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[str, Any]:
+    """Return the original's attributes and the note, as far as they fit beside the body."""
+    kept = {name: _sendable(value) for name, value in record.message_attributes.items()}
+    described = {
+        **dataclasses.asdict(note),
+        "error": note.error[:LONGEST_ERROR],
+        "reason": note.reason[:LONGEST_ERROR],
+        "lane": lane,
+        "message_id": record.message_id,
+        "deduplication_id": record.deduplication_id,
+        "sent_at": record.sent_at,
+    }
+    if len(kept) >= MOST_ATTRIBUTES:
+        described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
+        kept = {}
+    room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
+    for shortened in (described, {**described, "error": ""}, {"reason": note.reason[:200], "lane": lane}):
+        attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
+        if _size((NOTE_ATTRIBUTE, attribute)) <= room:
+            return {**kept, NOTE_ATTRIBUTE: attribute}
+    return kept
+
+
+def _sendable(value: Any) -> dict[str, Any]:
+    """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
+    sendable: dict[str, Any] = {"DataType": value["dataType"]}
+    if value["dataType"].startswith("Binary"):
+        binary = value["binaryValue"]
+        sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary
+    else:
+        sendable["StringValue"] = value["stringValue"]
+    return sendable
+
+
+def _in_json(sendable: dict[str, Any]) -> dict[str, str]:
+    """Return an attribute as JSON can hold it: binary values in base64."""
+    if "BinaryValue" not in sendable:
+        return sendable
+    return {**sendable, "BinaryValue": base64.b64encode(sendable["BinaryValue"]).decode()}
+
+
+def attribute_in_note(noted: Mapping[str, str]) -> dict[str, Any]:
+    """Return an attribute that had to make room for the note as SendMessage takes it."""
+    if "BinaryValue" not in noted:
+        return dict(noted)
+    return {**noted, "BinaryValue": base64.b64decode(noted["BinaryValue"])}
+
+
+def _size(named: tuple[str, dict[str, Any]]) -> int:
+    name, value = named
+    content = value.get("BinaryValue") or value.get("StringValue", "").encode()
+    return len(name) + len(value["DataType"]) + len(content)

@@ -1,0 +1,249 @@
+"""
+Batch calls without botocore's cost per call, with its endpoint, headers, credentials and signature.
+
+One thread has several calls in progress: it writes each request at once and waits for the first answer. Against an
+endpoint that answers at once, this takes a fifth of the time of boto3's client.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import selectors
+import ssl
+import time
+from collections import deque
+from datetime import UTC, datetime
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+from botocore.httpsession import get_cert_path
+from botocore.parsers import create_parser
+from urllib3.util.wait import wait_for_read
+
+from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
+from lanes.aws.errors import aws_errors, is_throttle
+from lanes.aws.queues.batch_calls import UNANSWERED, BatchCalls, CallEnded, ClientCalls, Entry
+from lanes.aws.queues.connection import Answer, Connection
+from lanes.aws.queues.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
+from lanes.aws.queues.sending import SqsSender
+from lanes.errors import AwsError
+from lanes.producer.outgoing import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.aws.queues.request_signature import Credentials
+
+_logger = logging.getLogger(__name__)
+
+OPERATION = "SendMessageBatch"
+OK = 200
+# A connection that was used within this time is taken as open without a look.
+FRESH_SECONDS = 1.0
+NO_SHAPE: Any = None
+
+
+def open_calls(clients: Clients, *, concurrency: int) -> BatchCalls:
+    """
+    Open lean calls, or calls of boto3's client if the requests are not understood; the log has the reason.
+
+    Args:
+        clients: creates the client.
+        concurrency: maximum number of calls in progress.
+    """
+    client = clients.sqs()
+    try:
+        with aws_errors(OPERATION):
+            credentials = clients.credentials()
+        form = learn_form(client, credentials())
+        return LeanCalls(form, client=client, credentials=credentials, ca_bundle=clients.ca_bundle())
+    except FormNotKnownError as reason:
+        _logger.warning("sending through boto3's client, which takes more time a message: %s", reason)
+        return ClientCalls(SqsSender(client), concurrency=concurrency)
+
+
+class LeanCalls:
+    """
+    Makes batch calls on connections of its own; used by one thread.
+
+    Args:
+        form: form of the requests.
+        client: client of boto3; its service model reads error answers.
+        credentials: returns the current credentials, refreshed by botocore.
+        ca_bundle: trusted certificates; by default those of botocore.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        form: RequestForm,
+        *,
+        client: SQSClient,
+        credentials: Callable[[], Credentials],
+        ca_bundle: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._form = form
+        self._client = client
+        self._credentials = credentials
+        self._clock = clock
+        self._tls = _tls_context(ca_bundle) if form.scheme == "https" else None
+        self._selector = selectors.DefaultSelector()
+        self._idle: deque[Connection] = deque()
+        self._busy: dict[int, Connection] = {}
+        self._failed: list[CallEnded] = []
+        self._count = 0
+
+    def start(self, queue_url: str, entries: Sequence[Entry]) -> int:
+        """Start a call with up to ten entries and return its number."""
+        self._count += 1
+        body = batch_body(queue_url, entries, prefix=_prefix(self._count))
+        with aws_errors(OPERATION):
+            credentials = self._credentials()
+        request = self._form.request(body, credentials=credentials, now=datetime.now(UTC))
+        connection: Connection | None = None
+        try:
+            connection = self._connection()
+            connection.socket.sendall(request)
+        except OSError as error:
+            if connection is not None:
+                self._close(connection)
+            self._failed.append(CallEnded(number=self._count, error=_not_answered(error)))
+            return self._count
+        connection.number, connection.entries = self._count, len(entries)
+        connection.used_at = self._clock()
+        self._busy[self._count] = connection
+        return self._count
+
+    def ended(self, timeout: float | None) -> list[CallEnded]:
+        """Wait until a call ends or the timeout has passed, and return the calls that ended."""
+        if self._failed:
+            failed, self._failed = self._failed, []
+            return failed
+        oldest = next(iter(self._busy.values()), None)
+        if oldest is not None:
+            remaining = max(0.0, oldest.used_at + READ_TIMEOUT_SECONDS - self._clock())
+            timeout = remaining if timeout is None else min(timeout, remaining)
+        ready = [key.data for key, _ in self._selector.select(timeout)]
+        for connection in [connection for connection in ready if not connection.number]:
+            # The server closes what was idle for long.
+            self._idle.remove(connection)
+            self._close(connection)
+        ended = [self._read(connection) for connection in ready if connection.number]
+        if not ended and oldest is not None and oldest.used_at + READ_TIMEOUT_SECONDS <= self._clock():
+            return [self._drop(oldest, TimeoutError("no answer in time"))]
+        return ended
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in [*self._idle, *self._busy.values()]:
+            self._close(connection)
+        self._idle.clear()
+        self._busy.clear()
+        self._selector.close()
+
+    def _connection(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            fresh = self._clock() - connection.used_at < FRESH_SECONDS
+            if fresh or not wait_for_read(connection.socket, timeout=0):
+                return connection
+            # The server has closed it, or says something that nobody asked for.
+            self._close(connection)
+        connection = Connection.open(self._form, tls=self._tls)
+        self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+        return connection
+
+    def _read(self, connection: Connection) -> CallEnded:
+        try:
+            answer = connection.read()
+        except (OSError, HTTPException) as error:
+            return self._drop(connection, error)
+        number, entries = self._release(connection)
+        ended = self._ended(answer, number, entries)
+        # An answer that isn't the call's own may be followed by the one that is.
+        if answer.closes or (ended.error is not None and not ended.error.answered):
+            self._close(connection)
+        else:
+            self._idle.append(connection)
+        return ended
+
+    def _ended(self, answer: Answer, number: int, entries: int) -> CallEnded:
+        try:
+            if answer.status != OK:
+                raise self._refusal(answer)
+            return CallEnded(number=number, answers=_answers(answer.body, number, entries))
+        except AwsError as error:
+            return CallEnded(number=number, error=error)
+
+    def _drop(self, connection: Connection, error: Exception) -> CallEnded:
+        number, _ = self._release(connection)
+        self._close(connection)
+        return CallEnded(number=number, error=_not_answered(error))
+
+    def _release(self, connection: Connection) -> tuple[int, int]:
+        number, connection.number = connection.number, 0
+        del self._busy[number]
+        return number, connection.entries
+
+    def _close(self, connection: Connection) -> None:
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+
+    def _refusal(self, answer: Answer) -> AwsError:
+        model = self._client.meta.service_model
+        parser = create_parser(model.resolved_protocol)
+        headers = {name.lower(): value for name, value in answer.headers}
+        details = {"status_code": answer.status, "headers": headers, "body": answer.body, "context": {}}
+        try:
+            with aws_errors(OPERATION):
+                parsed: Any = parser.parse(details, model.operation_model(OPERATION).output_shape or NO_SHAPE)
+                raise ClientError(parsed, OPERATION)
+        except AwsError as error:
+            return error
+
+
+def _prefix(number: int) -> str:
+    """Return the prefix of the ids of a call's entries, so that answers of different calls can't be mixed up."""
+    return f"{number}-"
+
+
+def _answers(body: bytes, number: int, entries: int) -> list[Refused | None]:
+    # AWS: a batch may fail in part while its HTTP status is 200 (API_SendMessageBatch).
+    places = {f"{_prefix(number)}{place}": place for place in range(entries)}
+    try:
+        answer: dict[str, Any] = json.loads(body)
+        answers: list[Refused | None] = [UNANSWERED] * entries
+        for sent in answer.get("Successful") or ():
+            answers[places[sent["Id"]]] = None
+        for failed in answer.get("Failed") or ():
+            answers[places[failed["Id"]]] = Refused(
+                code=failed["Code"],
+                reason=failed.get("Message", ""),
+                retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
+            )
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise AwsError(
+            operation=OPERATION,
+            code="ResponseParserError",
+            message=str(error),
+            retryable=True,
+            answered=False,
+        ) from error
+    return answers
+
+
+def _not_answered(error: Exception) -> AwsError:
+    return AwsError(
+        operation=OPERATION, code=type(error).__name__, message=str(error), retryable=True, answered=False
+    )
+
+
+def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_bundle or get_cert_path(verify=True))
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -1,0 +1,43 @@
+"""The runtime of a deployed consumer, from the environment that the stack gave its function."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.aws.table.holds import DynamoDBHolds
+from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.aws.table.slots import DynamoDBSlots
+from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.config.deployment import Deployment
+from lanes.consumer.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
+    """
+    Build the runtime of a function.
+
+    Raises:
+        ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong.
+
+    """
+    environ = os.environ if environ is None else environ
+    deployment = Deployment.from_env(environ)
+    clients = Clients(config=consumer_config())
+    database, table = clients.dynamodb(), deployment.table
+    has_peers = deployment.config.consumer.reserved_concurrency > 1
+    return Runtime(
+        deployment=deployment,
+        queues=LaneQueueCalls(deployment=deployment, client=clients.sqs()),
+        ledger=DynamoDBLedger(table=table, client=database),
+        presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
+        telemetry=PowertoolsTelemetry(environ=environ),
+        overrides=DynamoDBOverrides(table=table, client=database),
+        holds=DynamoDBHolds(table=table, client=database),
+    )

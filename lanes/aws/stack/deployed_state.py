@@ -1,0 +1,91 @@
+"""Read the deployed resources: queues, mappings, function, table and account."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.aws.stack.mappings import MappingCalls
+    from lanes.operate.lanes.mappings import LaneMapping
+
+
+class DeployedStateCalls:
+    """Reads the deployed resources; every method raises `AwsError`."""
+
+    def __init__(
+        self, *, sqs: SQSClient, dynamodb: DynamoDBClient, functions: Any, iam: Any, mappings: MappingCalls
+    ) -> None:
+        self._sqs = sqs
+        self._dynamodb = dynamodb
+        self._functions = functions
+        self._iam = iam
+        self._mappings = mappings
+
+    def queue(self, url: str) -> dict[str, str]:
+        """Return all attributes of a queue."""
+        with aws_errors("GetQueueAttributes"):
+            answer: Any = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+        return dict(answer["Attributes"])
+
+    def mappings(self, lane: str) -> list[LaneMapping]:
+        """Return the mappings on a lane's queue."""
+        return self._mappings.of_lane(lane)
+
+    def function(self, arn: str) -> FunctionState:
+        """Return a function."""
+        with aws_errors("GetFunctionConfiguration"):
+            answer = self._functions.get_function_configuration(FunctionName=arn)
+        with aws_errors("GetFunctionConcurrency"):
+            concurrency = self._functions.get_function_concurrency(FunctionName=arn)
+        return FunctionState(
+            name=answer["FunctionName"],
+            timeout=timedelta(seconds=answer["Timeout"]),
+            memory_mb=answer["MemorySize"],
+            variables=answer.get("Environment", {}).get("Variables", {}),
+            role_arn=answer["Role"],
+            reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
+            architecture=answer.get("Architectures", ["x86_64"])[0],
+            # AWS: always present, also for the default group of /aws/lambda/ and the name (GetFunctionConfiguration).
+            log_group=answer["LoggingConfig"]["LogGroup"],
+        )
+
+    def table(self, name: str) -> TableState:
+        """Return a table."""
+        with aws_errors("DescribeTable"):
+            table = self._dynamodb.describe_table(TableName=name)["Table"]
+        with aws_errors("DescribeTimeToLive"):
+            expiry = self._dynamodb.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+        on = expiry.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+        return TableState(
+            arn=table["TableArn"],
+            status=table["TableStatus"],
+            expires_by=expiry.get("AttributeName") if on else None,
+            indexes=[index["IndexName"] for index in table.get("GlobalSecondaryIndexes", [])],
+        )
+
+    def account(self) -> AccountState:
+        """Return the account's limits of Lambda."""
+        with aws_errors("GetAccountSettings"):
+            limit = self._functions.get_account_settings()["AccountLimit"]
+        return AccountState(
+            concurrency=limit["ConcurrentExecutions"], unreserved=limit["UnreservedConcurrentExecutions"]
+        )
+
+    def denied(self, role_arn: str, *, actions: Sequence[str], resource: str) -> list[str]:
+        """Return the actions that a role lacks."""
+        with aws_errors("SimulatePrincipalPolicy"):
+            answer = self._iam.simulate_principal_policy(
+                PolicySourceArn=role_arn, ActionNames=list(actions), ResourceArns=[resource]
+            )
+        return [
+            one["EvalActionName"] for one in answer["EvaluationResults"] if one["EvalDecision"] != "allowed"
+        ]

@@ -1,0 +1,67 @@
+"""The event source mappings on the queues of a deployment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.operate.lanes.mappings import LaneMapping
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.config.deployment import Deployment
+
+REPORTS = "ReportBatchItemFailures"
+
+
+class MappingCalls:
+    """
+    The event source mappings of one deployment; every method raises `AwsError`.
+
+    A lane's mapping is found by its queue.
+    """
+
+    def __init__(self, *, deployment: Deployment, client: Any, sqs: SQSClient) -> None:
+        self._queues = deployment.queues
+        self._client = client
+        self._sqs = sqs
+        self._arns: dict[str, str] = {}
+
+    def of_lane(self, lane: str) -> list[LaneMapping]:
+        """Return the mappings on a lane's queue."""
+        with aws_errors("ListEventSourceMappings"):
+            pages = self._client.get_paginator("list_event_source_mappings").paginate(
+                EventSourceArn=self._arn(lane)
+            )
+            return [_mapping(entry) for page in pages for entry in page["EventSourceMappings"]]
+
+    def read(self, uuid: str) -> LaneMapping:
+        """Return the current state of a mapping."""
+        with aws_errors("GetEventSourceMapping"):
+            return _mapping(self._client.get_event_source_mapping(UUID=uuid))
+
+    def enable(self, uuid: str, *, enabled: bool) -> LaneMapping:
+        """Start to enable or disable a mapping."""
+        with aws_errors("UpdateEventSourceMapping"):
+            return _mapping(self._client.update_event_source_mapping(UUID=uuid, Enabled=enabled))
+
+    def _arn(self, lane: str) -> str:
+        if lane not in self._arns:
+            with aws_errors("GetQueueAttributes"):
+                answer = self._sqs.get_queue_attributes(
+                    QueueUrl=self._queues[lane].url, AttributeNames=["QueueArn"]
+                )
+            self._arns[lane] = answer["Attributes"]["QueueArn"]
+        return self._arns[lane]
+
+
+def _mapping(entry: Any) -> LaneMapping:
+    return LaneMapping(
+        uuid=entry["UUID"],
+        state=entry["State"],
+        function_arn=entry["FunctionArn"],
+        batch_size=int(entry["BatchSize"]),
+        maximum_concurrency=(entry.get("ScalingConfig") or {}).get("MaximumConcurrency"),
+        reports_failures=REPORTS in (entry.get("FunctionResponseTypes") or []),
+    )

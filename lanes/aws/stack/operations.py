@@ -1,0 +1,203 @@
+"""Everything that an operator's front end calls on one deployed stack."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.cloudwatch.costs import CloudWatchUse
+from lanes.aws.cloudwatch.figures import CloudWatchFigures
+from lanes.aws.cloudwatch.history import CloudWatchHistory
+from lanes.aws.cloudwatch.logs import LogCalls
+from lanes.aws.errors import aws_errors
+from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
+from lanes.aws.queues.depths import Depths
+from lanes.aws.queues.sending import SqsSender
+from lanes.aws.stack.deployed_state import DeployedStateCalls
+from lanes.aws.stack.mappings import MappingCalls
+from lanes.aws.table.audit import DynamoDBAuditTrail
+from lanes.aws.table.holds import DynamoDBHolds
+from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.aws.table.redrives import RedriveRecords
+from lanes.errors import AwsError, ConfigurationError
+from lanes.operate.history.tracer import Tracer
+from lanes.outbox.dynamodb.lookup import OutboxLookup
+from lanes.producer import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from lanes.aws.clients import Clients
+    from lanes.config.deployment import Deployment
+    from lanes.operate.lanes.deployed import FunctionState
+    from lanes.operate.lanes.figures import LaneFigures
+
+SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
+
+
+class Operations:
+    """
+    The parts of one deployed stack, each created at its first use.
+
+    Args:
+        deployment: the lanes.
+        clients: creates clients.
+        stack_name: name of the stack, and of the service in the consumer's metrics unless its function sets another.
+    """
+
+    def __init__(self, *, deployment: Deployment, clients: Clients, stack_name: str) -> None:
+        self.deployment = deployment
+        self.stack_name = stack_name
+        self._clients = clients
+
+    @cached_property
+    def dead_letters(self) -> DeadLetterQueueCalls:
+        """The dead-letter queues."""
+        redrives = RedriveRecords(table=self.deployment.table, client=self._dynamodb)
+        return DeadLetterQueueCalls(deployment=self.deployment, client=self._sqs, redrives=redrives)
+
+    @cached_property
+    def depths(self) -> Depths:
+        """Counts of all queues."""
+        return Depths(deployment=self.deployment, sqs=self._sqs, dynamodb=self._dynamodb)
+
+    @cached_property
+    def overrides(self) -> DynamoDBOverrides:
+        """The overrides of waiting messages."""
+        return DynamoDBOverrides(table=self.deployment.table, client=self._dynamodb)
+
+    @cached_property
+    def holds(self) -> DynamoDBHolds:
+        """The held groups."""
+        return DynamoDBHolds(table=self.deployment.table, client=self._dynamodb)
+
+    @cached_property
+    def mappings(self) -> MappingCalls:
+        """The event source mappings."""
+        return MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
+
+    @cached_property
+    def figures(self) -> ServiceFigures:
+        """Rates and ages of the last minutes."""
+        return ServiceFigures(self)
+
+    @cached_property
+    def history(self) -> CloudWatchHistory:
+        """The last hours; the first use reads the name of the service from the function."""
+        return CloudWatchHistory(
+            deployment=self.deployment, client=self.cloudwatch, service=self.service_name()
+        )
+
+    @cached_property
+    def audit(self) -> DynamoDBAuditTrail:
+        """The audit trail."""
+        return DynamoDBAuditTrail(table=self.deployment.table, client=self._dynamodb, sts=self._client("sts"))
+
+    @cached_property
+    def state(self) -> DeployedStateCalls:
+        """The deployed resources, for checks."""
+        return DeployedStateCalls(
+            sqs=self._sqs,
+            dynamodb=self._dynamodb,
+            functions=self._client("lambda"),
+            iam=self._client("iam"),
+            mappings=self.mappings,
+        )
+
+    def function(self) -> FunctionState:
+        """
+        Return the function behind the lanes.
+
+        Raises:
+            ConfigurationError: the last lane has no mapping.
+            AwsError: it could not be read.
+        """
+        lane = self.deployment.config.last_lane.name
+        mappings = self.mappings.of_lane(lane)
+        if not mappings:
+            problem = f"no event source mapping reads the queue of {lane}, so its function is unknown; deploy the stack"
+            raise ConfigurationError([problem], source=f"stack {self.stack_name}")
+        return self.state.function(mappings[0].function_arn)
+
+    def use(self) -> CloudWatchUse:
+        """Return the reader of usage for a bill; raises the errors of `function`."""
+        function = self.function()
+        return CloudWatchUse(
+            deployment=self.deployment,
+            function=function,
+            service=function.variables.get(SERVICE_VARIABLE, self.stack_name),
+            stack_name=self.stack_name,
+            cloudwatch=self.cloudwatch,
+            cloudformation=self._client("cloudformation"),
+        )
+
+    def logs(self, group: str | None = None) -> LogCalls:
+        """Return the function's log, or another log group; without a group it raises the errors of `function`."""
+        return LogCalls(client=self._client("logs"), group=group or self.function().log_group)
+
+    def tracer(self, logs: LogCalls, *, note: Callable[[str], None]) -> Tracer:
+        """Return a tracer of messages; `note` receives a note about each source that could not be read."""
+        outbox = self.deployment.outbox
+        return Tracer(
+            config=self.deployment.config,
+            logs=logs,
+            ledger=DynamoDBLedger(table=self.deployment.table, client=self._dynamodb),
+            audit=self.audit,
+            outbox=OutboxLookup(table=outbox, client=self._dynamodb) if outbox else None,
+            note=note,
+        )
+
+    def producer(self, *, source: str) -> Producer:
+        """Return a producer for these lanes."""
+        return Producer(deployment=self.deployment, sqs=SqsSender(self._sqs), source=source)
+
+    def service_name(self) -> str:
+        """Return the service name in the function's metrics; the stack's name if the function can't be read."""
+        try:
+            mappings = self.mappings.of_lane(self.deployment.config.last_lane.name)
+            function = self.state.function(mappings[0].function_arn) if mappings else None
+        except AwsError:
+            function = None
+        variables = function.variables if function is not None else {}
+        return variables.get(SERVICE_VARIABLE, self.stack_name)
+
+    @cached_property
+    def cloudwatch(self) -> Any:
+        """The client of CloudWatch."""
+        return self._client("cloudwatch")
+
+    @cached_property
+    def _sqs(self) -> SQSClient:
+        with aws_errors("Client"):
+            return self._clients.sqs()
+
+    @cached_property
+    def _dynamodb(self) -> DynamoDBClient:
+        with aws_errors("Client"):
+            return self._clients.dynamodb()
+
+    def _client(self, service: str) -> Any:
+        with aws_errors("Client"):
+            return self._clients.operations(service)
+
+
+class ServiceFigures:
+    """Figures from CloudWatch, under the service name of the deployed function."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._figures: CloudWatchFigures | None = None
+
+    def read(self) -> dict[str, LaneFigures]:
+        """Return the figures by lane."""
+        if self._figures is None:
+            self._figures = CloudWatchFigures(
+                deployment=self._operations.deployment,
+                client=self._operations.cloudwatch,
+                service=self._operations.service_name(),
+            )
+        return self._figures.read()

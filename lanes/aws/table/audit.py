@@ -1,0 +1,81 @@
+"""The audit trail as items of the ledger's table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.table.index_partition import latest_in
+from lanes.aws.table.ledger import sortable
+from lanes.errors import AwsError
+from lanes.operate.history.audit import AuditEntry
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+PARTITION = "audit"
+KEPT_SECONDS = 400 * 24 * 3600
+
+
+class DynamoDBAuditTrail:
+    """
+    The audit trail of one table; every method raises `AwsError`.
+
+    Args:
+        table: the ledger's table.
+        client: client of DynamoDB.
+        sts: client of STS, which identifies the caller.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient, sts: Any) -> None:
+        self._table = table
+        self._client = client
+        self._sts = sts
+
+    def who(self) -> str:
+        """Return the ARN of the caller, which for a role includes the name of its session."""
+        with aws_errors("GetCallerIdentity"):
+            return str(self._sts.get_caller_identity()["Arn"])
+
+    def write(self, entry: AuditEntry) -> None:
+        """Write an entry, replacing an earlier one with the same id."""
+        with aws_errors("PutItem"):
+            self._client.put_item(TableName=self._table, Item=item_of(entry))
+
+    def entries(self, *, since: float, limit: int) -> list[AuditEntry]:
+        """Return entries, the latest first."""
+        items = latest_in(PARTITION, client=self._client, table=self._table, since=since, limit=limit)
+        return [_entry(item) for item in items]
+
+
+def item_of(entry: AuditEntry) -> Any:
+    """Return the item of an entry."""
+    return {
+        "pk": {"S": f"audit#{entry.id}"},
+        "parked_lane": {"S": PARTITION},
+        "parked_until": {"S": sortable(entry.at)},
+        "who": {"S": entry.who},
+        "action": {"S": entry.action},
+        "target": {"S": entry.target},
+        "details": {"S": json.dumps(entry.details, default=str)},
+        "outcome": {"S": entry.outcome[:1000]},
+        "expires_at": {"N": str(int(entry.at) + KEPT_SECONDS)},
+    }
+
+
+def _entry(item: Any) -> AuditEntry:
+    try:
+        return AuditEntry(
+            id=item["pk"]["S"].partition("#")[2],
+            at=float(item["parked_until"]["S"]),
+            who=item["who"]["S"],
+            action=item["action"]["S"],
+            target=item["target"]["S"],
+            details=json.loads(item["details"]["S"]),
+            outcome=item["outcome"]["S"],
+        )
+    except (KeyError, ValueError) as error:
+        raise AwsError(
+            operation="Query", code="UnreadableItem", message=str(error), retryable=False
+        ) from error

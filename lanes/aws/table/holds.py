@@ -1,0 +1,244 @@
+"""
+Held groups as items of the ledger's table: the consumer's side, and the operators'.
+
+The item of the active overrides counts the held groups of each lane, in one transaction with every change. Without a
+count for its lane, an environment reads nothing more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import read_items
+from lanes.aws.table.ledger import INDEX, number, sortable
+from lanes.aws.table.override_items import BOARD, HELD
+from lanes.errors import AwsError
+from lanes.holds import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+SHELF = "held"
+"""Partition of the index in which holds are found: no lane's name begins with a small letter."""
+
+LONGEST_TEXT = 1_000
+CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "TransactionCanceledException"})
+
+
+class DynamoDBHolds:
+    """The held groups of one deployment; every method raises `AwsError`."""
+
+    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
+        self._table = table
+        self._client = client
+
+    def read(self, lane: str, groups: Sequence[str]) -> dict[str, Hold]:
+        """Return those of the groups that are held, by group."""
+        keys = [_key(lane, group) for group in groups]
+        found = [_hold(item) for item in read_items(self._client, self._table, keys)]
+        return {hold.group: hold for hold in found}
+
+    def begin(self, hold: Hold) -> None:
+        """Hold a group, or give its hold a new leader."""
+        put = {
+            "TableName": self._table,
+            "Item": item_of(hold),
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+        if self._transacted([{"Put": put}, self._counted(hold.lane, 1)]):
+            return
+        changed = self._changed(
+            hold.lane,
+            hold.group,
+            "SET leader = :leader, id = :id, reason = :reason, last_error = :error"
+            " REMOVE is_open, is_releasing, last_copy",
+            condition="attribute_exists(pk)",
+            values={
+                ":leader": {"S": hold.leader},
+                ":id": {"S": hold.id},
+                ":reason": {"S": hold.reason[:LONGEST_TEXT]},
+                ":error": {"S": hold.error[:LONGEST_TEXT]},
+            },
+        )
+        if not changed:
+            raise AwsError(operation="TransactWriteItems", code="HoldEndedMeanwhile", retryable=True)
+
+    def behind(self, lane: str, group: str) -> bool:
+        """Count one that follows into the dead-letter queue, unless the hold lets go or is over."""
+        return self._changed(
+            lane,
+            group,
+            "ADD behind :one",
+            condition="attribute_exists(pk) AND attribute_not_exists(is_releasing)",
+            values={":one": {"N": "1"}},
+        )
+
+    def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
+        """Record that a copy is about to be sent behind the others, if the hold is being released."""
+        return self._changed(
+            lane,
+            group,
+            "SET last_copy = :copy",
+            condition="attribute_exists(is_releasing)",
+            values={":copy": {"S": copy}},
+        )
+
+    def copy_done(self, lane: str, group: str, *, copy: str) -> None:
+        """Note that a copy is done; the last one ends a hold that lets go."""
+        last = {":copy": {"S": copy}}
+        if not self._ended(lane, group, "last_copy = :copy AND attribute_exists(is_releasing)", last):
+            self._changed(lane, group, "REMOVE last_copy", condition="last_copy = :copy", values=last)
+
+    def open(self, lane: str, group: str) -> bool:
+        """Let copies of dead letters pass; return False where the group is not held."""
+        return self._changed(lane, group, "SET is_open = :yes", condition="attribute_exists(pk)", values=YES)
+
+    def sending(self, lane: str, group: str, *, copy: str) -> bool:
+        """Note that a copy of a dead letter is about to be sent; return False where copies pass no more."""
+        return self._changed(
+            lane,
+            group,
+            "SET last_copy = :copy",
+            condition="attribute_exists(is_open)",
+            values={":copy": {"S": copy}},
+        )
+
+    def let_go(self, hold: Hold) -> bool:
+        """
+        End a hold of which no dead letter is left: now, or when the last copy is done.
+
+        Returns:
+            False where another one has followed into the dead-letter queue since the hold was read.
+        """
+        unchanged = "behind = :behind AND leader = :leader"
+        values = {":behind": {"N": str(hold.behind)}, ":leader": {"S": hold.leader}}
+        if self._ended(hold.lane, hold.group, f"{unchanged} AND attribute_not_exists(last_copy)", values):
+            return True
+        return self._changed(
+            hold.lane,
+            hold.group,
+            "SET is_open = :yes, is_releasing = :yes",
+            condition=unchanged,
+            values={**values, **YES},
+        )
+
+    def end(self, lane: str, group: str) -> bool:
+        """End a hold at once; return False where there is none."""
+        return self._ended(lane, group, "attribute_exists(pk)", None)
+
+    def held(self, lane: str | None = None) -> list[Hold]:
+        """Return the held groups, those held longest first."""
+        found: list[Hold] = []
+        start: dict[str, Any] = {}
+        while True:
+            with aws_errors("Query"):
+                page = self._client.query(
+                    TableName=self._table,
+                    IndexName=INDEX,
+                    KeyConditionExpression="parked_lane = :shelf",
+                    ExpressionAttributeValues={":shelf": {"S": SHELF}},
+                    **start,
+                )
+            found += [_hold(item) for item in page["Items"]]
+            if "LastEvaluatedKey" not in page:
+                return [hold for hold in found if lane in (None, hold.lane)]
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def _changed(
+        self, lane: str, group: str, update: str, *, condition: str, values: Mapping[str, Any]
+    ) -> bool:
+        try:
+            with aws_errors("UpdateItem"):
+                self._client.update_item(
+                    TableName=self._table,
+                    Key=_key(lane, group),
+                    UpdateExpression=update,
+                    ConditionExpression=condition,
+                    ExpressionAttributeValues=dict(values),
+                )
+        except AwsError as error:
+            if error.code in CONDITION_FAILED:
+                return False
+            raise
+        return True
+
+    def _ended(self, lane: str, group: str, condition: str, values: Mapping[str, Any] | None) -> bool:
+        delete: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": _key(lane, group),
+            "ConditionExpression": condition,
+        }
+        if values:
+            delete["ExpressionAttributeValues"] = dict(values)
+        return self._transacted([{"Delete": delete}, self._counted(lane, -1)])
+
+    def _counted(self, lane: str, change: int) -> Any:
+        return {
+            "Update": {
+                "TableName": self._table,
+                "Key": BOARD,
+                "UpdateExpression": "ADD #held :change",
+                "ExpressionAttributeNames": {"#held": HELD + lane},
+                "ExpressionAttributeValues": {":change": {"N": str(change)}},
+            }
+        }
+
+    def _transacted(self, items: Sequence[Any]) -> bool:
+        try:
+            with aws_errors("TransactWriteItems"):
+                self._client.transact_write_items(TransactItems=items)
+        except AwsError as error:
+            if error.code in CONDITION_FAILED:
+                return False
+            raise
+        return True
+
+
+YES = {":yes": {"BOOL": True}}
+
+
+def _key(lane: str, group: str) -> Any:
+    return {"pk": {"S": f"hold#{lane}#{group}"}}
+
+
+def item_of(hold: Hold) -> Any:
+    """Return the item of a held group."""
+    item = {
+        **_key(hold.lane, hold.group),
+        "parked_lane": {"S": SHELF},
+        "parked_until": {"S": sortable(hold.since)},
+        "lane": {"S": hold.lane},
+        "group": {"S": hold.group},
+        "leader": {"S": hold.leader},
+        "id": {"S": hold.id},
+        "reason": {"S": hold.reason[:LONGEST_TEXT]},
+        "last_error": {"S": hold.error[:LONGEST_TEXT]},
+        "since": number(hold.since),
+        "behind": {"N": str(hold.behind)},
+    }
+    if hold.open:
+        item |= {"is_open": YES[":yes"]}
+    if hold.releasing:
+        item |= {"is_releasing": YES[":yes"]}
+    if hold.last:
+        item |= {"last_copy": {"S": hold.last}}
+    return item
+
+
+def _hold(item: Any) -> Hold:
+    return Hold(
+        lane=item["lane"]["S"],
+        group=item["group"]["S"],
+        leader=item["leader"]["S"],
+        id=item["id"]["S"],
+        reason=item["reason"]["S"],
+        error=item["last_error"]["S"],
+        since=float(item["since"]["N"]),
+        behind=int(item["behind"]["N"]),
+        open="is_open" in item,
+        releasing="is_releasing" in item,
+        last=item.get("last_copy", {}).get("S", ""),
+    )

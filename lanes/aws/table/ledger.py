@@ -1,0 +1,240 @@
+"""
+The ledger in one DynamoDB table, with the register of slots and the effects of idempotency beside it.
+
+Items, by their partition key `pk`:
+
+- `message#LANE#ID`: an `Entry`; parked ones are in the sparse index `parked` by `parked_lane` and `parked_until`.
+- `effect#SOURCE#ID`: an effect that runs or was done.
+- `slots`: the register, one attribute for each environment and each lane with parked records.
+
+Entries and effects expire by `expires_at`; the slot table stays. AWS: time to live deletes within days, so readers
+also compare the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import read_items, write_items
+from lanes.consumer.ledger import Effect, Ending, Entry, Park
+from lanes.errors import AwsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEPT_SECONDS = 15 * 24 * 3600
+"""AWS: a message lives at most 14 days in a queue; its entry a day longer."""
+
+INDEX = "parked"
+# AWS: TransactWriteItems writes 100 items (DynamoDB API reference).
+MOST_TRANSACTED = 100
+# AWS: a partition key has at most 2,048 bytes (DynamoDB developer guide, "Constraints").
+LONGEST_KEY, LARGEST_KEY_BYTES = 1_000, 2_000
+
+
+class DynamoDBLedger:
+    """The ledger of one deployment."""
+
+    def __init__(self, *, table: str, client: DynamoDBClient, clock: Callable[[], float] = time.time) -> None:
+        self._table = table
+        self._client = client
+        self._clock = clock
+
+    def read(self, lane: str, message_ids: Sequence[str]) -> dict[str, Entry]:
+        """Return the entries that exist, by message id."""
+        keys = [{"pk": {"S": entry_key(lane, message_id)}} for message_id in message_ids]
+        entries = [entry_of(item) for item in read_items(self._client, self._table, keys)]
+        return {entry.message_id: entry for entry in entries}
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """Write whole entries."""
+        expires_at = int(self._clock()) + KEPT_SECONDS
+        items = [item_of(entry, expires_at=expires_at) for entry in entries]
+        if len(items) == 1:
+            with aws_errors("PutItem"):
+                self._client.put_item(TableName=self._table, Item=items[0])
+            return
+        write_items(self._client, self._table, items)
+
+    def unpark(self, entries: Sequence[Entry]) -> bool:
+        """Note that records are parked no more, all of them or none."""
+        try:
+            for start in range(0, len(entries), MOST_TRANSACTED):
+                with aws_errors("TransactWriteItems"):
+                    self._client.transact_write_items(
+                        TransactItems=[
+                            {"Update": self._unparking(entry)}
+                            for entry in entries[start : start + MOST_TRANSACTED]
+                        ]
+                    )
+        except AwsError as error:
+            if error.code in {"TransactionCanceledException", "TransactionConflictException"}:
+                return False
+            raise
+        return True
+
+    def _unparking(self, entry: Entry) -> Any:
+        return {
+            "TableName": self._table,
+            "Key": {"pk": {"S": entry_key(entry.lane, entry.message_id)}},
+            "UpdateExpression": "REMOVE park, parked_lane, parked_until, parked_batch, receipt_handle",
+            "ConditionExpression": "receipt_handle = :receipt AND attribute_exists(parked_lane)",
+            "ExpressionAttributeValues": {":receipt": {"S": entry.receipt_handle}},
+        }
+
+    def parked(self, lane: str, *, after: float, limit: int | None = None) -> list[Entry]:
+        """Return the records of a lane that are parked until later than `after`."""
+        found: list[Entry] = []
+        start: dict[str, Any] = {}
+        while True:
+            with aws_errors("Query"):
+                page = self._client.query(
+                    TableName=self._table,
+                    IndexName=INDEX,
+                    KeyConditionExpression="parked_lane = :lane AND parked_until > :after",
+                    ExpressionAttributeValues={":lane": {"S": lane}, ":after": {"S": sortable(after)}},
+                    **start,
+                )
+            found += [entry_of(item) for item in page["Items"]]
+            if "LastEvaluatedKey" not in page or (limit is not None and len(found) >= limit):
+                return found[:limit]
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
+        """Claim an effect, unless it was done or runs elsewhere."""
+        try:
+            with aws_errors("UpdateItem"):
+                self._client.update_item(
+                    TableName=self._table,
+                    Key=effect_key(effect_id),
+                    UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
+                    " REMOVE done_at",
+                    ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
+                    " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
+                    ExpressionAttributeValues={
+                        ":owner": {"S": owner},
+                        ":now": number(now),
+                        ":until": number(until),
+                        ":expires": {"N": str(int(until) + KEPT_SECONDS)},
+                    },
+                )
+        except AwsError as error:
+            if error.code != "ConditionalCheckFailedException":
+                raise
+            return self._effect_elsewhere(effect_id, now)
+        return Effect.BEGUN
+
+    def _effect_elsewhere(self, effect_id: str, now: float) -> Effect:
+        with aws_errors("GetItem"):
+            item = self._client.get_item(
+                TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
+            ).get("Item", {})
+        done = "done_at" in item and float(item["expires_at"]["N"]) > now
+        return Effect.DONE if done else Effect.ELSEWHERE
+
+    def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
+        """Record that an effect was done, by any owner: it has happened."""
+        with aws_errors("UpdateItem"):
+            self._client.update_item(
+                TableName=self._table,
+                Key=effect_key(effect_id),
+                UpdateExpression="SET done_at = :now, effect_owner = :owner, expires_at = :keep REMOVE owned_until",
+                ExpressionAttributeValues={
+                    ":now": number(now),
+                    ":owner": {"S": owner},
+                    ":keep": {"N": str(int(keep_until))},
+                },
+            )
+
+    def release_effect(self, effect_id: str, *, owner: str) -> None:
+        """Give a claim back, if it is still ours and nothing was done."""
+        try:
+            with aws_errors("DeleteItem"):
+                self._client.delete_item(
+                    TableName=self._table,
+                    Key=effect_key(effect_id),
+                    ConditionExpression="effect_owner = :owner AND attribute_not_exists(done_at)",
+                    ExpressionAttributeValues={":owner": {"S": owner}},
+                )
+        except AwsError as error:
+            if error.code != "ConditionalCheckFailedException":
+                raise
+
+
+def entry_key(lane: str, message_id: str) -> str:
+    """Return the partition key of a message's entry."""
+    return f"message#{lane}#{message_id}"
+
+
+def effect_key(effect_id: str) -> dict[str, Any]:
+    """Return the key of an effect; an id of any length fits, since long ones are hashed."""
+    encoded = effect_id.encode()
+    if len(effect_id) > LONGEST_KEY or len(encoded) > LARGEST_KEY_BYTES:
+        effect_id = f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+    return {"pk": {"S": f"effect#{effect_id}"}}
+
+
+def number(value: float) -> dict[str, str]:
+    """Return a number as DynamoDB takes it."""
+    return {"N": f"{value:.3f}"}
+
+
+def sortable(moment: float) -> str:
+    """Return epoch seconds as text that sorts by time."""
+    return f"{moment:015.3f}"
+
+
+def item_of(entry: Entry, *, expires_at: int) -> Any:
+    """Return the item of an entry; only a parked one is in the index."""
+    item: dict[str, Any] = {
+        "pk": {"S": entry_key(entry.lane, entry.message_id)},
+        "lane": {"S": entry.lane},
+        "message_id": {"S": entry.message_id},
+        "attempts": {"N": str(entry.attempts)},
+        "yields": {"N": str(entry.yields)},
+        "returns": {"N": str(entry.returns)},
+        "ending": {"S": entry.ending},
+        "noted_receive": {"N": str(entry.noted_receive)},
+        "noted_at": number(entry.noted_at),
+        "first_received_at": number(entry.first_received_at),
+        "suspect": {"BOOL": entry.suspect},
+        "expires_at": {"N": str(expires_at)},
+    }
+    if entry.last_error:
+        item["last_error"] = {"S": entry.last_error[:1000]}
+    if entry.given_up:
+        item["given_up"] = {"S": entry.given_up[:1000]}
+    if entry.park is not None:
+        item["park"] = {"S": entry.park}
+        item["parked_lane"] = {"S": entry.lane}
+        item["parked_until"] = {"S": sortable(entry.parked_until)}
+        item["parked_batch"] = {"S": entry.batch}
+        item["receipt_handle"] = {"S": entry.receipt_handle}
+    return item
+
+
+def entry_of(item: Any) -> Entry:
+    """Read an entry from its item."""
+    return Entry(
+        lane=item["lane"]["S"],
+        message_id=item["message_id"]["S"],
+        attempts=int(item["attempts"]["N"]),
+        yields=int(item["yields"]["N"]),
+        returns=int(item["returns"]["N"]),
+        ending=Ending(item["ending"]["S"]),
+        noted_receive=int(item["noted_receive"]["N"]),
+        noted_at=float(item["noted_at"]["N"]),
+        first_received_at=float(item.get("first_received_at", {"N": "0"})["N"]),
+        suspect=item["suspect"]["BOOL"],
+        last_error=item.get("last_error", {}).get("S", ""),
+        given_up=item.get("given_up", {}).get("S", ""),
+        park=Park(item["park"]["S"]) if "park" in item else None,
+        parked_until=float(item["parked_until"]["S"]) if "parked_until" in item else 0.0,
+        batch=item.get("parked_batch", {}).get("S", ""),
+        receipt_handle=item.get("receipt_handle", {}).get("S", ""),
+    )

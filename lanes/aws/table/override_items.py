@@ -1,0 +1,135 @@
+"""The items of overrides in the ledger's table: the active ones, redirected groups, and cancelled messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.table.ledger import sortable
+from lanes.errors import ConfigurationError
+from lanes.message_filter import MessageFilter
+from lanes.overrides import Action, ActiveOverrides, Cancelled, GroupRedirect, Override
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+BOARD = {"pk": {"S": "board"}}
+OVERRIDE, HELD = "override#", "held#"
+
+CANCELLED_SHELF = "cancelled"
+
+KEPT_SECONDS = 400 * 24 * 3600
+
+
+def redirect_key(lane: str, group: str) -> Any:
+    """Return the key of a group that may follow."""
+    return {"pk": {"S": f"follow#{lane}#{group}"}}
+
+
+def override_text(override: Override) -> str:
+    """Return an override as its attribute."""
+    return json.dumps(
+        {
+            "action": override.action,
+            "wanted": override.wanted.to_dict(),
+            "created_at": override.created_at,
+            "expires_at": override.expires_at,
+            "who": override.who,
+            "why": override.why,
+            "priority": override.priority,
+        }
+    )
+
+
+def active_of(item: Mapping[str, Any], *, now: float) -> ActiveOverrides:
+    """Return the unexpired overrides, and the ids of unreadable ones."""
+    read, unread = [], []
+    for name, value in item.items():
+        if not name.startswith(OVERRIDE):
+            continue
+        override_id = name.removeprefix(OVERRIDE)
+        try:
+            read.append(_override(override_id, json.loads(value["S"])))
+        except (KeyError, TypeError, ValueError, AttributeError, ConfigurationError):
+            unread.append(override_id)
+    living = [override for override in read if override.expires_at > now]
+    return ActiveOverrides(
+        overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
+        held=frozenset(lanes_held(item)),
+        unread=tuple(unread),
+    )
+
+
+def _override(override_id: str, raw: Mapping[str, Any]) -> Override:
+    return Override(
+        id=override_id,
+        action=Action(raw["action"]),
+        wanted=MessageFilter.from_dict(raw["wanted"]),
+        created_at=float(raw["created_at"]),
+        expires_at=float(raw["expires_at"]),
+        who=str(raw["who"]),
+        why=str(raw["why"]),
+        priority=int(raw["priority"]),
+    )
+
+
+def lanes_held(item: Mapping[str, Any]) -> Iterable[str]:
+    """Return the lanes that have held groups."""
+    for name, value in item.items():
+        if name.startswith(HELD) and int(value["N"]) > 0:
+            yield name.removeprefix(HELD)
+
+
+def item_of_redirect(follow: GroupRedirect) -> Any:
+    """Return the item of a group that follows."""
+    return {
+        **redirect_key(follow.lane, follow.group),
+        "group": {"S": follow.group},
+        "lane": {"S": follow.lane},
+        "override": {"S": follow.override},
+        "expires_at": {"N": str(int(follow.expires_at))},
+    }
+
+
+def redirect_of(item: Any) -> GroupRedirect:
+    """Read a group that follows."""
+    return GroupRedirect(
+        lane=item["lane"]["S"],
+        group=item["group"]["S"],
+        override=item["override"]["S"],
+        expires_at=float(item["expires_at"]["N"]),
+    )
+
+
+def item_of_cancelled(cancelled: Cancelled) -> Any:
+    """Return the item of a cancelled message."""
+    fields = dataclasses.asdict(cancelled)
+    texts = ("lane", "message_id", "id", "kind", "group", "source", "override", "who", "why")
+    numbers = ("sent_at", "receive_count", "cancelled_at")
+    return {
+        "pk": {"S": f"cancelled#{cancelled.lane}#{cancelled.message_id}"},
+        "parked_lane": {"S": CANCELLED_SHELF},
+        "parked_until": {"S": sortable(cancelled.cancelled_at)},
+        **{name: {"S": fields[name]} for name in texts},
+        **{name: {"N": str(fields[name])} for name in numbers},
+        "expires_at": {"N": str(int(cancelled.cancelled_at) + KEPT_SECONDS)},
+    }
+
+
+def cancelled_of(item: Any) -> Cancelled:
+    """Read a cancelled message."""
+    return Cancelled(
+        lane=item["lane"]["S"],
+        message_id=item["message_id"]["S"],
+        id=item["id"]["S"],
+        kind=item["kind"]["S"],
+        group=item["group"]["S"],
+        source=item["source"]["S"],
+        sent_at=float(item["sent_at"]["N"]),
+        receive_count=int(item["receive_count"]["N"]),
+        cancelled_at=float(item["cancelled_at"]["N"]),
+        override=item["override"]["S"],
+        who=item["who"]["S"],
+        why=item["why"]["S"],
+    )

@@ -1,0 +1,101 @@
+"""The slot table: the presence records of one function's environments, in one item of the consumer's table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.aws.table.ledger import number
+from lanes.consumer.engines.mapped.presence import Presence, PresenceSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEY = {"pk": {"S": "slots"}}
+LINE, PARKED = "line#", "parked#"
+FORGOTTEN_AFTER = 300.0
+"""Seconds after its end at which the next writer removes a presence record."""
+
+
+class DynamoDBSlots:
+    """
+    One item; each environment writes its own attribute, and reads all of them in the answer of the same call.
+
+    AWS: writes to one item are serialised and take effect whole; UpdateItem returns the item as it then is.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient) -> None:
+        self._table = table
+        self._client = client
+        self._stale: list[str] = []
+
+    def publish(self, record: Presence, *, now: float, parked_until: Mapping[str, float]) -> PresenceSnapshot:
+        """Replace this environment's record, remove dead ones, and return the peers' state."""
+        parked = {PARKED + lane: number(until) for lane, until in parked_until.items()}
+        values = {LINE + record.environment: {"M": _record_item(record)}, **parked}
+        item = self._update(values, removes=[name for name in self._stale if name not in values])
+        self._stale = [
+            name
+            for name, value in item.items()
+            if name.startswith(LINE) and float(value["M"]["until"]["N"]) < now - FORGOTTEN_AFTER
+        ]
+        return _snapshot(item, record.environment)
+
+    def _update(self, values: Mapping[str, Any], *, removes: list[str]) -> Mapping[str, Any]:
+        """Set and remove attributes, and return all of them."""
+        names = {f"#n{position}": name for position, name in enumerate([*values, *removes])}
+        sets = ", ".join(f"#n{position} = :v{position}" for position in range(len(values)))
+        gone = ", ".join(f"#n{len(values) + position}" for position in range(len(removes)))
+        with aws_errors("UpdateItem"):
+            answer = self._client.update_item(
+                TableName=self._table,
+                Key=KEY,
+                UpdateExpression=f"SET {sets}" + (f" REMOVE {gone}" if gone else ""),
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues={
+                    f":v{position}": value for position, value in enumerate(values.values())
+                },
+                ReturnValues="ALL_NEW",
+            )
+        return answer.get("Attributes", {})
+
+    def read(self, environment: str) -> PresenceSnapshot:
+        """Return the peers' state."""
+        with aws_errors("GetItem"):
+            answer = self._client.get_item(TableName=self._table, Key=KEY, ConsistentRead=True)
+        return _snapshot(answer.get("Item", {}), environment)
+
+
+def _record_item(record: Presence) -> dict[str, Any]:
+    return {
+        "lane": {"S": record.lane},
+        "records": {"N": str(record.records)},
+        "busy": {"BOOL": record.busy},
+        "until": number(record.until),
+        "kept": {"N": str(record.kept)},
+        **({"tenant": {"S": record.tenant}} if record.tenant else {}),
+    }
+
+
+def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
+    records = [
+        Presence(
+            environment=name.removeprefix(LINE),
+            lane=value["M"]["lane"]["S"],
+            records=int(value["M"]["records"]["N"]),
+            busy=value["M"]["busy"]["BOOL"],
+            until=float(value["M"]["until"]["N"]),
+            kept=int(value["M"]["kept"]["N"]),
+            tenant=value["M"].get("tenant", {"S": ""})["S"],
+        )
+        for name, value in item.items()
+        if name.startswith(LINE)
+    ]
+    parked = {
+        name.removeprefix(PARKED): float(value["N"])
+        for name, value in item.items()
+        if name.startswith(PARKED)
+    }
+    return PresenceSnapshot.for_environment(environment, records, parked)

@@ -1,0 +1,1 @@
+"""Log lines and metrics in the formats of Powertools and CloudWatch."""

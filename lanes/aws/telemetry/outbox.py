@@ -1,0 +1,108 @@
+"""The relay's telemetry through Powertools: events as JSON lines, metrics in the embedded metric format."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
+
+from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
+from lanes.events import Event
+from lanes.outbox.entry import EntryState
+from lanes.outbox.telemetry import RelayMetric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.outbox.entry import Entry
+    from lanes.outbox.rules import Mark
+    from lanes.outbox.store import OutboxStatus
+    from lanes.outbox.telemetry import RelayRound
+
+
+class PowertoolsRelayTelemetry:
+    """
+    Reports events as log lines and figures as one metric object for each `flush`.
+
+    The dimension is the service. Nothing is called: both go to standard output.
+
+    Args:
+        environ: the function's variables.
+    """
+
+    def __init__(self, *, environ: Mapping[str, str]) -> None:
+        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
+        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
+        self._values: dict[RelayMetric, list[float]] = {}
+
+    def count(self, metric: RelayMetric, value: float = 1) -> None:
+        """Add to a count."""
+        self._values[metric] = [sum(self._values.get(metric, [])) + value]
+
+    def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
+        """Log an entry that was not sent."""
+        is_abandoned = mark.state is EntryState.ABANDONED
+        event = Event.ENTRY_ABANDONED if is_abandoned else Event.ENTRY_NOT_SENT
+        log = self._logger.error if is_abandoned else self._logger.warning
+        log(
+            event,
+            event=event,
+            id=entry.id,
+            kind=entry.kind,
+            group=entry.group,
+            priority=entry.priority,
+            attempts=mark.attempts,
+            next_attempt_at=mark.due_at,
+            reason=reason,
+        )
+
+    def outage(self, error: Exception) -> None:
+        """Log an outage."""
+        self._logger.warning(Event.OUTBOX_OUT_OF_REACH, event=Event.OUTBOX_OUT_OF_REACH, reason=str(error))
+
+    def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
+        """Count what a round did."""
+        self.count(RelayMetric.PUBLISHED, outcome.published)
+        for metric, value in (
+            (RelayMetric.FAILED, outcome.failed),
+            (RelayMetric.ABANDONED, outcome.abandoned),
+            (RelayMetric.LOCK_LOST, outcome.lock_lost),
+        ):
+            if value:
+                self.count(metric, value)
+        latencies = self._values.setdefault(RelayMetric.LATENCY, [])
+        published = (mark for mark in marks if mark.state is EntryState.PUBLISHED)
+        latencies += [1000 * (now - mark.entry.created_at) for mark in published]
+        del latencies[MOST_VALUES:]
+
+    def status(self, status: OutboxStatus, *, now: float) -> None:
+        """Take how the outbox stands."""
+        counts = status.counts
+        waiting = counts.get(EntryState.PENDING, 0) + counts.get(EntryState.PROCESSING, 0)
+        self._values[RelayMetric.WAITING] = [waiting]
+        self._values[RelayMetric.WAITING_FAILED] = [counts.get(EntryState.FAILED, 0)]
+        self._values[RelayMetric.KEPT_ABANDONED] = [counts.get(EntryState.ABANDONED, 0)]
+        age = 0.0 if status.oldest_at is None else max(0.0, now - status.oldest_at)
+        self._values[RelayMetric.OLDEST_AGE] = [age]
+
+    def flush(self) -> None:
+        """Write the figures."""
+        values = {metric: numbers for metric, numbers in self._values.items() if numbers}
+        self._values = {}
+        if not values:
+            return
+        provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._logger.service)
+        provider.clear_metrics()
+        for metric, numbers in values.items():
+            for number in numbers:
+                provider.add_metric(name=metric.value, unit=_unit(metric), value=number)
+        print(json.dumps(provider.serialize_metric_set(), separators=(",", ":")))  # noqa: T201
+
+
+def _unit(metric: RelayMetric) -> MetricUnit:
+    if metric is RelayMetric.LATENCY:
+        return MetricUnit.Milliseconds
+    return MetricUnit.Seconds if metric is RelayMetric.OLDEST_AGE else MetricUnit.Count

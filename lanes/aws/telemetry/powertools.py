@@ -1,0 +1,71 @@
+"""Telemetry in Powertools' form: JSON lines for the log, and metrics in CloudWatch's embedded metric format."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools import Logger
+
+from lanes.aws.telemetry.log_line import LogLines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lanes.metrics import Metric
+
+NAMESPACE = "PriorityLanes"
+# AWS: one embedded metric object holds at most 100 values of a metric (CloudWatch embedded metric format). Powertools
+# (in the relay's telemetry) prints and clears its object on reaching them, and refuses the empty one that is left.
+MOST_VALUES = 99
+
+
+class PowertoolsTelemetry:
+    """
+    Reports events as structured log lines and figures as one metric object an invocation.
+
+    Both go to standard output, where Lambda picks them up: no call is made. The dimension is `lane`; the service
+    name and the log level come from Powertools' own variables.
+    """
+
+    def __init__(self, *, environ: Mapping[str, str]) -> None:
+        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
+        self._lines = LogLines(self._logger)
+        self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
+        self._counts: dict[str, float] = defaultdict(float)
+        self._durations: dict[str, list[float]] = defaultdict(list)
+        self._lane = ""
+        self._request: str | None = None
+
+    def begin(self, lane: str, context: Any) -> None:
+        """Start an invocation: its request id is on every line."""
+        self._lane = lane
+        self._counts.clear()
+        self._durations.clear()
+        self._request = getattr(context, "aws_request_id", None)
+        self._lines.begin(self._request)
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Log something that happened."""
+        self._lines.event(name, fields)
+
+    def problem(self, name: str, /, **fields: Any) -> None:
+        """Log something that went wrong, with the traceback of the exception being handled."""
+        self._logger.set_correlation_id(self._request)
+        self._logger.warning(name, event=name, exc_info=True, **fields)  # noqa: LOG014 - its callers are handlers
+
+    def count(self, metric: Metric | str, value: float = 1) -> None:
+        """Add to a count."""
+        self._counts[metric] += value
+
+    def milliseconds(self, metric: Metric, value: float) -> None:
+        """Add a duration."""
+        values = self._durations[metric]
+        if len(values) < MOST_VALUES:
+            values.append(value)
+
+    def end(self) -> None:
+        """Write the invocation's figures."""
+        if not self._counts and not self._durations:
+            return
+        self._lines.figures(self._namespace, self._lane, self._counts, self._durations)

@@ -1,0 +1,86 @@
+"""Arguments and options that several verbs share, and the parsers of their values."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanes.aws.stack.operations import Operations
+from lanes.cli.target import target_of
+from lanes.cli.usage import UsageError, parse_priority
+from lanes.config.table import nearest, parse_duration
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+NewPriority = Annotated[
+    int,
+    typer.Argument(
+        parser=parse_priority,
+        metavar="PRIORITY",
+        help="Set this priority: a number, BULK, LOW, NORMAL, HIGH or CRITICAL; put -- before a negative number.",
+    ),
+]
+LaneName = Annotated[str, typer.Argument(metavar="LANE", help="Name of the lane; upper or lower case.")]
+
+
+def operations_of(context: typer.Context) -> Operations:
+    """Return the operations on the stack that the global options name."""
+    target = target_of(context)
+    return Operations(deployment=target.deployment(), clients=target.clients(), stack_name=target.stack_name)
+
+
+def lane_named(operations: Operations, name: str) -> str:
+    """
+    Return the name of a lane as the configuration spells it.
+
+    Raises:
+        UsageError: there is no such lane.
+    """
+    names = [lane.name for lane in operations.deployment.config.lanes]
+    for known in names:
+        if known.casefold() == name.casefold():
+            return known
+    problem = f"there is no lane {name!r}{nearest(name.upper(), names)}; lanes are {', '.join(names)}"
+    raise UsageError([problem], source=f"stack {operations.stack_name}")
+
+
+def duration(text: str) -> timedelta:
+    """
+    Parse a duration such as 2s, 30m or 1d.
+
+    Raises:
+        typer.BadParameter: the text is not a duration.
+    """
+    value = parse_duration(float(text) if text.replace(".", "", 1).isdigit() else text)
+    if value is None:
+        raise typer.BadParameter(
+            f"{text!r} is not a duration; give seconds, or a number with a unit such as 30s, 15m, 2h or 1d"
+        )
+    return value
+
+
+def read_time(text: str | None) -> float | None:
+    """
+    Parse a time: ISO 8601 (UTC if it names no zone), or an age such as 2h.
+
+    Raises:
+        typer.BadParameter: the text is neither.
+    """
+    if text is None:
+        return None
+    ago = parse_duration(text)
+    if ago is not None:
+        return time.time() - ago.total_seconds()
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is not a time; give ISO 8601 such as 2026-01-31T12:00, or an age such as 2h"
+        ) from error
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

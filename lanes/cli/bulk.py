@@ -1,0 +1,188 @@
+"""`lanes bulk`: run Spark jobs that send whole tables, on EMR Serverless or on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanes.aws.bulk.runs import BulkApplication, BulkRuns
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.printing import say, show_one
+from lanes.cli.target import target_of
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.cli.target import Target
+
+app = typer.Typer(no_args_is_help=True, help="Send whole tables with Spark jobs.")
+
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as printed by submit.")]
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+JOBS_PACKAGES = ("lanes_spark", "spark_jobs")
+LOCAL_MANIFESTS = "build/bulk"
+# A run takes a minute to start and minutes to hours to finish.
+FOLLOW_SECONDS = 5.0
+
+
+@app.command(context_settings=PASSED_ON)
+def submit(
+    context: typer.Context,
+    job: Annotated[str, typer.Argument(help="Name of the job, such as enqueue.")],
+    run: Annotated[
+        str | None, typer.Option(help="Name the run; a rerun with the same name sends the remaining rows.")
+    ] = None,
+    executors: Annotated[
+        int, typer.Option(help="Use at most this many executors, of two cores each.", min=1)
+    ] = 3,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
+) -> None:
+    """
+    Start a job; the arguments after its name are passed to it unchanged.
+
+    With --endpoint before the verb, spark-submit runs the same program on this machine until it ends.
+    """
+    target = target_of(context)
+    name = run or f"{job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    if target.endpoint is not None:
+        raise typer.Exit(
+            _run_here(target, [job, *context.args, *_run_arguments(context.args, name, LOCAL_MANIFESTS)])
+        )
+    runs = _runs(target)
+    application = BulkApplication.of_stack(target.clients(), target.stack_name)
+    manifest = _run_arguments(context.args, name, f"{application.files}/runs")
+    arguments = [job, *context.args, *_target_arguments(target), *manifest]
+    run_id = runs.start(arguments, executors=executors, token=str(uuid.uuid4()))
+    say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
+    if wait:
+        _follow(runs, run_id)
+    _show(target, runs, run_id)
+
+
+@app.command()
+def status(
+    context: typer.Context,
+    run: RunId,
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
+) -> None:
+    """Show the state of a run and the messages it has sent. Exit code 3: the run failed."""
+    target = target_of(context)
+    runs = _runs(target)
+    if wait:
+        _follow(runs, run)
+    _show(target, runs, run)
+
+
+@app.command()
+def cancel(context: typer.Context, run: RunId) -> None:
+    """Cancel a run; its messages stay sent, and a rerun with the same name sends the remaining rows."""
+    target = target_of(context)
+    runs = _runs(target)
+    runs.cancel(run)
+    _show(target, runs, run)
+
+
+@app.command()
+def logs(
+    context: typer.Context,
+    run: RunId,
+    *,
+    answer: Annotated[
+        bool, typer.Option("--answer", help="Print the data of the run instead of progress and errors.")
+    ] = False,
+) -> None:
+    """Print the log of the driver of a run; EMR Serverless uploads it from time to time."""
+    runs = _runs(target_of(context))
+    pieces = 0
+    for pieces, piece in enumerate(runs.log(run, stream="stdout" if answer else "stderr"), start=1):  # noqa: B007
+        sys.stdout.write(piece)
+    if not pieces:
+        say("no log has been uploaded yet; try again in a minute")
+
+
+def _runs(target: Target) -> BulkRuns:
+    clients = target.clients()
+    return BulkRuns(BulkApplication.of_stack(clients, target.stack_name), clients)
+
+
+def _show(target: Target, runs: BulkRuns, run_id: str) -> None:
+    run = runs.get(run_id)
+    show_one(
+        target,
+        {
+            "id": run.id,
+            "run": run.argument("--run"),
+            "state": run.state,
+            "details": run.details or None,
+            "sent": runs.rows(run, "sent"),
+            "quarantined": runs.rows(run, "quarantine"),
+            "seconds": run.seconds,
+            "vcpu_hours": run.vcpu_hours,
+        },
+    )
+    if run.state == "FAILED":
+        raise typer.Exit(ExitCode.NO)
+
+
+def _follow(runs: BulkRuns, run_id: str) -> None:
+    state = None
+    while not (run := runs.get(run_id)).is_over:
+        if run.state != state:
+            state = run.state
+            say(f"{run_id} is {state}")
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _target_arguments(target: Target) -> list[str]:
+    """Return the deployment as arguments: a job on AWS can't read the parameter, so it gets the document itself."""
+    arguments = ["--deployment", target.deployment().to_json()]
+    region = target.region or target.clients().operations("s3").meta.region_name
+    return [*arguments, "--region", region]
+
+
+def _run_arguments(arguments: Sequence[str], name: str, manifests: str) -> list[str]:
+    return ["--run", name, *([] if "--manifest" in arguments else ["--manifest", manifests])]
+
+
+def _run_here(target: Target, arguments: Sequence[str]) -> int:
+    """Run the same program with the same arguments with spark-submit."""
+    program = Path(sys.prefix) / "bin" / "spark-submit"
+    where = ["--stack", target.stack_name, "--endpoint-url", str(target.endpoint)]
+    region = ["--region", target.region] if target.region else []
+    settings = [
+        "--master",
+        "local[2]",
+        "--conf",
+        "spark.ui.enabled=false",
+        "--conf",
+        "spark.driver.host=127.0.0.1",
+    ]
+    command = [str(program), *settings, str(_entry_point()), *arguments, *where, *region]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    java = Path(sys.prefix) / "java"
+    if (java / "bin" / "java").exists():
+        environment["JAVA_HOME"] = str(java)
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def _entry_point() -> Path:
+    for name in JOBS_PACKAGES:
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin is not None:
+            return Path(found.origin).with_name("submit.py")
+    raise ConfigurationError(
+        [f"none of the packages {', '.join(JOBS_PACKAGES)} is installed; they come with the extra 'spark'"],
+        source="lanes bulk",
+    )

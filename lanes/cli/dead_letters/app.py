@@ -1,0 +1,306 @@
+"""`lanes dead-letters`: list, redrive and delete dead letters."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lanes.cli.arguments import DryRun, LaneName, Yes, duration, lane_named, operations_of, read_time
+from lanes.cli.dead_letters.holds import held, release
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows
+from lanes.cli.target import target_of
+from lanes.errors import ConfigurationError
+from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
+from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.rows import details_of, row_of
+from lanes.operate.history.audit import audited
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.aws.stack.operations import Operations
+    from lanes.operate.dead_letters.listing import Listing
+    from lanes.operate.dead_letters.progress import RunProgress
+
+# A preview receives: a thousand messages are a hundred calls, some seconds.
+PREVIEWED = 1_000
+# More than a dead-letter queue holds; `look` takes a number, not None.
+ALL = 1_000_000
+# One screen; the audit entry has the total.
+MAX_LISTED = 20
+# AWS: a visibility timeout is 0 seconds to 12 hours (SQS API reference, ReceiveMessage); 0 would hide nothing.
+MIN_HOLD, MAX_HOLD = timedelta(seconds=1), timedelta(hours=12)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List dead letters, redrive them to their lanes, or delete them.",
+)
+
+app.command()(held)
+app.command()(release)
+
+Lane = Annotated[
+    str | None, typer.Argument(metavar="[LANE]", help="Name of the lane; all lanes if you leave it out.")
+]
+Kind = Annotated[str | None, typer.Option(help="Select this kind; * and ? match any characters.")]
+Group = Annotated[str | None, typer.Option(help="Select this group.")]
+Reason = Annotated[str | None, typer.Option(help="Select this text in the reason or error.")]
+Since = Annotated[
+    str | None, typer.Option(help="Select dead letters from this time on: ISO 8601, or an age such as 2h.")
+]
+Until = Annotated[str | None, typer.Option(help="Select dead letters before this time: ISO 8601, or an age.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
+Limit = Annotated[int, typer.Option(min=0, help="Stop after this many; 0 for no limit.")]
+Rate = Annotated[float, typer.Option(min=0, help="Process at most this many a second; 0 for no limit.")]
+Hide = Annotated[
+    str, typer.Option(help="Hide the dead letters of this run from other readers for this long.")
+]
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    lane: Lane = None,
+    *,
+    kind: Kind = None,
+    group: Group = None,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
+) -> None:
+    """
+    List dead letters, each group in its order.
+
+    Listing receives the messages and returns them in the same order: other readers can't see them for some seconds, and
+    their receive counts rise. SQS shows at most ten messages of a group.
+    """
+    operations = operations_of(context)
+    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until)
+    rows: list[dict[str, Any]] = []
+    for name in _lanes(operations, lane):
+        listing = list_dead_letters(operations.dead_letters, name, wanted, limit=limit or ALL)
+        rows += [row_of(letter) for letter in listing.letters]
+        _say_beyond(name, listing)
+    show_rows(target_of(context), rows, empty="no dead letters match")
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    id: Annotated[str, typer.Argument(help="Id of the message, at SQS or its own.")],  # noqa: A002
+    *,
+    lane: Annotated[str | None, typer.Option(help="Search this lane only.")] = None,
+) -> None:
+    """Show one dead letter: its body, its error and the circumstances of its failure."""
+    operations = operations_of(context)
+    for name in _lanes(operations, lane):
+        listing = list_dead_letters(operations.dead_letters, name, DeadLetterFilter(ids=(id,)), limit=1)
+        if listing.letters:
+            show_one(target_of(context), details_of(listing.letters[0]))
+            return
+        _say_beyond(name, listing)
+    raise ConfigurationError(
+        [f"no visible dead letter has the id {id!r}; list them with `lanes dead-letters list`"],
+        source="dead letters",
+    )
+
+
+@app.command()
+def redrive(
+    context: typer.Context,
+    lane: LaneName,
+    *,
+    kind: Kind = None,
+    group: Group = None,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
+    ids: Ids = None,
+    limit: Limit = 0,
+    rate: Rate = 0.0,
+    hold: Hide = "30s",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """
+    Send dead letters back to their lane: the same body, group and attributes, each group in its order.
+
+    Each message is copied, then deleted. If the command is killed, run it again: nothing is lost and, within five
+    minutes, nothing is sent twice. The copies come after newer messages of their group; in a held group they come
+    first, and the hold ends with the last copy.
+    """
+    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
+    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
+    _work(context, "redrive", lane, wanted, how)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    lane: LaneName,
+    *,
+    kind: Kind = None,
+    group: Group = None,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
+    ids: Ids = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Select everything; required if you give no filter.")
+    ] = False,
+    limit: Limit = 0,
+    rate: Rate = 0.0,
+    hold: Hide = "30s",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> None:
+    """Delete dead letters for good. Give a filter, or --all."""
+    wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
+    if wanted.chooses_all and not everything:
+        raise typer.BadParameter("say which: --id, --kind, --group, --reason, --since, --until, or --all")
+    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
+    _work(context, "delete", lane, wanted, how)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    limit: int
+    rate: float
+    hold: timedelta
+    dry_run: bool
+    yes: bool
+
+
+def _hold(text: str) -> timedelta:
+    hold = duration(text)
+    if not MIN_HOLD <= hold <= MAX_HOLD:
+        raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hold")
+    return hold
+
+
+def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> None:
+    """Show a preview, ask for confirmation, process the dead letters and print the result."""
+    target, operations = target_of(context), operations_of(context)
+    name = lane_named(operations, lane)
+    if how.dry_run or not how.yes:
+        listing = list_dead_letters(
+            operations.dead_letters, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED)
+        )
+        rows = _summary(name, listing)
+        _say_beyond(name, listing)
+        if how.dry_run or not rows:
+            say(f"would {verb} {len(listing.letters)} visible dead letters")
+            show_rows(target, rows, empty="no dead letters match")
+            return
+        out = console(stderr=True)
+        out.print(layout(rows, out))
+        more = f", and the matches among about {listing.beyond} more," if listing.beyond else ""
+        confirm(f"{verb} these {len(listing.letters)}{more} in {name} of {target.stack_name}?", yes=how.yes)
+    progress = _run(operations, verb, name, wanted, how)
+    # Failures before the result, so that the counts stay last on the screen.
+    for letter, why in list(progress.failed.items())[:MAX_LISTED]:
+        say(f"{letter} stays in the dead-letter queue: {why}")
+    if progress.returned:
+        say(
+            f"{progress.returned} came back: {name} received them and they failed again; they stay in the dead-letter "
+            f"queue, and `lanes dead-letters list {name}` shows their errors"
+        )
+    done = "redriven" if verb == "redrive" else "deleted"
+    show_one(
+        target,
+        {
+            "lane": name,
+            done: progress.done,
+            "kept": progress.kept,
+            "failed": len(progress.failed),
+            "came_back": progress.returned,
+            "left": progress.left,
+            "released": progress.released,
+        },
+    )
+    if progress.failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> RunProgress:
+    """Process with a progress bar on standard error and an entry in the audit trail."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    asked = {"filter": wanted.describe(), "limit": how.limit, "rate": how.rate}
+    with (
+        audited(operations.audit, f"dead-letters {verb}", lane, details=asked) as entry,
+        Progress(
+            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+        ) as bar,
+    ):
+        task = bar.add_task(f"{verb} {lane}", total=None)
+
+        def report(progress: RunProgress) -> None:
+            bar.update(task, completed=progress.done, total=how.limit or progress.expected)
+
+        run = DeadLetterRun(
+            queues=operations.dead_letters,
+            lane=lane,
+            wanted=wanted,
+            copies=verb == "redrive",
+            holds=operations.holds,
+            limit=how.limit or None,
+            rate=how.rate or None,
+            hold=how.hold,
+            report=report,
+        )
+        try:
+            return run.run()
+        except KeyboardInterrupt:
+            say(f"interrupted after {run.progress.done}; repeat the command to continue")
+            raise
+        finally:
+            entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
+
+
+def _filter(
+    *,
+    kind: str | None,
+    group: str | None,
+    reason: str | None,
+    since: str | None,
+    until: str | None,
+    ids: Sequence[str] | None = None,
+) -> DeadLetterFilter:
+    return DeadLetterFilter(
+        kind=kind,
+        group=group,
+        reason=reason,
+        since=read_time(since),
+        until=read_time(until),
+        ids=tuple(ids or ()),
+    )
+
+
+def _lanes(operations: Operations, lane: str | None) -> list[str]:
+    if lane is not None:
+        return [lane_named(operations, lane)]
+    return [one.name for one in operations.deployment.config.lanes]
+
+
+def _say_beyond(lane: str, listing: Listing) -> None:
+    if listing.beyond:
+        say(
+            f"{lane}: about {listing.beyond} more are not listed: over the limit, behind the first ten of their group, "
+            f"or hidden by another reader"
+        )
+
+
+def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
+    counts = Counter((letter.kind, letter.reason) for letter in listing.letters)
+    return [
+        {"lane": lane, "kind": kind, "reason": reason, "dead_letters": count}
+        for (kind, reason), count in counts.most_common()
+    ]

@@ -1,0 +1,160 @@
+"""`lanes prioritize` and `lanes cancel`: change messages that wait in the lanes and entries that wait in the outbox."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lanes.cli.arguments import DryRun, NewPriority, Yes, duration, operations_of
+from lanes.cli.filters import Everything, require_filter, takes_filter
+from lanes.cli.outbox.changes import show_preview
+from lanes.cli.outbox.target import Database, OutboxTarget, Table
+from lanes.cli.printing import confirm, moment, say, show_one
+from lanes.cli.target import target_of
+from lanes.cli.usage import UsageError
+from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
+from lanes.operate.overrides.change import Change
+from lanes.operate.overrides.move import Move
+from lanes.overrides import Action
+
+if TYPE_CHECKING:
+    from lanes.config import LanesConfig
+    from lanes.operate.overrides.move import Found, Moved
+
+
+class Waiting(enum.StrEnum):
+    """Where work can wait."""
+
+    LANES = "lanes"
+    OUTBOX = "outbox"
+    BOTH = "both"
+
+
+In = Annotated[
+    Waiting, typer.Option("--in", help="Change messages in the lanes, entries in the outbox, or both.")
+]
+Why = Annotated[str, typer.Option(help="Record this reason with the change in the lanes.")]
+Lasts = Annotated[str, typer.Option("--for", help="Keep looking for messages in the lanes for this long.")]
+
+
+@takes_filter
+def prioritize(
+    context: typer.Context,
+    priority: NewPriority,
+    *,
+    wanted: MessageFilter,
+    everything: Everything = False,
+    waiting: In = Waiting.BOTH,
+    why: Why = "",
+    lasts: Lasts = "14d",
+    database: Database = None,
+    table: Table = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """
+    Give waiting work another priority and move it to the lane of that priority.
+
+    Entries in the outbox change at once. A message in a lane changes when it is next received; later messages of its
+    group follow it.
+    """
+    change = Change(
+        action=Action.PRIORITIZE, wanted=wanted, priority=priority, why=why, lifetime=duration(lasts)
+    )
+    outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
+    _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
+
+
+@takes_filter
+def cancel(
+    context: typer.Context,
+    *,
+    wanted: MessageFilter,
+    everything: Everything = False,
+    waiting: In = Waiting.BOTH,
+    why: Why = "",
+    lasts: Lasts = "14d",
+    database: Database = None,
+    table: Table = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """
+    Cancel waiting work for good: it is recorded and never handled.
+
+    Entries in the outbox are abandoned at once, and `lanes outbox retry` can bring them back. A message in a lane is
+    cancelled when it is next received. Messages sent after the command are not affected.
+    """
+    change = Change(action=Action.CANCEL, wanted=wanted, why=why, lifetime=duration(lasts))
+    outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
+    _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
+
+
+def _carry_out(
+    context: typer.Context,
+    outbox: OutboxTarget,
+    change: Change,
+    waiting: Waiting,
+    *,
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Show a preview, ask for confirmation, make the change and print its result."""
+    # Before any call: a forgotten filter must not even be counted.
+    require_filter(change.wanted, everything=everything)
+    if change.why and waiting is Waiting.OUTBOX:
+        problem = "an outbox records no reason; leave out --why, or change the lanes too with --in both"
+        raise UsageError([problem], source="--why")
+    # An outbox in a SQL database has its own lanes.toml and audit: no call to AWS is needed to change it.
+    operations = None if waiting is Waiting.OUTBOX else operations_of(context)
+    config = outbox.config if operations is None else operations.deployment.config
+    has_operator = waiting is Waiting.OUTBOX or (waiting is Waiting.BOTH and outbox.exists)
+    move = Move(
+        change,
+        config=config,
+        outbox=outbox.operator() if has_operator else None,
+        queues=operations,
+    )
+    found = move.find()
+    _show(found, change, outbox)
+    if dry_run or found.is_nothing:
+        show_one(outbox.stack, _answer(found, None))
+        return
+    target = outbox.name if operations is None else operations.stack_name
+    confirm(f"{target}: {_question(config, change)}", yes=yes)
+    expected = found.preview.count if found.preview else 0
+    moved = move.make(found, progress=lambda done: say(f"changed {done} of about {expected}"))
+    show_one(outbox.stack, _answer(found, moved))
+
+
+def _show(found: Found, change: Change, outbox: OutboxTarget) -> None:
+    if found.preview is not None:
+        say(f"{outbox.name}:")
+        show_preview(found.preview, found.entries)
+    if found.queued is not None:
+        counts = ", ".join(f"{lane} {count}" for lane, count in found.queued.items()) or "no other lane"
+        say(
+            f"lanes: {counts} messages wait; those that match ({change.wanted.describe()}) are found when received"
+        )
+
+
+def _question(config: LanesConfig, change: Change) -> str:
+    if change.action is Action.CANCEL:
+        return "cancel them for good?"
+    return f"give them priority {change.priority} (lane {config.lane_for(change.priority).name})?"
+
+
+def _answer(found: Found, moved: Moved | None) -> dict[str, Any]:
+    """Return the result for each place; None for a place that was left alone."""
+    override = moved.override if moved else None
+    return {
+        "entries_found": found.preview.count if found.preview else None,
+        "entries_changed": moved.entries if moved else 0,
+        "messages_waiting": sum(found.queued.values()) if found.queued is not None else None,
+        "override": override.id if override else None,
+        "takes_effect": moment(moved.takes_effect) if moved else None,
+        "expires": moment(override.expires_at) if override else None,
+    }

@@ -1,0 +1,162 @@
+"""The verbs of `lanes outbox` that show an outbox, and the list of all its verbs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from lanes.cli.arguments import duration
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.filters import States, entry_filter, entry_row, takes_filter
+from lanes.cli.outbox.changes import cleanup, retry
+from lanes.cli.outbox.relay import relay, setup
+from lanes.cli.outbox.target import Database, OutboxTarget, Table, outbox_of
+from lanes.cli.printing import moment, say, show_one, show_rows
+from lanes.cli.target import target_of
+from lanes.errors import ConfigurationError
+from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
+from lanes.outbox.entry import EntryState
+
+# Counting reads index pages; beyond this the result says that it is not complete.
+COUNTED = 100_000
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Set up an outbox, run its relay, and look after its entries. Without --database and --table, it is "
+    "the outbox of the stack.",
+)
+
+EntryId = Annotated[str, typer.Argument(metavar="ID", help="Id of the entry, which is that of its message.")]
+
+
+@app.callback()
+def outbox(context: typer.Context, *, database: Database = None, table: Table = None) -> None:
+    """Store the target outbox."""
+    context.obj = OutboxTarget(stack=target_of(context), database=database, table=table)
+
+
+app.command()(setup)
+app.command()(relay)
+app.command()(retry)
+app.command()(cleanup)
+
+
+@app.command()
+def status(context: typer.Context) -> None:
+    """Count entries by state, and show the age of the oldest unfinished one."""
+    outbox = outbox_of(context)
+    found = outbox.store.status(limit=COUNTED)
+    age = None if found.oldest_at is None else max(0.0, time.time() - found.oldest_at)
+    counted = {state.value: found.counts.get(state, 0) for state in EntryState}
+    if outbox.database is None:
+        del counted[EntryState.PUBLISHED.value]  # No index counts them: that keeps a publish cheap.
+    show_one(
+        outbox.stack,
+        {
+            **counted,
+            "oldest_seconds": None if age is None else round(age, 1),
+            "complete": found.is_complete,
+        },
+    )
+
+
+@app.command("list")
+@takes_filter
+def list_(
+    context: typer.Context,
+    *,
+    wanted: MessageFilter,
+    state: States = None,
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many.")] = 50,
+) -> None:
+    """List entries; those that are not published unless you name a state."""
+    outbox = outbox_of(context)
+    meant = entry_filter(wanted, state, frozenset(EntryState) - {EntryState.PUBLISHED})
+    rows = []
+    for entry in outbox.operations.entries(meant.states):
+        if not meant.meets(entry):
+            continue
+        rows.append(entry_row(entry))
+        if len(rows) == limit:
+            say(f"these are the first {limit}; list more with --limit")
+            break
+    show_rows(outbox.stack, rows, empty=f"no entries match: {meant.describe()}")
+
+
+@app.command()
+def show(context: typer.Context, entry_id: EntryId) -> None:
+    """Show one entry with its message."""
+    outbox = outbox_of(context)
+    entry = outbox.operations.entry(entry_id)
+    if entry is None:
+        raise ConfigurationError(
+            [f"there is no entry {entry_id!r}; list entries with `lanes outbox list`"], source=outbox.name
+        )
+    details = {
+        **entry_row(entry),
+        "source": entry.source,
+        "locked_by": entry.locked_by or "none",
+        "locked_until": moment(entry.locked_until),
+        "next_attempt_at": moment(entry.next_attempt_at),
+        "changed_at": moment(entry.changed_at),
+        "published_at": moment(entry.published_at),
+        "sequence_number": entry.sequence_number,
+        "expires_at": moment(entry.expires_at),
+        "message": json.loads(entry.body),
+    }
+    show_one(outbox.stack, {name: value for name, value in details.items() if value is not None})
+
+
+@app.command()
+def reconcile(
+    context: typer.Context,
+    *,
+    after: Annotated[str, typer.Option(help="Ignore events of this last time.")] = "15m",
+) -> None:
+    """
+    Find entries in an inconsistent state. Exit code 3: there are some.
+
+    These are published entries that SQS never acknowledged or, with the idempotency of the consumer, that were never
+    handled, and entries with an expired lock that no relay has taken over.
+    """
+    outbox = outbox_of(context)
+    seen = None if outbox.database is not None else outbox.seen()
+    found = outbox.operator().reconcile(settled_for=duration(after).total_seconds(), seen=seen)
+    if found.unseen is None:
+        say(
+            "handled messages are unknown: the idempotency of the consumer is off, or its table can't be read"
+        )
+    rows = [
+        {"problem": problem, **entry_row(entry)}
+        for problem, entries in (
+            ("not acknowledged by SQS", found.unacknowledged),
+            ("never handled", found.unseen or ()),
+            ("lock expired", found.dead_locks),
+        )
+        for entry in entries
+    ]
+    show_rows(outbox.stack, rows, empty="all entries are consistent")
+    if rows:
+        raise typer.Exit(ExitCode.NO)
+
+
+@app.command()
+def audit(context: typer.Context) -> None:
+    """List the changes that operators made, the latest first."""
+    outbox = outbox_of(context)
+    rows = [
+        {
+            "at": moment(one.at),
+            "who": one.who,
+            "action": one.action,
+            "filter": one.filter,
+            "from": one.before,
+            "to": one.after,
+            "changed": one.changed,
+        }
+        for one in outbox.operations.audits()
+    ]
+    show_rows(outbox.stack, rows, empty="no changes")

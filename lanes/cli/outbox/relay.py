@@ -1,0 +1,131 @@
+"""`lanes outbox setup` and `lanes outbox relay`: create an outbox, and run its relay."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lanes.aws.queues.lane_queue import LaneQueueCalls
+from lanes.cli.outbox.target import OutboxTarget, outbox_of
+from lanes.cli.outbox.telemetry import ConsoleTelemetry
+from lanes.cli.printing import say, show_json, show_one
+from lanes.cli.usage import UsageError
+from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
+from lanes.outbox.dynamodb.table import create_table, description
+from lanes.outbox.relay import Relay
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from lanes.outbox.telemetry import RelayRound
+
+# Retention is days, so an hour more or less does not matter.
+CLEANUP_EVERY_SECONDS = 3600.0
+
+Print = Annotated[
+    bool, typer.Option("--print", help="Print the statements for a migration, and create nothing.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Stop when no entry is due.")]
+
+
+def setup(context: typer.Context, *, print_: Print = False) -> None:
+    """
+    Create the tables and indexes of an outbox, if they don't exist.
+
+    Give --database, or --table for DynamoDB; `cdk deploy` creates the outbox of a stack.
+    """
+    outbox = outbox_of(context)
+    if outbox.database is not None:
+        statements = outbox.sql.tables.ddl(outbox.sql.engine.dialect)
+        if print_:
+            typer.echo("\n\n".join(f"{statement};" for statement in statements))
+            return
+        outbox.sql.setup()
+        show_one(outbox.stack, {"made": outbox.name, "statements": len(statements)})
+        return
+    if outbox.table is None:
+        problem = "no outbox is named; give a SQL database with --database, or a DynamoDB table with --table"
+        raise UsageError([problem], source="lanes outbox")
+    if print_:
+        show_json(description(outbox.table))
+        return
+    made = create_table(outbox.stack.clients().dynamodb(), outbox.table)
+    say("" if made else f"table {outbox.table} exists already; it was not changed")
+    show_one(outbox.stack, {"table": outbox.table, "made": made})
+
+
+def relay(context: typer.Context, *, once: Once = False) -> None:
+    """
+    Send entries to the lanes of the stack until interrupted, the most urgent first.
+
+    You can run several relays at once. Ctrl-C or SIGTERM stops a relay after its current batch.
+    """
+    outbox = outbox_of(context)
+    one = make_relay(outbox)
+    if once:
+        done = one.run_until(float("inf"))
+        show_one(outbox.stack, outcome_row(done))
+        return
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
+    cleaner = Cleaner(one, is_needed=outbox.database is not None)
+
+    def pause(length: timedelta) -> None:
+        cleaner.run_if_due()
+        stopped.wait(length.total_seconds())
+
+    one.run(should_stop=stopped.is_set, pause=pause)
+    say("stopped")
+
+
+def make_relay(outbox: OutboxTarget) -> Relay:
+    """Create the relay from an outbox to the lanes of the stack."""
+    clients = outbox.stack.clients()
+    deployment = outbox.deployment
+    return Relay(
+        store=outbox.store,
+        producer=relay_producer(deployment, clients),
+        config=deployment.config,
+        depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
+        name=socket.gethostname(),
+        telemetry=ConsoleTelemetry(),
+    )
+
+
+def outcome_row(done: RelayRound) -> dict[str, int]:
+    """Return the counts of a run as a row."""
+    return {
+        "published": done.published,
+        "failed": done.failed,
+        "abandoned": done.abandoned,
+        "lock_lost": done.lock_lost,
+    }
+
+
+class Cleaner:
+    """
+    Removes expired entries while a relay is idle.
+
+    Args:
+        relay: the relay of the outbox.
+        is_needed: False if the database removes expired entries by itself.
+    """
+
+    def __init__(self, relay: Relay, *, is_needed: bool) -> None:
+        self._relay = relay
+        self._is_needed = is_needed
+        self._next = 0.0
+
+    def run_if_due(self) -> None:
+        """Remove one batch if it is time; the next one follows at once while there are more."""
+        if not self._is_needed or time.monotonic() < self._next:
+            return
+        more = self._relay.remove_expired() > 0
+        self._next = time.monotonic() + (0.0 if more else CLEANUP_EVERY_SECONDS)

@@ -1,0 +1,145 @@
+"""`lanes send`: send one message, or a file of messages."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lanes.cli.arguments import DryRun, operations_of
+from lanes.cli.printing import console, say, show_json, show_rows
+from lanes.cli.target import Output, target_of
+from lanes.cli.usage import usage
+from lanes.errors import InvalidMessageError
+from lanes.operate.history.audit import audited
+from lanes.operate.lanes.sending import SOURCE, Line, Sending, message_of, read_data, read_lines
+
+if TYPE_CHECKING:
+    from lanes.aws.stack.operations import Operations
+    from lanes.cli.target import Target
+
+SHOWN = ("id", "lane", "message_id", "sequence_number")
+
+# An audit entry names some kinds; a file can have thousands.
+MAX_LISTED = 20
+
+
+def send(
+    context: typer.Context,
+    kind: Annotated[str | None, typer.Argument(help="Kind of the message.")] = None,
+    data: Annotated[str, typer.Argument(help="Data as JSON: '{\"order\": 7}'.")] = "null",
+    *,
+    group: Annotated[
+        str | None, typer.Option(help="Put the message into this group, which keeps its order.")
+    ] = None,
+    priority: Annotated[
+        str | None,
+        typer.Option(
+            help="Set this priority: a number, BULK, LOW, NORMAL, HIGH or CRITICAL; NORMAL by default."
+        ),
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", help="Set this id; a new one by default.")] = None,  # noqa: A002
+    deduplication_id: Annotated[
+        str | None,
+        typer.Option(
+            help="Set this deduplication ID; SQS drops a second message with it within five minutes."
+        ),
+    ] = None,
+    file: Annotated[
+        typer.FileText | None,
+        typer.Option(
+            "--file",
+            "-f",
+            encoding="utf-8-sig",
+            help="Send the messages of this file, one JSON object a line; - is standard input.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """
+    Send one message, or each line of a JSON Lines file, to the lane of its priority.
+
+    A line is an object with the keys kind, data, group, priority, id, deduplication_id, source and traceparent; only
+    kind is required. All lines are checked before the first is sent. For a file, the result counts messages by lane;
+    --output json lists each line.
+    """
+    target = target_of(context)
+    if (kind is None) == (file is None):
+        raise typer.BadParameter("give either KIND or --file")
+    if file is not None:
+        lines = _lines_of(file)
+    else:
+        values = {
+            "kind": kind,
+            "data": _data(data),
+            "group": group,
+            "priority": priority,
+            "id": id,
+            "deduplication_id": deduplication_id,
+        }
+        with usage("message"):
+            message = message_of(values)
+            message.to_body()
+        lines = [Line(number=1, message=message)]
+    operations = operations_of(context)
+    sending = Sending(lines, config=operations.deployment.config)
+    if dry_run:
+        say(f"would send {len(lines)} messages")
+        by_lane = file is not None and target.output is Output.TABLE
+        rows = sending.planned_by_lane() if by_lane else sending.planned()
+        show_rows(target, rows, empty="there is no message to send")
+        return
+    try:
+        if lines:
+            _send(operations, sending)
+    finally:
+        _show(target, sending, is_file=file is not None)
+
+
+def _show(target: Target, sending: Sending, *, is_file: bool) -> None:
+    """Print the result of each line as JSON, or the counts of a file as a table."""
+    if target.output is Output.JSON:
+        show_json(sending.rows())
+    elif is_file:
+        show_rows(target, sending.by_lane(), empty="there is no message to send")
+    elif sending.count:
+        (row,) = sending.rows()
+        show_rows(target, [{name: row[name] for name in SHOWN}], empty="")
+
+
+def _data(text: str) -> Any:
+    with usage("data"):
+        return read_data(text)
+
+
+def _lines_of(file: typer.FileText) -> list[Line]:
+    try:
+        return read_lines(file)
+    except UnicodeDecodeError as error:
+        raise InvalidMessageError([f"{file.name} is not UTF-8: {error}; save it as UTF-8"]) from error
+
+
+def _send(operations: Operations, sending: Sending) -> None:
+    """Send with a progress bar and an entry in the audit trail that counts the sent messages."""
+    producer = operations.producer(source=SOURCE)
+    kinds = sorted({line.message.kind for line in sending.lines})
+    details = {"messages": len(sending.lines), "kinds": kinds[:MAX_LISTED]}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with (
+        audited(operations.audit, "send", "lanes", details=details) as entry,
+        Progress(
+            *columns, console=console(stderr=True), disable=not sys.stderr.isatty(), transient=True
+        ) as progress,
+    ):
+        task = progress.add_task("sending", total=len(sending.lines))
+        try:
+            sending.run(producer, report=lambda sent: progress.update(task, completed=sent))
+        except KeyboardInterrupt:
+            say(
+                f"interrupted after {sending.count} of {len(sending.lines)}; some of the next lines may have been sent"
+            )
+            raise
+        finally:
+            entry["sent"] = sending.count

@@ -1,0 +1,78 @@
+"""The target of a command: the stack, account and region that its global options name."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING
+
+from lanes.aws.clients import Clients
+from lanes.aws.errors import aws_errors
+from lanes.aws.parameters import read_deployment
+
+if TYPE_CHECKING:
+    import typer
+
+    from lanes.config.deployment import Deployment
+
+DEFAULT_STACK = "PriorityLanes"
+
+
+class Output(enum.StrEnum):
+    """The format of printed data."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """
+    The deployment that a command works on.
+
+    Attributes:
+        stage: selects the stack `PriorityLanes-STAGE`; empty for `PriorityLanes`.
+        stack: name of the stack; has priority over the stage.
+        profile: profile of the AWS configuration; None for the credentials of the environment.
+        region: AWS region; None for the region of the profile or environment.
+        endpoint: address of a local AWS; None for AWS.
+        output: format of printed data.
+
+    """
+
+    stage: str = ""
+    stack: str | None = None
+    profile: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    output: Output = Output.TABLE
+
+    @property
+    def stack_name(self) -> str:
+        """Name of the stack."""
+        return self.stack or (f"{DEFAULT_STACK}-{self.stage}" if self.stage else DEFAULT_STACK)
+
+    def clients(self) -> Clients:
+        """Return a factory of AWS clients for this target."""
+        return Clients(profile=self.profile, region=self.region, endpoint_url=self.endpoint)
+
+    def deployment(self) -> Deployment:
+        """
+        Return the lanes of the stack.
+
+        Raises:
+            LanesError: the parameter of the stack can't be found or read.
+
+        """
+        # Creating a client reads the profile, which can fail like a call.
+        with aws_errors("Client"):
+            ssm = self.clients().ssm()
+        return read_deployment(ssm, self.stack_name)
+
+
+def target_of(context: typer.Context) -> Target:
+    """Return the target that the global options name."""
+    target = context.find_root().obj
+    if not isinstance(target, Target):
+        raise TypeError("the verb was not called through the lanes command")
+    return target

@@ -1,0 +1,193 @@
+"""`lanes trace`: list every receive of a message and its cause."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from datetime import UTC, datetime
+from pathlib import Path  # noqa: TC003 - Typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from lanes.cli.arguments import operations_of, read_time
+from lanes.cli.exit_codes import ExitCode
+from lanes.cli.printing import console, escape_controls, moment, say, show_json
+from lanes.cli.target import Output, target_of
+from lanes.config import LanesConfig
+from lanes.errors import LanesError
+from lanes.operate.history.log_file import LogFiles
+from lanes.operate.history.traced_messages import trace_id_in
+from lanes.operate.history.tracer import LogOnly, Tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.aws.stack.operations import Operations
+    from lanes.operate.history.trace import Step, Trace
+    from lanes.operate.history.traced_messages import TracedMessage
+
+QUIET_LEVELS = ("WARNING", "ERROR", "CRITICAL")
+STYLES = {
+    "handled": "green",
+    "failed": "red",
+    "dead-lettered": "bold red",
+    "yielded": "yellow",
+    "throttled": "magenta",
+    "crashed?": "bold red",
+}
+
+LogGroup = Annotated[
+    str | None, typer.Option(help="Read this log group; needed if you may not read the function.")
+]
+
+
+def trace(
+    context: typer.Context,
+    wanted: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the message, at SQS or its own, or of a W3C trace.")
+    ],
+    *,
+    since: Annotated[
+        str | None, typer.Option(help="Search the log from this time on: ISO 8601, or an age; 1d by default.")
+    ] = None,
+    log_group: LogGroup = None,
+    log_file: Annotated[
+        list[Path] | None,
+        typer.Option(help="Search this log file and nothing else; may be repeated."),
+    ] = None,
+) -> None:
+    """
+    Show the history of a message: every receive and its cause.
+
+    The id of a trace lists its messages in every lane, each with its last event.
+
+    The history comes from the log of the function, the ledger, the outbox and the audit trail; no message is received.
+    CloudWatch Logs searches the whole time, which takes a while for a busy log. Exit code 3: nothing was found.
+    """
+    operations = None if log_file else operations_of(context)
+    start = read_time(since or (None if log_file else "1d")) or 0.0
+    if operations is None:
+        tracer = _tracer_of_files(log_file or [])
+    else:
+        tracer = operations.tracer(operations.logs(log_group), note=lambda text: say(f"note: {text}"))
+    # Searching a busy log takes minutes; the spinner shows that it runs.
+    with console(stderr=True).status(f"searching the log since {_time(start)}"):
+        found = tracer.trace(wanted, since=start)
+        trace_id = None if found.is_known else trace_id_in(wanted)
+        together = tracer.messages_of(trace_id, since=start) if trace_id else []
+    if together:
+        _show_messages(together, target_of(context).output)
+        return
+    if target_of(context).output is Output.JSON:
+        show_json(_record(found))
+    elif found.is_known:
+        _show(found)
+    if not found.is_known:
+        _explain_nothing(operations, wanted, start)
+        raise typer.Exit(ExitCode.NO)
+
+
+def _tracer_of_files(paths: Sequence[Path]) -> Tracer:
+    none = LogOnly()
+    return Tracer(config=LanesConfig(), logs=LogFiles(paths), ledger=none, audit=none, outbox=None, note=say)
+
+
+def _show(found: Trace) -> None:
+    out = console()
+    names = [("id", found.id), ("kind", found.kind), ("group", found.group)]
+    names += [("id at SQS", one) for one in found.message_ids]
+    head = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in names:
+        if value:
+            head.add_row(Text(name, style="bold"), Text(escape_controls(value)))
+    out.print(head)
+    if found.steps:
+        out.print(_timeline(found.steps))
+    out.print(Text.assemble(("now", "bold"), "  ", escape_controls(found.status)))
+
+
+def _show_messages(messages: Sequence[TracedMessage], output: Output) -> None:
+    if output is Output.JSON:
+        show_json([{**dataclasses.asdict(one), "at": moment(one.at)} for one in messages])
+        return
+    columns = ("time", "lane", "id", "kind", "what", "why")
+    table = Table(*columns, header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for one in messages:
+        what = Text(one.what, style=STYLES.get(one.what, ""))
+        cells = (Text(escape_controls(text)) for text in (one.lane, one.id, one.kind))
+        table.add_row(_time(one.at), *cells, what, Text(escape_controls(one.why)))
+    console().print(table)
+    say("`lanes trace` with one of these ids shows every receive of that message")
+
+
+def _timeline(steps: Sequence[Step]) -> Table:
+    table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for column in ("time", "lane", "receive", "what", "why"):
+        table.add_column(column, overflow="fold")
+    day = ""
+    for step in steps:
+        date, _, clock = _time(step.at).partition(" ")
+        when = clock if step.is_seen else f"after {clock}"
+        if date != day:
+            table.add_row(Text(date, style="bold"))
+            day = date
+        what = Text(step.what, style=STYLES.get(step.what, ""))
+        table.add_row(when, Text(step.lane), step.receive, what, Text(escape_controls(step.why)))
+    return table
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
+def _record(found: Trace) -> dict[str, Any]:
+    """Return the JSON record."""
+    return {
+        "id": found.id,
+        "kind": found.kind,
+        "group": found.group,
+        "message_ids": list(found.message_ids),
+        "status": found.status,
+        "steps": [
+            {
+                "at": moment(step.at),
+                "is_seen": step.is_seen,
+                "lane": step.lane,
+                "receive": step.receive,
+                "what": step.what,
+                "why": step.why,
+                "message_id": step.message_id,
+            }
+            for step in found.steps
+        ],
+    }
+
+
+def _explain_nothing(operations: Operations | None, wanted: str, since: float) -> None:
+    """Print the possible reasons why nothing was found, and the next steps."""
+    if operations is None:
+        say(f"the files do not mention {wanted}")
+        return
+    say(f"nothing was found for {wanted}: no event in the log since {_time(since)}, no entry in the ledger")
+    level = _log_level(operations)
+    if level in QUIET_LEVELS:
+        say(f"- the function logs at level {level}, which leaves out events of messages: deploy it with INFO")
+    say("- it may not have been received yet: `lanes status` shows the backlog and the state of the mappings")
+    if time.time() - since < 14 * 24 * 3600:
+        say("- it may be older: search the whole retention of SQS with `--since 14d`")
+    say(f"- SQS may have dead-lettered it: `lanes dead-letters show {wanted}`")
+    if operations.deployment.outbox is not None:
+        say(f"- it may still be in the outbox: `lanes outbox show {wanted}`")
+    say(
+        "- the id may be wrong: give the id of the event, or the message id that SQS returned to the producer"
+    )
+
+
+def _log_level(operations: Operations) -> str:
+    try:
+        return operations.function().variables.get("LOG_LEVEL", "INFO").upper()
+    except LanesError:
+        return "INFO"

@@ -1,0 +1,19 @@
+"""The configuration: the model, the reader of `lanes.toml` with its checks, and deployments."""
+
+from lanes.config.model import LanesConfig
+from lanes.config.settings import (
+    VISIBILITY_FACTOR,
+    ConsumerSettings,
+    Lane,
+    OnDeadLetter,
+    OutboxSettings,
+)
+
+__all__ = [
+    "VISIBILITY_FACTOR",
+    "ConsumerSettings",
+    "Lane",
+    "LanesConfig",
+    "OnDeadLetter",
+    "OutboxSettings",
+]

@@ -1,0 +1,144 @@
+"""
+The lanes of one deployment: queue URLs, tables and the configuration that was deployed.
+
+It is one JSON document. The function reads it from its environment, producers from a parameter of their account.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lanes.config.model import LanesConfig
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from lanes.config.settings import Lane
+
+VERSION = 1
+VARIABLE = "LANES_DEPLOYMENT"
+SOURCE = "deployment of lanes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneQueues:
+    """URLs of a lane's queue and of its dead-letter queue."""
+
+    url: str
+    dead_letter_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """
+    One deployed set of lanes.
+
+    Attributes:
+        config: the lanes of the deployed stage.
+        queues: URLs by name of the lane.
+        table: name of the ledger's table.
+        outbox: name of the outbox's table, or None if the stack has no outbox.
+    """
+
+    config: LanesConfig
+    queues: Mapping[str, LaneQueues]
+    table: str
+    outbox: str | None = None
+
+    def to_json(self) -> str:
+        """Write the document, without default values, since a function's environment holds only 4 KB."""
+        document: dict[str, Any] = {
+            "version": VERSION,
+            "config": self.config.to_dict(brief=True),
+            "queues": {
+                name: {"url": queues.url, "dead_letter_url": queues.dead_letter_url}
+                for name, queues in self.queues.items()
+            },
+            "table": self.table,
+        }
+        if self.outbox is not None:
+            document["outbox"] = self.outbox
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Deployment:
+        """
+        Read the document.
+
+        Raises:
+            ConfigurationError: the document is invalid, incomplete or of another version.
+        """
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigurationError([f"not a JSON document: {error}"], source=SOURCE) from error
+        if not isinstance(document, dict) or document.get("version") != VERSION:
+            found = document.get("version") if isinstance(document, dict) else document
+            raise ConfigurationError(
+                [f"version {found!r} is not supported, only {VERSION}; deploy with this release"],
+                source=SOURCE,
+            )
+        config = LanesConfig.from_dict(document.get("config", {}))
+        problems: list[str] = []
+        queues = _queues(document.get("queues"), config, problems)
+        table = document.get("table")
+        if not isinstance(table, str) or not table:
+            problems.append("table is missing")
+        outbox = document.get("outbox")
+        if outbox is not None and (not isinstance(outbox, str) or not outbox):
+            problems.append("outbox must be the name of a table")
+        if problems:
+            raise ConfigurationError(problems, source=SOURCE)
+        return cls(config=config, queues=queues, table=str(table), outbox=outbox)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Deployment:
+        """
+        Read the document from the variable LANES_DEPLOYMENT.
+
+        Raises:
+            ConfigurationError: the variable is missing or invalid.
+        """
+        text = (os.environ if environ is None else environ).get(VARIABLE)
+        if not text:
+            raise ConfigurationError(
+                [f"the variable {VARIABLE} is not set; the stack sets it on its function"], source=SOURCE
+            )
+        return cls.from_json(text)
+
+    def lane_of_queue(self, name_or_arn: str) -> Lane:
+        """
+        Return the lane of a queue, by the queue's name, ARN or URL.
+
+        Raises:
+            KeyError: no lane has this queue.
+        """
+        wanted = _queue_name(name_or_arn)
+        for lane in self.config.lanes:
+            if _queue_name(self.queues[lane.name].url) == wanted:
+                return lane
+        known = ", ".join(_queue_name(queues.url) for queues in self.queues.values())
+        raise KeyError(f"queue {wanted!r} is not a lane of this deployment; lanes: {known}")
+
+
+def _queue_name(address: str) -> str:
+    return address.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+
+
+def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, LaneQueues]:
+    entries = raw if isinstance(raw, Mapping) else {}
+    names = [lane.name for lane in config.lanes]
+    problems.extend(f"queues: {name} is not a lane" for name in entries if name not in names)
+    queues = {}
+    for name in names:
+        entry = entries.get(name)
+        entry = entry if isinstance(entry, Mapping) else {}
+        urls = {key: entry.get(key) for key in ("url", "dead_letter_url")}
+        problems.extend(
+            f"queues: {name} has no {key}" for key, url in urls.items() if not (isinstance(url, str) and url)
+        )
+        queues[name] = LaneQueues(url=str(urls["url"]), dead_letter_url=str(urls["dead_letter_url"]))
+    return queues

@@ -1,0 +1,201 @@
+"""The tables `[[lanes]]` of `lanes.toml`: merge them with a stage, read them and compare the lanes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from lanes.config.settings import VISIBILITY_FACTOR, ConsumerSettings, Lane, default_lanes
+from lanes.config.table import SECOND, ConfigTable, describe, format_duration
+
+NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
+DEAD_LETTER = "deadletter"
+LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
+
+# AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
+LONGEST_VISIBILITY = timedelta(hours=12)
+
+SLOTS_WITH_LONG_PARKING = 2
+LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
+
+
+def merged_lanes(
+    root: ConfigTable, override: Mapping[str, Any], problems: list[str]
+) -> list[Mapping[str, Any]]:
+    """Override the general lanes with those of a stage, by name; a new name adds a lane."""
+    lanes = _lane_tables(root.raw("lanes", _default_tables()), "lanes", problems)
+    if root.raw("lanes") == []:
+        problems.append("lanes: must have at least one lane; remove the key for HIGH, MEDIUM and MAIN")
+    changed: list[object] = []
+    for table in _lane_tables(override.get("lanes", []), "lanes", problems):
+        name = table.get("name")
+        if name in changed:
+            problems.append(f"lane {name}: named twice")
+        changed.append(name)
+        same = [index for index, lane in enumerate(lanes) if lane.get("name") == name]
+        if same:
+            lanes[same[0]] = {**lanes[same[0]], **table}
+        else:
+            lanes.insert(_place(lanes, table.get("threshold")), table)
+    return lanes
+
+
+def _default_tables() -> list[Mapping[str, Any]]:
+    return [
+        {"name": lane.name} if lane.threshold is None else {"name": lane.name, "threshold": lane.threshold}
+        for lane in default_lanes()
+    ]
+
+
+def _lane_tables(raw: object, where: str, problems: list[str]) -> list[Mapping[str, Any]]:
+    if not isinstance(raw, list):
+        problems.append(f"{where}: must be a list of tables ([[lanes]]), not {describe(raw)}")
+        return []
+    for index, table in enumerate(raw):
+        if not isinstance(table, Mapping):
+            problems.append(f"{where}[{index}]: must be a table, not {describe(table)}")
+    return [table for table in raw if isinstance(table, Mapping)]
+
+
+def _place(lanes: list[Mapping[str, Any]], threshold: object) -> int:
+    """Return the index of a stage's new lane: above the first lane with a lower threshold."""
+    if not isinstance(threshold, int):
+        return len(lanes)
+    for index, lane in enumerate(lanes):
+        other = lane.get("threshold")
+        if not isinstance(other, int) or other < threshold:
+            return index
+    return len(lanes)
+
+
+def read_lanes(
+    tables: list[Mapping[str, Any]], consumer: ConsumerSettings, problems: list[str]
+) -> tuple[Lane, ...]:
+    """Read the merged tables, highest lane first, and collect the problems of each and between them."""
+    lanes = []
+    names: dict[str, str] = {}
+    for position, raw in enumerate(tables):
+        where = f"lane {raw['name']}" if isinstance(raw.get("name"), str) else f"lanes[{position}]"
+        table = ConfigTable(raw, where, known=LANE_KEYS, problems=problems)
+        _check_name(raw.get("name"), names, table)
+        if not table.has("threshold") and position < len(tables) - 1:
+            table.problem("threshold is missing; only the last lane has none")
+        lanes.append(replace(_lane(table, consumer), name=str(raw.get("name")), position=position))
+    _compare_thresholds(lanes, problems)
+    return tuple(lanes)
+
+
+def _check_name(name: object, names: dict[str, str], table: ConfigTable) -> None:
+    if not isinstance(name, str):
+        table.problem("name is missing" if name is None else f"name is {describe(name)}; must be a string")
+        return
+    if not NAME.fullmatch(name):
+        table.problem(
+            f"name {name!r} is invalid; use up to 40 letters, digits, '_' and '-', beginning with an upper-case "
+            f"letter or a digit"
+        )
+    # AWS: logical ids are alphanumeric (CloudFormation template anatomy), so A-B and AB would become one.
+    key = re.sub(r"[^a-z0-9]", "", name.lower())
+    if key in names:
+        same = names[key] == name
+        table.problem(
+            "named twice"
+            if same
+            else f"the name equals {names[key]}, ignoring case and punctuation; use another name"
+        )
+    for other, another in names.items():
+        if key == other + DEAD_LETTER:
+            table.problem(
+                f"the name equals that of the dead-letter queue of {another} in a template; use another name"
+            )
+        elif other == key + DEAD_LETTER:
+            table.problem(
+                f"the name of its dead-letter queue equals that of lane {another} in a template; use another name"
+            )
+    names.setdefault(key, name)
+
+
+def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
+    default = Lane(name="")
+    needed = VISIBILITY_FACTOR * consumer.function_timeout
+    delays = _yield_delays(table, consumer)
+    lane = Lane(
+        name="",
+        threshold=table.integer("threshold", 0) if table.has("threshold") else None,
+        # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
+        batch_size=table.integer("batch_size", default.batch_size, minimum=1, maximum=10),
+        visibility_timeout=table.duration(
+            "visibility_timeout", needed, maximum=LONGEST_VISIBILITY, whole_seconds=True
+        ),
+        yield_delay_min=delays[0],
+        yield_delay_max=delays[1],
+        max_wait=table.optional_duration("max_wait", minimum=SECOND),
+        # AWS: 2 to 1,000 (lambda/latest/api/API_ScalingConfig).
+        maximum_concurrency=table.integer(
+            "maximum_concurrency", _default_concurrency(consumer), minimum=2, maximum=1000
+        ),
+        tenant_share=table.number("tenant_share", 1.0, minimum=0.01, maximum=1.0)
+        if table.has("tenant_share")
+        else None,
+        tenant_separator=_separator(table, default.tenant_separator),
+    )
+    # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
+    if lane.visibility_timeout < needed:
+        table.problem(
+            f"visibility_timeout {format_duration(lane.visibility_timeout)} is under {VISIBILITY_FACTOR} "
+            f"times the function timeout; must be at least {format_duration(needed)}"
+        )
+    if lane.yield_delay_min > lane.yield_delay_max:
+        table.problem(
+            f"yield_delay_min {format_duration(lane.yield_delay_min)} is longer than "
+            f"yield_delay_max {format_duration(lane.yield_delay_max)}"
+        )
+    return lane
+
+
+def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timedelta, timedelta]:
+    """
+    Read the minimum and the maximum; the default of the minimum never exceeds the maximum.
+
+    With several slots yielded records park for longer: most of them are woken, and those that return by
+    themselves occupy slots to no purpose. A lane with a `max_wait` keeps the short delays, since a parked message
+    that becomes overdue is served only after its return.
+    """
+    default = Lane(name="")
+    long = consumer.reserved_concurrency >= SLOTS_WITH_LONG_PARKING and not table.has("max_wait")
+    minimum, maximum = LONG_PARKING if long else (default.yield_delay_min, default.yield_delay_max)
+    longest = table.duration("yield_delay_max", maximum, minimum=SECOND, maximum=LONGEST_VISIBILITY)
+    minimum = min(minimum, longest)
+    return table.duration("yield_delay_min", minimum, minimum=SECOND, maximum=LONGEST_VISIBILITY), longest
+
+
+def _default_concurrency(consumer: ConsumerSettings) -> int:
+    """Return the number of slots, within AWS's limits of 2 to 1,000 (Lambda API, ScalingConfig)."""
+    return max(2, min(1000, consumer.reserved_concurrency))
+
+
+def _separator(table: ConfigTable, default: str) -> str:
+    value = table.raw("tenant_separator", default)
+    if isinstance(value, str) and value:
+        return value
+    table.problem(f"tenant_separator is {describe(value)}; must be a string that is not empty")
+    return default
+
+
+def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:
+    known = [lane for lane in lanes if lane.threshold is not None]
+    for higher, lower in pairwise(known):
+        if higher.threshold == lower.threshold:
+            problems.append(
+                f"lane {lower.name}: threshold {lower.threshold} is also that of {higher.name}; "
+                f"no message would ever reach {lower.name}"
+            )
+        elif (higher.threshold or 0) < (lower.threshold or 0):
+            problems.append(
+                f"lane {lower.name}: threshold {lower.threshold} is above {higher.threshold} of "
+                f"{higher.name} before it; write the highest lane first"
+            )

@@ -1,0 +1,135 @@
+"""
+The lanes of a stage and the settings of their consumer: the resolved form of `lanes.toml`.
+
+Owns the word stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lanes.config.file import read_toml, resolve
+from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings, default_lanes
+from lanes.config.writing import plain, without_defaults
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanesConfig:
+    """
+    The lanes, highest first, and the settings of their consumer and of the outbox.
+
+    Create it with `load` or `from_dict`, which report all problems at once.
+
+    Example:
+        >>> config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": 2}})
+        >>> [lane.name for lane in config.lanes]
+        ['HIGH', 'MEDIUM', 'MAIN']
+        >>> config.lane_for(49).name
+        'MEDIUM'
+    """
+
+    enabled: bool = True
+    lanes: tuple[Lane, ...] = field(default_factory=default_lanes)
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    outbox: OutboxSettings = field(default_factory=OutboxSettings)
+    stage: str | None = None
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, stage: str | None = None) -> LanesConfig:
+        """
+        Read a `lanes.toml`.
+
+        Args:
+            path: the file.
+            stage: name of the stage; its settings override the general ones.
+
+        Raises:
+            ConfigurationError: with all problems of the file, including its other stages.
+        """
+        return cls(**resolve(read_toml(path), stage=stage, source=str(path), is_file=True))
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], *, stage: str | None = None) -> LanesConfig:
+        """
+        Build a configuration from the content of a `lanes.toml`, or from the data that `to_dict` returned.
+
+        Raises:
+            ConfigurationError: with all problems.
+        """
+        return cls(**resolve(raw, stage=stage))
+
+    def to_dict(self, *, brief: bool = False) -> dict[str, Any]:
+        """
+        Return the resolved settings as JSON-able data, durations in seconds; `from_dict` reads them back.
+
+        Args:
+            brief: omit the values that `from_dict` fills in by itself.
+        """
+        consumer, lanes = plain(self.consumer), [plain(lane) for lane in self.lanes]
+        if brief:
+            consumer, lanes = without_defaults(consumer, lanes, self.consumer)
+        document: dict[str, Any] = {"enabled": self.enabled, "consumer": consumer, "lanes": lanes}
+        if self.outbox != OutboxSettings():
+            document["outbox"] = plain(self.outbox)
+        return document if self.stage is None else {**document, "stage": self.stage}
+
+    @property
+    def last_lane(self) -> Lane:
+        """The lowest lane, which takes all messages below the other thresholds."""
+        return self.lanes[-1]
+
+    def lane(self, name: str) -> Lane:
+        """
+        Return a lane by its name.
+
+        Raises:
+            KeyError: no lane has this name.
+        """
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+        raise KeyError(f"no lane {name!r}; the lanes are {', '.join(lane.name for lane in self.lanes)}")
+
+    def lane_for(self, priority: int) -> Lane:
+        """Return the highest lane with a threshold at or below the priority, else the last lane."""
+        if self.enabled:
+            for lane in self.lanes[:-1]:
+                if lane.threshold is not None and lane.threshold <= priority:
+                    return lane
+        return self.last_lane
+
+    def lanes_above(self, lane: Lane) -> tuple[Lane, ...]:
+        """Return the lanes that a lane yields to, highest first; none if priority lanes are disabled."""
+        return self.lanes[: lane.position] if self.enabled else ()
+
+    def lanes_below(self, lane: Lane) -> tuple[Lane, ...]:
+        """Return the lanes that yield to a lane, highest first; none if priority lanes are disabled."""
+        return self.lanes[lane.position + 1 :] if self.enabled else ()
+
+    def notes(self) -> list[str]:
+        """Explain allowed settings with consequences that are easily missed."""
+        notes = []
+        total = sum(lane.maximum_concurrency for lane in self.lanes)
+        slots = self.consumer.reserved_concurrency
+        if slots < total:
+            notes.append(
+                f"reserved_concurrency is {slots} and the mappings may start {total} invocations at once: "
+                f"Lambda throttles the difference and tries again. This is right if your resource tolerates "
+                f"only {slots} at a time (the minimum of a mapping is 2); otherwise raise it to {total}."
+            )
+        if not self.enabled:
+            notes.append(
+                f"enabled is false: every message is sent to {self.last_lane.name} and nothing yields."
+            )
+        if slots == 1 and any(lane.tenant_share is not None for lane in self.lanes):
+            notes.append("tenant_share has no effect with one slot: there is nothing to share.")
+        if self.lanes[0].max_wait is not None and self.enabled:
+            notes.append(
+                f"max_wait of {self.lanes[0].name} has no effect: no lane has priority over the highest one."
+            )
+        return notes

@@ -1,0 +1,73 @@
+"""The table `[outbox]` of `lanes.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from lanes.config.settings import OutboxSettings
+from lanes.config.table import SECOND, ConfigTable, describe, format_duration, nearest
+
+OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
+LARGEST_BATCH = 100
+MAX_ATTEMPTS = 100
+# A relay tries to send for up to half of the lock; a shorter lock would end amid ordinary retries.
+SHORTEST_LOCK = timedelta(seconds=2)
+SHORTEST_TICK = timedelta(milliseconds=50)
+LONGEST_LOCK = timedelta(hours=12)
+
+
+def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> OutboxSettings:
+    """
+    Read the settings and collect the problems with them.
+
+    Args:
+        raw: the table, with the overrides of the stage.
+        lanes: names of all lanes.
+        problems: receives the problems.
+    """
+    table = ConfigTable(raw, "outbox", known=OUTBOX_KEYS, problems=problems)
+    default = OutboxSettings()
+    settings = OutboxSettings(
+        enabled=table.boolean("enabled", default.enabled),
+        batch=table.integer("batch", default.batch, minimum=1, maximum=LARGEST_BATCH),
+        tick=table.duration("tick", default.tick, minimum=SHORTEST_TICK),
+        lock=table.duration("lock", default.lock, minimum=SHORTEST_LOCK, maximum=LONGEST_LOCK),
+        max_attempts=table.integer("max_attempts", default.max_attempts, minimum=1, maximum=MAX_ATTEMPTS),
+        retry_base=table.duration("retry_base", default.retry_base),
+        retry_factor=table.number("retry_factor", default.retry_factor, minimum=1.0, maximum=100.0),
+        retry_cap=table.duration("retry_cap", default.retry_cap),
+        retry_jitter=table.number("retry_jitter", default.retry_jitter, minimum=0.0, maximum=1.0),
+        published_retention=table.duration(
+            "published_retention", default.published_retention, minimum=SECOND
+        ),
+        abandoned_retention=table.duration(
+            "abandoned_retention", default.abandoned_retention, minimum=SECOND
+        ),
+        lane_window=_lane_window(table, lanes),
+    )
+    if settings.retry_base > settings.retry_cap:
+        table.problem(
+            f"retry_base {format_duration(settings.retry_base)} is longer than "
+            f"retry_cap {format_duration(settings.retry_cap)}"
+        )
+    return settings
+
+
+def _lane_window(table: ConfigTable, lanes: Sequence[str]) -> dict[str, int]:
+    """Read one number for all lanes, or a table of numbers by lane."""
+    raw = table.raw("lane_window", {})
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return dict.fromkeys(lanes, table.integer("lane_window", 1, minimum=1))
+    if not isinstance(raw, Mapping):
+        table.problem(f"lane_window is {describe(raw)}; must be a number, or a table of numbers by lane")
+        return {}
+    windows = {}
+    for name, size in raw.items():
+        if name not in lanes:
+            table.problem(f"lane_window: unknown lane {name!r}{nearest(name, lanes)}")
+        elif isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            table.problem(f"lane_window: {name} is {describe(size)}; must be a whole number of at least 1")
+        else:
+            windows[name] = size
+    return windows

@@ -1,0 +1,149 @@
+"""
+The settings of `lanes.toml` as records: lanes, the consumer, the outbox.
+
+Owns the words lane and threshold.
+"""
+
+from __future__ import annotations
+
+import enum
+import fnmatch
+from collections.abc import Mapping  # noqa: TC003 - doctests read the records' types
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+VISIBILITY_FACTOR = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """
+    One FIFO queue with its dead-letter queue and its event source mapping.
+
+    Attributes:
+        name: letters, digits, `_` and `-`; starts with an upper-case letter or a digit.
+        threshold: the lowest priority of this lane; the last lane takes all lower ones.
+        position: index in the order of lanes, 0 is the highest.
+        batch_size: maximum number of records in one invocation, 1 to 10.
+        visibility_timeout: of the queue; in `lanes.toml` 6 times the function timeout by default.
+        yield_delay_min: minimum time for which yielded records are parked.
+        yield_delay_max: maximum time for which yielded records are parked.
+        max_wait: messages that have waited longer are served from the reserve; without it priority is strict.
+        maximum_concurrency: maximum number of concurrent invocations of this lane's mapping.
+        tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
+        tenant_separator: ends the tenant's name in a group; a group without it is a tenant of its own.
+    """
+
+    name: str
+    threshold: int | None = None
+    position: int = 0
+    batch_size: int = 10
+    visibility_timeout: timedelta = timedelta(minutes=3)
+    yield_delay_min: timedelta = timedelta(seconds=5)
+    yield_delay_max: timedelta = timedelta(seconds=15)
+    max_wait: timedelta | None = None
+    maximum_concurrency: int = 2
+    tenant_share: float | None = None
+    tenant_separator: str = ":"
+
+    def tenant_of(self, group: str) -> str:
+        """Return the tenant of a group."""
+        return group.partition(self.tenant_separator)[0]
+
+    def outranks(self, other: Lane) -> bool:
+        """Check whether this lane has priority over the other."""
+        return self.position < other.position
+
+
+class OnDeadLetter(enum.StrEnum):
+    """The treatment of a group's later messages after one of them is dead-lettered."""
+
+    CONTINUE = "continue"
+    """Handle them."""
+    HOLD = "hold"
+    """Dead-letter them too, until an operator releases the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """
+    Settings of the function that consumes all lanes.
+
+    Attributes:
+        reserved_concurrency: the slots, the number of concurrent invocations over all lanes.
+        function_timeout: Lambda's limit for one invocation, whole seconds up to 15 minutes.
+        memory_mb: memory of the function.
+        max_attempts: failed attempts after which a message is dead-lettered.
+        backoff_base: delay after the first failed attempt; doubles with each attempt.
+        backoff_max: maximum delay after a failed attempt.
+        recheck_interval: maximum age of the backlog reading of the higher lanes, at most 1 s; in
+            `lanes.toml` 150 ms from ten slots on.
+        record_time: expected time of one record; by default the longest one seen.
+        idempotency: whether to skip a message id that was already done.
+        idempotency_window: how long a done message id is remembered.
+        reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
+        on_dead_letter: treatment of a group after a message of it is dead-lettered, by patterns of kinds. The first
+            matching pattern decides; the default is `continue`.
+    """
+
+    reserved_concurrency: int = 1
+    function_timeout: timedelta = timedelta(seconds=30)
+    memory_mb: int = 512
+    max_attempts: int = 5
+    backoff_base: timedelta = timedelta(seconds=2)
+    backoff_max: timedelta = timedelta(minutes=15)
+    recheck_interval: timedelta = timedelta(milliseconds=250)
+    record_time: timedelta | None = None
+    idempotency: bool = False
+    idempotency_window: timedelta = timedelta(days=1)
+    reserve: float = 0.05
+    on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
+
+    def holds_group_of(self, kind: str) -> bool:
+        """Check whether a dead letter of this kind holds its group; the kind of a raw body is empty."""
+        rules = self.on_dead_letter
+        rule = next((rules[pattern] for pattern in rules if fnmatch.fnmatchcase(kind, pattern)), None)
+        return rule is OnDeadLetter.HOLD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxSettings:
+    """
+    Settings of an outbox and its relay.
+
+    Attributes:
+        enabled: whether the stack has its own outbox, in DynamoDB.
+        batch: maximum number of entries in one claim.
+        tick: maximum pause of a polling relay; the pause begins far shorter and doubles while nothing is due.
+        lock: how long a claimed entry belongs to its relay.
+        max_attempts: failed attempts after which an entry is abandoned.
+        retry_base: delay after the first failed attempt.
+        retry_factor: growth of the delay from one attempt to the next.
+        retry_cap: maximum delay.
+        retry_jitter: random share by which a delay shrinks or grows, 0 to 1.
+        published_retention: how long a published entry is kept.
+        abandoned_retention: how long an abandoned entry is kept.
+        lane_window: maximum number of messages that the relay keeps in a lane, by its name; by default no limit.
+    """
+
+    enabled: bool = False
+    batch: int = 25
+    tick: timedelta = timedelta(seconds=1)
+    lock: timedelta = timedelta(minutes=5)
+    max_attempts: int = 3
+    retry_base: timedelta = timedelta(minutes=1)
+    retry_factor: float = 2.0
+    retry_cap: timedelta = timedelta(hours=1)
+    retry_jitter: float = 0.25
+    published_retention: timedelta = timedelta(days=7)
+    abandoned_retention: timedelta = timedelta(days=30)
+    lane_window: Mapping[str, int] = field(default_factory=dict)
+
+
+def default_lanes() -> tuple[Lane, ...]:
+    """Return the default lanes: HIGH from 50, MEDIUM from 0, MAIN for the rest."""
+    return (
+        Lane(name="HIGH", threshold=50, position=0),
+        Lane(name="MEDIUM", threshold=0, position=1),
+        Lane(name="MAIN", position=2),
+    )

@@ -1,0 +1,31 @@
+"""The parameters of spark-submit for a bulk job on EMR Serverless, for submitted and for scheduled runs."""
+
+from __future__ import annotations
+
+PACKAGES = "packages"
+ARROW_BATCH_BYTES = "8388608"
+
+
+def spark_submit_parameters(*, packages: str, executors: int) -> str:
+    """
+    Return the parameters of spark-submit.
+
+    Args:
+        packages: URL of the archive with the job's packages; driver and executors unpack it.
+        executors: maximum number of executors; each has two cores and 4 GB, as the driver has.
+    """
+    settings = {
+        "spark.archives": f"{packages}#{PACKAGES}",
+        "spark.emr-serverless.driverEnv.PYTHONPATH": f"./{PACKAGES}",
+        "spark.executorEnv.PYTHONPATH": f"./{PACKAGES}",
+        "spark.executor.cores": "2",
+        "spark.executor.memory": "4g",
+        "spark.driver.cores": "2",
+        "spark.driver.memory": "4g",
+        # A Python worker holds several batches of large rows at once: Spark's default of 64 MB is too much.
+        "spark.sql.execution.arrow.maxBytesPerBatch": ARROW_BATCH_BYTES,
+        # Explicit, since the share of each task in a rate limit follows from it.
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.maxExecutors": str(executors),
+    }
+    return " ".join(f"--conf {name}={value}" for name, value in settings.items())

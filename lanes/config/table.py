@@ -1,0 +1,182 @@
+"""
+A typed reader of one table of `lanes.toml` that collects all problems.
+
+Durations are numbers of seconds or strings such as "250ms", "30s", "15m", "12h", "1d".
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+SECOND = timedelta(seconds=1)
+LONGEST = timedelta(days=3650)
+
+
+class ConfigTable:
+    """
+    One table of settings, with its name in the file for error messages.
+
+    Every reading method returns the default if the key is missing or wrong, and records the problem.
+    """
+
+    def __init__(self, raw: object, where: str, *, known: Iterable[str], problems: list[str]) -> None:
+        self._where = where
+        self._problems = problems
+        self._raw: Mapping[str, Any] = {}
+        if isinstance(raw, Mapping):
+            self._raw = raw
+            self._refuse_unknown(sorted(known))
+        else:
+            self.problem(f"must be a table, not {describe(raw)}")
+
+    def problem(self, text: str) -> None:
+        """Record a problem of this table."""
+        self._problems.append(f"{self._where}: {text}" if self._where else text)
+
+    def has(self, key: str) -> bool:
+        """Check whether the key is set."""
+        return key in self._raw
+
+    def raw(self, key: str, default: object = None) -> Any:
+        """Return the value as written in the file."""
+        return self._raw.get(key, default)
+
+    def boolean(self, key: str, default: bool) -> bool:  # noqa: FBT001 - the default reads well in place
+        """Read true or false."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool):
+            return value
+        self.problem(f"{key} is {describe(value)}; must be true or false")
+        return default
+
+    def integer(
+        self, key: str, default: int, *, minimum: int | None = None, maximum: int | None = None
+    ) -> int:
+        """Read a whole number within its bounds."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.problem(f"{key} is {describe(value)}; must be a whole number")
+            return default
+        return value if self._is_within(key, value, minimum, maximum) else default
+
+    def number(self, key: str, default: float, *, minimum: float, maximum: float) -> float:
+        """Read a number within its bounds."""
+        value = self._raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.problem(f"{key} is {describe(value)}; must be a number")
+            return default
+        return float(value) if self._is_within(key, value, minimum, maximum) else default
+
+    def choice(self, key: str, default: str, *, allowed: Iterable[str]) -> str:
+        """Read one of the allowed strings."""
+        value = self._raw.get(key, default)
+        words = list(allowed)
+        if isinstance(value, str) and value in words:
+            return value
+        self.problem(f"{key} is {describe(value)}; must be one of {', '.join(words)}")
+        return default
+
+    def duration(
+        self,
+        key: str,
+        default: timedelta,
+        *,
+        minimum: timedelta = timedelta(0),
+        maximum: timedelta = LONGEST,
+        whole_seconds: bool = False,
+    ) -> timedelta:
+        """Read a duration within its bounds."""
+        if key not in self._raw:
+            return default
+        value = parse_duration(self._raw[key])
+        if value is None:
+            self.problem(
+                f"{key} is {describe(self._raw[key])}; "
+                f'must be a number of seconds or a string such as "250ms", "30s", "15m"'
+            )
+            return default
+        if whole_seconds and value.microseconds:
+            self.problem(f"{key} is {format_duration(value)}; must be whole seconds, as AWS requires")
+            return default
+        return value if self._is_within(key, value, minimum, maximum) else default
+
+    def optional_duration(
+        self, key: str, *, minimum: timedelta = timedelta(0), maximum: timedelta = LONGEST
+    ) -> timedelta | None:
+        """Read an optional duration."""
+        if key not in self._raw:
+            return None
+        return self.duration(key, minimum, minimum=minimum, maximum=maximum)
+
+    def _is_within(self, key: str, value: Any, minimum: Any, maximum: Any) -> bool:
+        if minimum is not None and value < minimum:
+            self.problem(f"{key} is {_shown(value)}; must be at least {_shown(minimum)}")
+            return False
+        if maximum is not None and not value <= maximum:
+            self.problem(f"{key} is {_shown(value)}; must be at most {_shown(maximum)}")
+            return False
+        return True
+
+    def _refuse_unknown(self, known: list[str]) -> None:
+        for key in self._raw:
+            if key not in known:
+                self.problem(f"unknown key {key!r}{nearest(key, known)}")
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Suggest the closest known name, or list the known names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else "; no names are known"
+
+
+def describe(value: object) -> str:
+    """Describe a value with its type, in the terms of TOML."""
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return f"the string {value!r}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, Mapping):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def parse_duration(value: object) -> timedelta | None:
+    """Read a number of seconds or a string with a unit; return None if it is neither."""
+    if isinstance(value, bool):
+        return None
+    try:
+        if isinstance(value, int | float):
+            return timedelta(seconds=value) if value >= 0 else None
+        match = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+        return timedelta(seconds=float(match[1]) * UNIT_SECONDS[match[2]]) if match else None
+    except (OverflowError, ValueError):
+        return None
+
+
+def format_duration(value: timedelta) -> str:
+    """Write a duration in the form of `lanes.toml`."""
+    seconds = value.total_seconds()
+    for unit in ("d", "h", "m", "s"):
+        if seconds and seconds % UNIT_SECONDS[unit] == 0:
+            return f"{seconds / UNIT_SECONDS[unit]:g}{unit}"
+    return f"{seconds * 1000:g}ms" if seconds else "0s"
+
+
+def _shown(value: object) -> str:
+    return format_duration(value) if isinstance(value, timedelta) else str(value)

@@ -1,0 +1,101 @@
+"""
+Backlogs as pure numbers: whether the next record may start.
+
+A lower lane yields to records that wait for a slot. A queue's counts don't show those: "in flight" holds records that
+run, that are parked by a yield, that wait out a backoff, and those that the mapping received and can't place. Only the
+last ones wait. "Visible" holds records that were never received, and those behind a parked record of their group,
+which can't be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lanes.config import Lane
+    from lanes.depth import LaneDepth
+
+UNDELETED = 0.25
+"""Seconds for which finished records may still be in flight: the mapping deletes them after the invocation."""
+
+VISIBLE_GRACE = 1.0
+"""
+Seconds for which visible records count as waiting although the mapping can place all that it received.
+
+A mapping with a free poller receives a deliverable message within milliseconds. Records that stay visible longer are
+behind another record of their group, or their mapping is paused: neither may hold the lower lanes back.
+"""
+
+
+@dataclasses.dataclass(slots=True)
+class VisibleBacklog:
+    """The visible records of one lane that proved undeliverable (`stuck`), learned from one reading to the next."""
+
+    stuck: int = 0
+    risen_to: int = 0
+    risen_at: float = 0.0
+
+    def deliverable(self, backlog: int, *, undelivered: int, now: float, blockable: bool = False) -> int:
+        """
+        Return how many of the visible records wait for a slot.
+
+        Args:
+            backlog: visible records.
+            undelivered: records that the lane's mapping received and can't place.
+            now: time of the reading.
+            blockable: some records of the lane are parked or in backoff, and none were just done. Then visible ones
+                are behind those, or so new that the mapping receives them before the next reading.
+
+        """
+        before, self.risen_to = self.risen_to, backlog
+        self.stuck = backlog if blockable and not undelivered else min(self.stuck, backlog)
+        if undelivered > 0:
+            self.risen_at = now
+            return backlog - self.stuck if blockable else backlog
+        if backlog > before or before <= self.stuck:
+            self.risen_at = now
+        elif now - self.risen_at >= VISIBLE_GRACE:
+            self.stuck = backlog
+        return backlog - self.stuck
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBacklog:
+    """A higher lane's records that wait for a slot, and the slots that it has already."""
+
+    lane: Lane
+    waiting: int
+    running: int = 0
+
+    @property
+    def slots_needed(self) -> int:
+        """Slots that those records could fill at once, within the mapping's maximum concurrency."""
+        if not self.waiting:
+            return 0
+        spare = max(0, self.lane.maximum_concurrency - self.running)
+        return min(math.ceil(self.waiting / self.lane.batch_size), spare)
+
+
+def undelivered(depth: LaneDepth, *, parked: int, elsewhere: int) -> int:
+    """Return how many records the lane's mapping received and can't place."""
+    return max(0, depth.in_flight - parked - elsewhere)
+
+
+def lane_with_priority(backlogs: Iterable[LaneBacklog], *, free_slots: Callable[[], int]) -> Lane | None:
+    """
+    Return the highest lane that needs the asking record's slot; None if all waiting records find another.
+
+    `backlogs` comes highest lane first and may be lazy: it is read no further than needed. `free_slots` leaves out the
+    slot of the asking record, and is called once the first lane turns out to wait.
+    """
+    free: int | None = None
+    for backlog in backlogs:
+        if needed := backlog.slots_needed:
+            free = (free_slots() if free is None else free) - needed
+            if free < 0:
+                return backlog.lane
+    return None

@@ -1,0 +1,237 @@
+"""The backlog check: read the higher lanes' queues, no more often than needed, and judge their backlog."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.consumer.engines.mapped.backlog import (
+    UNDELETED,
+    LaneBacklog,
+    VisibleBacklog,
+    lane_with_priority,
+    undelivered,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.ledger import CachedLedger
+    from lanes.depth import LaneDepth
+
+BACKLOG_TRUSTED = 1.0
+"""Seconds for which one slot may trust its own reading of a higher lane's backlog, while it serves none of it."""
+
+LOWER_AT_WORK = 60.0
+"""Seconds since a lower lane's last invocation within which the next one may follow a higher lane's directly."""
+
+
+class DepthReader(Protocol):
+    """Reads the counts of a lane's queue; raises `AwsError` if it can't."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts now."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Priority:
+    """A lane with priority over the asking one, and whether that was known without a reading."""
+
+    lane: Lane
+    is_cached: bool = False
+
+
+class QueueBacklogs:
+    """
+    The backlogs of lanes, from their queues' counts; readings raise `AwsError`.
+
+    Records that run, are parked or were just finished are in flight and do not wait. With several slots the peers
+    publish theirs, and parked records of others are read from the ledger.
+    """
+
+    def __init__(
+        self, *, depths: DepthReader, peers: Peers, ledger: CachedLedger, clock: Callable[[], float]
+    ) -> None:
+        self._depths = depths
+        self._peers = peers
+        self._ledger = ledger
+        self._clock = clock
+        self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
+        self._finished_lane, self._finished, self.undeleted_until = "", 0, 0.0
+
+    def finish(self, lane: Lane, finished: int) -> None:
+        """Take in that an invocation of a lane ended with so many finished records, which are deleted soon."""
+        now = self._clock()
+        self._finished_lane, self._finished = lane.name, finished
+        self.undeleted_until = now + UNDELETED if finished else 0.0
+        if self._peers.alone:
+            # While it ran, visible records were behind its own groups, which proves nothing of them.
+            self._visible[lane.name].risen_at = now
+
+    def has_undeleted(self, lanes: Sequence[Lane]) -> bool:
+        """Whether finished records of one of the lanes may still be in flight."""
+        return self.undeleted_until > self._clock() and self._finished_lane in {lane.name for lane in lanes}
+
+    def has_visible(self, lane: Lane) -> bool:
+        """Whether any record of a lane is visible, deliverable or not."""
+        return self._depths.depth(lane.name).backlog > 0
+
+    def waiting(self, lanes: Sequence[Lane]) -> Iterator[LaneBacklog]:
+        """Yield the backlogs of those lanes that have any record in their queue; each is read when it is asked for."""
+        for lane in lanes:
+            depth = self._depths.depth(lane.name)
+            if depth.backlog or depth.in_flight:
+                yield self._backlog(lane, depth)
+            else:
+                self._visible.pop(lane.name, None)
+
+    def _backlog(self, lane: Lane, depth: LaneDepth) -> LaneBacklog:
+        self._peers.refresh()
+        own = self._finished if self.has_undeleted([lane]) else 0
+        elsewhere = own + self._peers.in_flight(lane)
+        waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
+        if waiting:
+            if self._peers.has_kept(lane):
+                self._ledger.expire_parked(lane.name)
+            self._ledger.read_parked(lane.name, alone=self._peers.alone)
+            parked = len(self._ledger.parked(lane.name))
+            waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
+        just_finished = own > 0 or self._peers.has_finished(lane)
+        if just_finished and not parked:
+            # Records behind them are deliverable in a moment, also those that seemed stuck before.
+            self._visible[lane.name] = VisibleBacklog()
+        waiting += self._visible[lane.name].deliverable(
+            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not just_finished
+        )
+        return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
+
+
+class BacklogCheck:
+    """
+    One environment's judgement whether a higher lane has a backlog, kept over its invocations.
+
+    "No backlog" serves for the recheck interval. A backlog is read again each time, as a cached one would prolong
+    yields; but with one slot it can only shrink while this environment serves it.
+    """
+
+    def __init__(
+        self, *, config: LanesConfig, backlogs: QueueBacklogs, peers: Peers, clock: Callable[[], float]
+    ) -> None:
+        self._above = {lane.name: config.lanes_above(lane) for lane in config.lanes}
+        self._below = {lane.name: config.lanes_below(lane) for lane in config.lanes}
+        self._backlogs = backlogs
+        self._peers = peers
+        self._clock = clock
+        self._recheck = config.consumer.recheck_interval.total_seconds()
+        self._clear_for: Lane | None = None
+        self._clear_at = float("-inf")
+        self._backlog_of: Lane | None = None
+        self._backlog_at = float("-inf")
+        self._served_at: dict[str, float] = {}
+
+    def lane_above(self, lane: Lane, *, expected: float) -> Priority | None:
+        """
+        Return the lane that the next record of `lane` yields to, or None.
+
+        Args:
+            lane: the asking lane.
+            expected: seconds that the next record is likely to take at most.
+
+        Raises:
+            AwsError: the state of a higher lane can't be known.
+
+        """
+        now = self._clock()
+        # A record that takes longer than the recheck interval is preceded by a reading of its own.
+        if self._is_clear(lane, now, age=self._recheck if expected <= self._recheck else 0.0):
+            return None
+        known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= BACKLOG_TRUSTED
+        if known is not None and trusted and known.outranks(lane) and self._peers.alone:
+            return Priority(known, is_cached=True)
+        waiting = self._backlogs.waiting(self._above[lane.name])
+        found, first = None, next(waiting, None)
+        if first is not None:
+            found = lane_with_priority(chain([first], waiting), free_slots=self._peers.free_slots)
+        if found is None:
+            self._clear_for, self._clear_at, self._backlog_of = lane, self._valid_from(lane, now), None
+            return None
+        self._note_backlog(found, now)
+        return Priority(found)
+
+    def has_backlog_above(self, lane: Lane) -> bool:
+        """Whether any lane above `lane` has a backlog, be there free slots for it or not; raises `AwsError`."""
+        now = self._clock()
+        if self._is_clear(lane, now, age=self._recheck):
+            return False
+        for backlog in self._backlogs.waiting(self._above[lane.name]):
+            if backlog.slots_needed:
+                # A later reading, after the deletions, might take these for the records that were just finished.
+                self._note_backlog(backlog.lane, now)
+                return True
+        return False
+
+    def has_visible(self, lane: Lane) -> bool:
+        """Whether any record of a lane is visible, deliverable or not; raises `AwsError`."""
+        return self._backlogs.has_visible(lane)
+
+    def seconds_unchecked(self, *, since: float) -> float:
+        """Return the seconds since the last check without a backlog, or since a later moment."""
+        return self._clock() - max(self._clear_at, since)
+
+    def finish(self, lane: Lane, finished: int) -> None:
+        """Take in that an invocation of a lane ended with so many finished records."""
+        self._backlogs.finish(lane, finished)
+        self._served_at[lane.name] = self._clock()
+        if self._backlog_of is not None and not self._backlog_of.outranks(lane):
+            self._backlog_of = None  # it may be what was served
+
+    def look_back(self, lane: Lane) -> None:
+        """
+        Read the lane that was just served, while it is known which of its records in flight are finished.
+
+        With one slot only: soon after, a reading can't tell those from records that waited all the time. Without it,
+        a lower lane started records while a higher one had waited longer than the recheck interval. Skipped if no
+        lower lane was at work recently.
+
+        Raises:
+            AwsError: the lane can't be read.
+
+        """
+        now, below = self._clock(), self._below[lane.name]
+        recent = [lower for lower in below if now - self._served_at.get(lower.name, 0.0) <= LOWER_AT_WORK]
+        if not recent or not self._peers.alone or not self._backlogs.undeleted_until:
+            return
+        if any(backlog.slots_needed for backlog in self._backlogs.waiting([lane])):
+            self._note_backlog(lane, now)
+        elif not lane.position:
+            self._clear_at, self._clear_for = now, below[0]
+
+    def _note_backlog(self, lane: Lane, now: float) -> None:
+        """Keep a backlog, and trust no older reading without it."""
+        self._clear_for, self._backlog_of, self._backlog_at = None, lane, now
+
+    def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
+        """
+        Whether a reading not older than `age` found no backlog in any lane above this one.
+
+        A reading from a moment to come is of unknown age: the clock was set back since.
+        """
+        if not self._above[lane.name]:
+            return True
+        covered = self._clear_for is not None and self._clear_for.position >= lane.position
+        return covered and 0 <= now - self._clear_at <= age
+
+    def _valid_from(self, lane: Lane, now: float) -> float:
+        """
+        Return the moment from which a reading without a backlog counts.
+
+        One that left out records finished but not yet deleted may have left out waiting ones in their place: it is
+        valid no longer than those may be undeleted.
+        """
+        if not self._backlogs.has_undeleted(self._above[lane.name]):
+            return now
+        return min(now, self._backlogs.undeleted_until - self._recheck)

@@ -1,0 +1,181 @@
+"""The mapped engine's invocations: Lambda's batch of one lane, and the turn that its records get."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from lanes.consumer.engines import Proceed
+from lanes.consumer.records import Batch, oldest_first, read_batch, response_for
+from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.errors import AwsError, ConfigurationError
+from lanes.events import Event
+from lanes.metrics import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.config import Lane
+    from lanes.config.deployment import Deployment
+    from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines.mapped.check import BacklogCheck
+    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.engines.mapped.waking import Waker
+    from lanes.consumer.engines.reserve import Reserve
+    from lanes.consumer.outcome import Outcome, Outcomes
+    from lanes.consumer.records import PartialBatchResponse, RawRecord
+    from lanes.consumer.settlement import Settlement
+
+
+class MappedEngine:
+    """Runs the invocations of one environment."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        corridor: Corridor,
+        services: TurnServices,
+        clock: Callable[[], float],
+    ) -> None:
+        self._deployment = deployment
+        self._corridor = corridor
+        self._services = services
+        self._clock = clock
+        self._timeout = deployment.config.consumer.function_timeout.total_seconds()
+        self._lanes: dict[str, Lane] = {}
+
+    def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
+        """
+        Handle Lambda's batch of one lane and answer which records stay in the queue.
+
+        Raises:
+            ConfigurationError: the event comes from no lane of this deployment. All its records stay.
+
+        """
+        telemetry, began_at = self._services.settlement.telemetry, self._clock()
+        queue, records = read_batch(event)
+        lane = self._lanes.get(queue) or self._lane_of(queue)
+        batch = Batch(
+            lane=lane,
+            # Overdue records may go on where the others yield, so they must not be behind those.
+            records=records if lane.max_wait is None else oldest_first(records),
+            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
+            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
+            or (lambda: (began_at + self._timeout - self._clock()) * 1000),
+            began_at=began_at,
+        )
+        telemetry.begin(lane.name, context)
+        try:
+            return response_for(self._corridor.run(batch, MappedTurn(batch, self._services)).kept)
+        finally:
+            # The answer counts, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                telemetry.milliseconds(Metric.BATCH, (self._clock() - began_at) * 1000)
+                telemetry.end()
+
+    def _lane_of(self, queue: str) -> Lane:
+        try:
+            self._lanes[queue] = self._deployment.lane_of_queue(queue)
+        except KeyError as error:
+            raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+        return self._lanes[queue]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnServices:
+    """The services of one environment's turns."""
+
+    peers: Peers
+    check: BacklogCheck
+    reserve: Reserve
+    settlement: Settlement
+    waker: Waker
+
+
+class MappedTurn:
+    """One batch's turn: a presence record while it lasts, and a backlog check before each record."""
+
+    def __init__(self, batch: Batch, services: TurnServices) -> None:
+        self._batch = batch
+        self._services = services
+        if not services.peers.alone:
+            # Without it, its records seem to wait, and peers yield to them.
+            self._try(Event.SLOT_NOT_ENTERED, lambda: services.peers.acquire(batch))
+
+    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+        """Yield if a higher lane has a backlog, or if that can't be known."""
+        lane, services = self._batch.lane, self._services
+        if rest[0].receive_count >= LAST_RECEIVE:
+            return Proceed(may_yield=False)
+        try:
+            above = services.check.lane_above(lane, expected=expected)
+        except AwsError:
+            self._report(Event.HIGHER_LANES_UNKNOWN)
+            return self.yielded(rest, to=None)
+        if above is None:
+            return PROCEED
+        if has_worked:
+            # Records of this lane ran since the last check, and the backlog may be as old.
+            seconds = services.check.seconds_unchecked(since=self._batch.began_at)
+            services.settlement.telemetry.milliseconds(Metric.INVERSION, seconds * 1000)
+        if services.reserve.admits(lane, rest[0]):
+            return Proceed(from_reserve=True, may_yield=False)
+        # Alone, the cache is as good as the ledger: without the write, invocations that only yield take a quarter less.
+        is_brief = above.is_cached and len(rest) == len(self._batch.records)
+        return dataclasses.replace(self.yielded(rest, to=above.lane), is_brief=is_brief)
+
+    def checkpoint(self) -> Lane | None:
+        """In mid-work, going on loses least if the lanes above are unknown; the next record has a check of its own."""
+        try:
+            above = self._services.check.lane_above(self._batch.lane, expected=0.0)
+        except AwsError:
+            self._services.settlement.telemetry.problem(
+                Event.HIGHER_LANES_UNKNOWN, lane=self._batch.lane.name
+            )
+            return None
+        return above.lane if above else None
+
+    def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
+        """Park the rest."""
+        return self._services.settlement.delays.after_yield(self._batch.lane, rest, to=to)
+
+    def charge(self, seconds: float) -> None:
+        """Charge the reserve."""
+        self._services.reserve.charge(seconds)
+        self._services.settlement.telemetry.count(Metric.RESERVE)
+
+    def close(self, outcomes: Outcomes) -> None:
+        """
+        Release the slot, settle kept records, and wake parked ones; Lambda deletes the others after the answer.
+
+        The release comes first: 10 ms later cost 1.4 yields a message instead of 0.85 at ten slots.
+        """
+        batch, services, kept = self._batch, self._services, len(self._batch.records) - outcomes.finished
+        if not services.peers.alone:
+            self._try(Event.SLOT_NOT_LEFT, lambda: services.peers.release(batch, finished=outcomes.finished))
+        if kept:
+            self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
+        self._try(
+            Event.WAKE_FAILED,
+            lambda: services.waker.wake(
+                batch, finished=outcomes.finished, has_yielded=kept > 0 and outcomes.has_yielded
+            ),
+        )
+
+    def _try(self, problem: Event, step: Callable[[], None]) -> None:
+        """Take a step; report whatever goes wrong, since it must not keep the answer."""
+        try:
+            step()
+        except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
+            self._report(problem)
+
+    def _report(self, problem: Event) -> None:
+        """Report an error, in an `except` block."""
+        self._services.settlement.telemetry.problem(problem, lane=self._batch.lane.name)
+        self._services.settlement.telemetry.count(Metric.AWS_ERRORS)
+
+
+PROCEED = Proceed()

@@ -1,0 +1,169 @@
+"""
+Presence: what the environments of one function tell each other about their slots.
+
+AWS does not publish how many environments of a function are busy, or with which queue's records. With one slot there
+are no peers. With several, each environment publishes a presence record when it acquires its slot and when it
+releases it, so that counts in flight can be told apart from records that wait for a slot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.consumer.engines.mapped.backlog import UNDELETED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.ledger import CachedLedger
+    from lanes.consumer.records import Batch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """
+    One environment's presence record.
+
+    Attributes:
+        records: records of the lane that it has in flight.
+        busy: whether it has a slot; after an invocation its finished records stay in flight until deleted.
+        until: epoch seconds after which the record means nothing (the invocation's deadline, or the deletion).
+        kept: records that were returned with it; the ledger may not have them yet.
+        tenant: the tenant of its records, in a lane with a `tenant_share`.
+
+    """
+
+    environment: str
+    lane: str
+    records: int
+    busy: bool
+    until: float
+    kept: int = 0
+    tenant: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceSnapshot:
+    """The peers' presence records at one moment, and until when lanes have parked records."""
+
+    peers: tuple[Presence, ...] = ()
+    parked_until: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def for_environment(
+        cls, environment: str, records: Iterable[Presence], parked_until: Mapping[str, float]
+    ) -> PresenceSnapshot:
+        """Return the snapshot of one environment, without its own record."""
+        peers = tuple(record for record in records if record.environment != environment)
+        return cls(peers=peers, parked_until=parked_until)
+
+
+class PresenceTable(Protocol):
+    """The slot table: where the environments of one function publish. Every method raises `AwsError`."""
+
+    def publish(self, record: Presence, *, now: float, parked_until: Mapping[str, float]) -> PresenceSnapshot:
+        """Replace this environment's record and the given times of parked lanes; return the peers' state."""
+
+    def read(self, environment: str) -> PresenceSnapshot:
+        """Return the peers' state."""
+
+
+class Peers:
+    """
+    The other environments of the function, as far as this one knows.
+
+    Attributes:
+        alone: whether there are none: the function has one slot, and nothing is published or read.
+        seen: their state when the table was last written or read.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        table: PresenceTable | None,
+        environment: str,
+        ledger: CachedLedger,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._table = table
+        self._environment = environment
+        self._ledger = ledger
+        self._clock = clock
+        self.seen = PresenceSnapshot()
+        self.alone = table is None
+
+    def acquire(self, batch: Batch) -> None:
+        """Publish that this environment has a slot for a batch; raises `AwsError`."""
+        until = self._clock() + batch.milliseconds_left() / 1000
+        self._publish(batch, records=len(batch.records), busy=True, until=until)
+
+    def release(self, batch: Batch, *, finished: int) -> None:
+        """Publish that the slot is free, and how many records are finished but not deleted; raises `AwsError`."""
+        until, kept = self._clock() + UNDELETED, len(batch.records) - finished
+        self._publish(batch, records=finished, busy=False, until=until, kept=kept)
+
+    def _publish(self, batch: Batch, *, records: int, busy: bool, until: float, kept: int = 0) -> None:
+        if self._table is None:
+            return
+        lane, known = batch.lane, self.seen.parked_until
+        record = Presence(
+            environment=self._environment,
+            lane=lane.name,
+            records=records,
+            busy=busy,
+            until=until,
+            kept=kept,
+            # The first record's tenant is published for all.
+            tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
+        )
+        parked = {lane.name: self._parked_until(lane) for lane in self._config.lanes}
+        news = {name: latest for name, latest in parked.items() if latest > known.get(name, 0.0)}
+        self.seen = self._table.publish(record, now=self._clock(), parked_until=news)
+
+    def _parked_until(self, lane: Lane) -> float:
+        return max((entry.parked_until for entry in self._ledger.parked(lane.name)), default=0.0)
+
+    def refresh(self) -> None:
+        """Read the peers' state; raises `AwsError`."""
+        if self._table is not None:
+            self.seen = self._table.read(self._environment)
+
+    def free_slots(self) -> int:
+        """Return the slots without an environment, the asking one's left out."""
+        now = self._clock()
+        busy = sum(record.busy and record.until > now for record in self.seen.peers)
+        return max(0, self._config.consumer.reserved_concurrency - 1 - busy)
+
+    def busy(self, lane: Lane) -> int:
+        """Return how many slots the peers have for a lane."""
+        return sum(record.busy for record in self._of(lane))
+
+    def busy_with(self, lane: Lane, tenant: str) -> int:
+        """Return how many slots the peers have for one tenant's records of a lane."""
+        return sum(record.busy and record.tenant == tenant for record in self._of(lane))
+
+    def in_flight(self, lane: Lane) -> int:
+        """Return how many in-flight records of a lane the peers have, or finished and did not delete yet."""
+        return sum(record.records for record in self._of(lane))
+
+    def has_kept(self, lane: Lane) -> bool:
+        """Whether a peer returned records of a lane a moment ago."""
+        return any(record.kept for record in self._of(lane))
+
+    def may_have_parked(self, lane: Lane) -> bool:
+        """Whether records of a lane are parked, as far as the peers have published."""
+        return self.seen.parked_until.get(lane.name, 0.0) > self._clock()
+
+    def has_finished(self, lane: Lane) -> bool:
+        """Whether a peer finished records of a lane a moment ago, so that those behind them become deliverable now."""
+        return any(record.records and not record.busy for record in self._of(lane))
+
+    def _of(self, lane: Lane) -> list[Presence]:
+        """Return the records of a lane that still mean something."""
+        now = self._clock()
+        return [record for record in self.seen.peers if record.lane == lane.name and record.until > now]

@@ -1,0 +1,125 @@
+"""Waking: parked records return as soon as the lanes above have no backlog, instead of when their parking ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.consumer.interceptors.tenant_share import leaves_share
+from lanes.consumer.ledger import Park
+from lanes.consumer.records import SETTLING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.engines.mapped.check import BacklogCheck
+    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.ledger import CachedLedger, Entry
+    from lanes.consumer.records import Batch
+    from lanes.consumer.settlement import Settlement
+
+WAKING_SHARE = 0.2
+"""Share of the function timeout that must be left to wake others."""
+
+MOST_BATCHES = 100 // 10
+"""AWS: a transaction has at most 100 items (TransactWriteItems) and a batch 10 records; beyond, it would be two."""
+
+
+class Waker:
+    """
+    Wakes parked batches at the end of an invocation.
+
+    Safe in every order: records are first recorded as no longer parked, all or none and only if no other environment
+    did so before; then they become visible. If that second step fails, they return when their parking ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        check: BacklogCheck,
+        peers: Peers,
+        ledger: CachedLedger,
+        settlement: Settlement,
+    ) -> None:
+        timeout = config.consumer.function_timeout.total_seconds()
+        self._needed = max(2 * SETTLING, WAKING_SHARE * timeout)
+        self._slots = config.consumer.reserved_concurrency
+        self._last_lane = config.last_lane
+        # Nothing has priority over the highest lane, but its tenants may yield to each other.
+        self._lanes = config.lanes if config.lanes[0].tenant_share is not None else config.lanes[1:]
+        self._check = check
+        self._peers = peers
+        self._ledger = ledger
+        self._settlement = settlement
+
+    def wake(self, batch: Batch, *, finished: int, has_yielded: bool) -> None:
+        """
+        Wake the oldest parked batches of the highest lane that has any, if no lane above it has a backlog.
+
+        Left out after a yield, and if it might delay the answer.
+
+        Raises:
+            AwsError: a call failed. The records return by themselves.
+
+        """
+        self._check.finish(batch.lane, finished)
+        if has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
+            return
+        self._check.look_back(batch.lane)
+        for lane in self._lanes:
+            published = not self._peers.alone and self._peers.may_have_parked(lane)
+            if (published or self._ledger.parked(lane.name)) and self._wakeable(lane):
+                if not self._check.has_backlog_above(lane):
+                    self._wake_lane(lane, batch)
+                return
+
+    def _wakeable(self, lane: Lane) -> list[Entry]:
+        """
+        Return parked records of a lane that may be woken, at least those of as many batches as are woken.
+
+        Alone, this environment parked all that can be woken. No lane yields to the last one, so only the first of its
+        parked records are read.
+        """
+        if not self._peers.alone:
+            limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
+            self._ledger.read_parked(lane.name, limit=limit)
+        return [
+            entry
+            for entry in self._ledger.parked(lane.name)
+            if entry.park is Park.YIELD and entry.receipt_handle
+        ]
+
+    @property
+    def _batches(self) -> int:
+        """One for each free slot, and one for the slot of the invocation that ends."""
+        return min(self._peers.free_slots() + 1, MOST_BATCHES)
+
+    def _wake_lane(self, lane: Lane, batch: Batch) -> None:
+        batches = self._batches
+        if lane.tenant_share is not None and self._check.has_visible(lane):
+            # A tenant's parked records are older, and would come in front of those that others wait for.
+            batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
+        if batches and not self._wake_batches(lane, batch.lane, batches=batches):
+            # Another environment was faster with one of them, so the cache is old.
+            self._ledger.expire_parked(lane.name)
+            self._wake_batches(lane, batch.lane, batches=batches)
+
+    def _wake_batches(self, lane: Lane, asking: Lane, *, batches: int) -> bool:
+        """Wake up to so many batches; return False if they turn out to be parked no longer."""
+        entries = oldest_batches(self._wakeable(lane), count=batches)
+        if not entries:
+            return True
+        if not self._ledger.unpark(entries):
+            return False
+        self._settlement.wake(lane, entries, by=asking)
+        return True
+
+
+def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
+    """Return the records of the batches parked first: a group is free only when all of its records are."""
+    order: dict[str, float] = {}
+    for entry in entries:
+        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
+    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
+    return [entry for entry in entries if entry.batch in chosen]

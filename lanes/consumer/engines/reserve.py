@@ -1,0 +1,44 @@
+"""The reserve: a small share of capacity for a lane's overdue messages while higher lanes are busy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.config import Lane
+    from lanes.consumer.records import RawRecord
+
+SAVED_UP = 60.0
+"""Seconds of capacity that the share may save up; more would let a burst of overdue messages through at once."""
+
+
+class Reserve:
+    """
+    A share of one slot's time, saved up while it isn't used.
+
+    Each environment keeps its own account for its one slot, so all together spend the share of all slots.
+
+    Args:
+        share: of the slot's time.
+        clock: epoch seconds.
+
+    """
+
+    def __init__(self, *, share: float, clock: Callable[[], float]) -> None:
+        self._share = share
+        self._clock = clock
+        self._paid_until = clock()
+
+    def admits(self, lane: Lane, record: RawRecord) -> bool:
+        """Whether a record starts although its lane would yield: it is overdue and the account has time left."""
+        if lane.max_wait is None or not self._share:
+            return False
+        now = self._clock()
+        return now - record.sent_at > lane.max_wait.total_seconds() and now > self._paid_until
+
+    def charge(self, seconds: float) -> None:
+        """Charge a record's time. The account may be overdrawn once, and is paid back before the next record."""
+        saved_since = max(self._paid_until, self._clock() - SAVED_UP)
+        self._paid_until = saved_since + seconds / self._share

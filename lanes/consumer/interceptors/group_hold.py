@@ -1,0 +1,151 @@
+"""Group holds: the later messages of a group follow a dead letter, until an operator releases the group."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from lanes.consumer.interceptors import Interception, decoded
+from lanes.consumer.ledger import Ending
+from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.telemetry import unopened
+from lanes.errors import AwsError
+from lanes.events import Event
+from lanes.holds import Hold, copy_id, is_copy
+from lanes.overrides import KNOWN_AFTER
+
+if TYPE_CHECKING:
+    from lanes.config import ConsumerSettings
+    from lanes.consumer.interceptors import Reach
+    from lanes.consumer.ledger import Entry
+    from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.settlement import Settlement
+    from lanes.holds import Holds
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupHold:
+    """Holds the groups of dead letters whose kind asks for it."""
+
+    holds: Holds
+    reach: Reach
+    settlement: Settlement
+    settings: ConsumerSettings
+
+    def begin(self, batch: Batch, *, is_held: bool) -> Holding:
+        """Take part in a batch; read which of its groups are held if any of its lane is; raises `AwsError`."""
+        groups = sorted({record.group for record in batch.records})
+        held = dict(self.holds.read(batch.lane.name, groups)) if is_held else {}
+        return Holding(self, batch, held)
+
+
+class Holding(Interception):
+    """The held groups of one batch."""
+
+    def __init__(self, feature: GroupHold, batch: Batch, held: dict[str, Hold]) -> None:
+        self._feature = feature
+        self._batch = batch
+        self._held = held
+        self._following: set[str] = set()
+
+    def leads(self, record: RawRecord) -> bool:
+        """Whether a group is held behind a record: it becomes a dead letter, even if it was cancelled meanwhile."""
+        hold = self._held.get(record.group)
+        return hold is not None and hold.leader == record.message_id
+
+    def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
+        """Let a record of a held group follow, send it behind the copies, or return it until that is decided."""
+        hold = self._held.get(record.group)
+        if hold is None:
+            return None
+        try:
+            return self._admit_held(record, entry, hold)
+        except AwsError:
+            return self._feature.reach.deferred(self._batch, record, entry)
+
+    def _admit_held(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome | None:
+        if hold.leader == record.message_id:
+            wait = self._wait_of(hold)
+            return _later(entry, wait) if wait else self._follow(record, entry, hold.reason, error=hold.error)
+        if hold.open and is_copy(record):
+            return None
+        lane, holds = self._batch.lane.name, self._feature.holds
+        if not hold.releasing:
+            if holds.behind(lane, record.group):
+                return self._follow(record, entry, f"held behind {hold.id}")
+            return _later(entry, SOON)
+        copy = copy_id(record.message_id)
+        if not holds.send_behind(lane, record.group, copy=copy):
+            return _later(entry, SOON)
+        self._feature.reach.queues.forward(lane, record, body=record.body, deduplication_id=copy)
+        self._feature.reach.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
+        return Outcome(ending=Ending.CONSUMED, entry=entry)
+
+    def _follow(self, record: RawRecord, entry: Entry, reason: str, *, error: str = "") -> Outcome:
+        self._following.add(record.message_id)
+        return Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=reason, error=error)
+
+    def after(self, record: RawRecord, outcome: Outcome) -> Outcome:
+        """Hold the group of a dead letter before it is sent; record a copy that is done."""
+        if outcome.ending is Ending.DEAD_LETTERED and record.message_id not in self._following:
+            return self._hold(record, outcome) if self._asks_for_hold(record) else outcome
+        if (
+            outcome.ending in (Ending.DONE, Ending.CONSUMED)
+            and record.group in self._held
+            and is_copy(record)
+        ):
+            self._copy_done(record)
+        return outcome
+
+    def _asks_for_hold(self, record: RawRecord) -> bool:
+        """Whether a record's kind asks for a hold, or its group was held before."""
+        if record.group in self._held:
+            return True
+        message = decoded(record)
+        return self._feature.settings.holds_group_of(message.kind if message else "")
+
+    def _hold(self, record: RawRecord, outcome: Outcome) -> Outcome:
+        """Begin the hold; the dead letter is sent once every environment knows of it."""
+        feature, lane, known = self._feature, self._batch.lane, self._held.get(record.group)
+        message = decoded(record)
+        hold = Hold(
+            lane=lane.name,
+            group=record.group,
+            leader=record.message_id,
+            id=message.id if message else record.message_id,
+            reason=outcome.reason,
+            error=outcome.error,
+            since=known.since if known else feature.reach.clock(),
+        )
+        telemetry = feature.reach.telemetry
+        try:
+            feature.holds.begin(hold)
+        except AwsError:
+            telemetry.problem(Event.GROUP_NOT_HELD, lane=lane.name, message_id=record.message_id)
+            assert outcome.entry is not None  # noqa: S101 - attempted records have one
+            delay = feature.settlement.resend_delay(lane, outcome.entry)
+            return feature.settlement.keep_dead_letter(outcome, delay=delay)
+        self._held[record.group] = hold
+        telemetry.event(
+            Event.GROUP_HELD, lane=lane.name, group=record.group, message_id=record.message_id, id=hold.id
+        )
+        wait = self._wait_of(hold)
+        return feature.settlement.keep_dead_letter(outcome, delay=wait) if wait else outcome
+
+    def _wait_of(self, hold: Hold) -> int:
+        """Return the seconds until every environment knows of a hold."""
+        return max(0, math.ceil(hold.since + KNOWN_AFTER - self._feature.reach.clock()))
+
+    def _copy_done(self, record: RawRecord) -> None:
+        try:
+            self._feature.holds.copy_done(self._batch.lane.name, record.group, copy=record.deduplication_id)
+        except AwsError:
+            # The hold goes on until the next message of the group has passed.
+            self._feature.reach.telemetry.problem(
+                Event.COPY_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
+            )
+
+
+def _later(entry: Entry, delay: int) -> Outcome:
+    return Outcome(entry=entry, delay=delay, reason=Reason.DIVERTED)

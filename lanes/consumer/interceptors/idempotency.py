@@ -1,0 +1,91 @@
+"""Idempotency: a message id that was done is not handled again within the window, nor twice at the same time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lanes.consumer import telemetry as report
+from lanes.consumer.interceptors import Interception
+from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.errors import AwsError
+from lanes.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from lanes.consumer.handlers import Work
+    from lanes.consumer.interceptors import Reach
+    from lanes.consumer.ledger import Entry, Ledger
+    from lanes.consumer.records import Batch, RawRecord
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotency:
+    """Claims a message's effect before its attempt, and records it afterwards."""
+
+    ledger: Ledger
+    window: timedelta
+    reach: Reach
+
+    def begin(self, batch: Batch) -> Sequence[Interception]:
+        """Take part in every batch."""
+        return [_Claims(self, batch)]
+
+
+class _Claims(Interception):
+    def __init__(self, feature: Idempotency, batch: Batch) -> None:
+        self._feature = feature
+        self._batch = batch
+        self._claimed: dict[str, str] = {}
+
+    def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
+        """Claim the effect of a record that has a handler; the claim ends with the function's time."""
+        if entry.given_up or work.handler is None:
+            return None
+        feature, now = self._feature, self._feature.reach.clock()
+        until = now + max(0.0, self._batch.seconds_left) + 1
+        try:
+            effect = feature.ledger.begin_effect(
+                work.effect_id, owner=record.message_id, now=now, until=until
+            )
+        except AwsError:
+            return feature.reach.deferred(
+                self._batch, record, entry, problem=Event.ATTEMPT_NOT_BEGUN, reason=Reason.NOT_BEGUN
+            )
+        if effect is Effect.DONE:
+            report.duplicate(feature.reach.telemetry, self._batch.lane, record, work)
+            return Outcome(ending=Ending.DONE, entry=entry)
+        if effect is Effect.ELSEWHERE:
+            return Outcome(entry=entry, delay=SOON, reason=Reason.ELSEWHERE)
+        self._claimed[record.message_id] = work.effect_id
+        return None
+
+    def after(self, record: RawRecord, outcome: Outcome) -> Outcome:
+        """Record an effect that was done, and give back the claim of one that was not."""
+        effect_id = self._claimed.pop(record.message_id, None)
+        if effect_id is not None:
+            (self._finish if outcome.ending is Ending.DONE else self._release)(record, effect_id)
+        return outcome
+
+    def _finish(self, record: RawRecord, effect_id: str) -> None:
+        feature = self._feature
+        for _ in range(2):
+            now = feature.reach.clock()
+            try:
+                until = now + feature.window.total_seconds()
+                feature.ledger.finish_effect(effect_id, owner=record.message_id, now=now, keep_until=until)
+            except AwsError:
+                feature.reach.telemetry.problem(
+                    Event.SUCCESS_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
+                )
+            else:
+                return
+
+    def _release(self, record: RawRecord, effect_id: str) -> None:
+        try:
+            self._feature.ledger.release_effect(effect_id, owner=record.message_id)
+        except AwsError:
+            self._feature.reach.telemetry.problem(Event.EFFECT_NOT_RELEASED, message_id=record.message_id)

@@ -1,0 +1,99 @@
+"""
+Tenant shares: the number of slots that one tenant may hold while messages of others may wait behind its own.
+
+A mapping delivers the oldest messages first, so a tenant that sends a thousand at once is in front of everybody who
+sends later, and SQS offers no look past it. Beyond its share a tenant's records are therefore parked on their first
+receive, which brings the others to the front. They are woken one batch for each free slot, so a tenant may use more
+than its share while the others have nothing to do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from lanes.consumer import telemetry as report
+from lanes.consumer.interceptors import Interception
+from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.config import Lane
+    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.interceptors import Reach
+    from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcome
+    from lanes.consumer.records import Batch, RawRecord
+
+FRESH = 2.0
+"""Seconds since its sending within which a message proves that the mapping has no older ones to look past."""
+
+PARKED = 60.0
+"""Seconds for which such records are parked at least: they are woken much sooner."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TenantShare:
+    """Parks records of tenants that hold their share of slots already."""
+
+    slots: int
+    peers: Peers
+    reach: Reach
+
+    def begin(self, batch: Batch) -> Sequence[Interception]:
+        """Decide for each tenant of a batch whether its records yield."""
+        lane = batch.lane
+        if lane.tenant_share is None:
+            return ()
+        tenants: dict[str, list[RawRecord]] = {}
+        for record in batch.records:
+            tenants.setdefault(lane.tenant_of(record.group), []).append(record)
+        yielded: dict[str, Outcome] = {}
+        for tenant, records in tenants.items():
+            if self._is_over_share(lane, tenant, records):
+                outcome = self.reach.delays.after_yield(lane, records, at_least=PARKED)
+                yielded |= dict.fromkeys((record.message_id for record in records), outcome)
+                report.together(
+                    self.reach.telemetry,
+                    Event.TENANT_YIELDED,
+                    lane,
+                    records,
+                    tenant=tenant,
+                    delay=outcome.delay,
+                )
+        return [_Yields(yielded)] if yielded else ()
+
+    def _is_over_share(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
+        if max(record.receive_count for record in records) >= LAST_RECEIVE:
+            return False
+        if self.peers.busy_with(lane, tenant) < most_slots(lane, self.slots):
+            return False
+        now = self.reach.clock()
+        return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)
+
+
+class _Yields(Interception):
+    def __init__(self, yielded: dict[str, Outcome]) -> None:
+        self._yielded = yielded
+
+    def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
+        outcome = self._yielded.get(record.message_id)
+        return outcome and dataclasses.replace(outcome, entry=entry)
+
+
+def most_slots(lane: Lane, slots: int) -> int:
+    """Return the number of slots that one tenant may hold while others may wait: at least one."""
+    return max(1, math.floor((lane.tenant_share or 1.0) * min(slots, lane.maximum_concurrency)))
+
+
+def leaves_share(batch: Batch, peers: Peers, slots: int) -> bool:
+    """Whether a batch leaves a slot to a tenant that holds less than its share and may have records parked."""
+    lane = batch.lane
+    if lane.tenant_share is None or slots == 1:
+        return False
+    elsewhere = peers.busy_with(lane, lane.tenant_of(batch.records[0].group))
+    again = any(record.receive_count > 1 for record in batch.records)
+    return (again or elsewhere > 0) and elsewhere < most_slots(lane, slots)

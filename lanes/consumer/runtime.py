@@ -1,0 +1,127 @@
+"""The runtime: everything a consumer depends on, and the services that one environment assembles from it once."""
+
+from __future__ import annotations
+
+import dataclasses
+import random as randomness
+import time
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.consumer.attempts import Attempts
+from lanes.consumer.batch import Corridor
+from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader, QueueBacklogs
+from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
+from lanes.consumer.engines.mapped.presence import Peers, PresenceTable
+from lanes.consumer.engines.mapped.waking import Waker
+from lanes.consumer.engines.reserve import Reserve
+from lanes.consumer.interceptors import Forwarding, Reach
+from lanes.consumer.interceptors.group_hold import GroupHold
+from lanes.consumer.interceptors.idempotency import Idempotency
+from lanes.consumer.interceptors.overrides import OverrideFilter
+from lanes.consumer.interceptors.tenant_share import TenantShare
+from lanes.consumer.ledger import CachedLedger
+from lanes.consumer.settlement import Delays, Settlement
+from lanes.consumer.settlement import Queues as SettlementQueues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from lanes.config.deployment import Deployment
+    from lanes.consumer.engines import Engine
+    from lanes.consumer.handlers import Handlers
+    from lanes.consumer.interceptors import Interceptor
+    from lanes.consumer.ledger import Ledger
+    from lanes.consumer.telemetry import Telemetry
+    from lanes.holds import Holds
+    from lanes.overrides import Overrides
+
+
+class Queues(DepthReader, SettlementQueues, Forwarding, Protocol):
+    """The consumer's calls to its queues: read counts, change visibility, dead-letter, send on."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """
+    The dependencies of a consumer: built from the function's environment unless you give your own, in tests.
+
+    Attributes:
+        deployment: the lanes and their queues.
+        queues: calls to them.
+        ledger: the table.
+        telemetry: log and metrics.
+        presence: the slot table; None with one slot, where there are no peers.
+        overrides: the active overrides; None if waiting messages can't be cancelled or moved.
+        holds: the held groups; None if no group is ever held.
+        clock: returns epoch seconds.
+        random: decides the jitter of delays.
+
+    """
+
+    deployment: Deployment
+    queues: Queues
+    ledger: Ledger
+    telemetry: Telemetry
+    presence: PresenceTable | None = None
+    overrides: Overrides | None = None
+    holds: Holds | None = None
+    clock: Callable[[], float] = time.time
+    random: Random = dataclasses.field(default_factory=randomness.Random)
+
+    def build_engine(self, handlers: Handlers) -> Engine:
+        """Assemble the services of one environment. Only here is it decided which engine runs."""
+        config, telemetry, clock = self.deployment.config, self.telemetry, self.clock
+        ledger, delays = CachedLedger(self.ledger, clock=clock), Delays(config.consumer, self.random)
+        settlement = Settlement(
+            queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
+        )
+        environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
+        peers = Peers(config=config, table=self.presence, environment=environment, ledger=ledger, clock=clock)
+        attempts = Attempts(
+            settings=config.consumer,
+            handlers=handlers,
+            ledger=ledger,
+            delays=delays,
+            telemetry=telemetry,
+            clock=clock,
+        )
+        corridor = Corridor(
+            ledger=ledger,
+            interceptors=self._interceptors(settlement, peers),
+            attempts=attempts,
+            settlement=settlement,
+            telemetry=telemetry,
+        )
+        services = self._turn_services(settlement, peers, ledger)
+        return MappedEngine(deployment=self.deployment, corridor=corridor, services=services, clock=clock)
+
+    def _turn_services(self, settlement: Settlement, peers: Peers, ledger: CachedLedger) -> TurnServices:
+        config, clock = self.deployment.config, self.clock
+        backlogs = QueueBacklogs(depths=self.queues, peers=peers, ledger=ledger, clock=clock)
+        check = BacklogCheck(config=config, backlogs=backlogs, peers=peers, clock=clock)
+        waker = Waker(config=config, check=check, peers=peers, ledger=ledger, settlement=settlement)
+        reserve = Reserve(share=config.consumer.reserve, clock=clock)
+        return TurnServices(peers=peers, check=check, reserve=reserve, settlement=settlement, waker=waker)
+
+    def _interceptors(self, settlement: Settlement, peers: Peers) -> list[Interceptor]:
+        """Return the features that are on, in the order in which they judge a record."""
+        settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
+        reach = Reach(
+            queues=self.queues, delays=settlement.delays, telemetry=self.telemetry, clock=self.clock
+        )
+        found: list[Interceptor] = []
+        if self.overrides is not None:
+            hold = None
+            if self.holds is not None:
+                hold = GroupHold(holds=self.holds, reach=reach, settlement=settlement, settings=settings)
+            found.append(
+                OverrideFilter(self.overrides, hold=hold, reach=reach, config=self.deployment.config)
+            )
+        slots = settings.reserved_concurrency
+        if slots > 1 and any(lane.tenant_share is not None for lane in lanes):
+            found.append(TenantShare(slots=slots, peers=peers, reach=reach))
+        if settings.idempotency:
+            found.append(Idempotency(ledger=self.ledger, window=settings.idempotency_window, reach=reach))
+        return found

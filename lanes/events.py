@@ -1,0 +1,299 @@
+"""
+The log's events: names, meanings, fields and counts, for the code that writes them and for every reader.
+
+An event reports a result at level INFO. A problem is an event too: it reports an error that the consumer or the relay
+handles by itself, at level WARNING or above.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Count(enum.StrEnum):
+    """The total of a message or a lane that an event adds to."""
+
+    HANDLED = "handled"
+    FAILED = "failed"
+    YIELDED = "yielded"
+    RETURNED = "returned"
+    DEAD_LETTERED = "dead-lettered"
+
+
+_MESSAGE = ("lane", "message_id", "id", "kind", "group")
+_TRACED = (*_MESSAGE, "priority", "trace_id")
+_RECORD = ("lane", "message_id")
+_RECORDS = ("records", "delay", "messages")
+_ENTRY = ("id", "kind", "group", "priority", "attempts", "next_attempt_at", "reason")
+
+
+class Event(enum.StrEnum):
+    """
+    One event of the log.
+
+    Attributes:
+        label: one or two words, for a column of a table.
+        description: one line for people.
+        fields: names of the fields that it carries.
+        counts: the total that it adds to; None if it adds to none.
+        is_problem: whether it reports an error.
+    """
+
+    label: str
+    description: str
+    fields: tuple[str, ...]
+    counts: Count | None
+    is_problem: bool
+
+    def __new__(
+        cls,
+        value: str,
+        label: str = "",
+        description: str = "",
+        fields: tuple[str, ...] = (),
+        counts: Count | None = None,
+    ) -> Self:
+        """Make a member; without a label it is a problem, which its name describes."""
+        event = str.__new__(cls, value)
+        event._value_ = value
+        event.label = label or value.removeprefix("message_").replace("_", " ")
+        event.description = description
+        event.fields = fields
+        event.counts = counts
+        event.is_problem = not label
+        return event
+
+    MESSAGE_HANDLED = (
+        "message_handled",
+        "handled",
+        "a handler succeeded",
+        (*_TRACED, "attempt", "receive_count", "sent_at", "started_at", "finished_at"),
+        Count.HANDLED,
+    )
+    DUPLICATE_SKIPPED = (
+        "duplicate_skipped",
+        "skipped",
+        "the message was handled before (idempotency)",
+        (*_MESSAGE, "trace_id", "receive_count"),
+    )
+    MESSAGE_FAILED = (
+        "message_failed",
+        "failed",
+        "an attempt failed; the next one follows after `delay` seconds at the earliest",
+        (*_TRACED, "attempt", "receive_count", "sent_at", "error", "delay"),
+        Count.FAILED,
+    )
+    MESSAGE_DEAD_LETTERED = (
+        "message_dead_lettered",
+        "dead-lettered",
+        "the message went to the dead-letter queue of its lane",
+        (*_TRACED, "reason", "error", "attempts", "yields", "receive_count", "sent_at"),
+        Count.DEAD_LETTERED,
+    )
+    BATCH_YIELDED = (
+        "batch_yielded",
+        "yielded",
+        "the rest of a batch yielded to `to_lane`; null if the backlog of higher lanes was unknown",
+        ("lane", "to_lane", *_RECORDS),
+        Count.YIELDED,
+    )
+    TENANT_YIELDED = (
+        "tenant_yielded",
+        "yielded",
+        "records of a tenant beyond its share of the slots yielded to other tenants of their lane",
+        ("lane", "tenant", *_RECORDS),
+        Count.YIELDED,
+    )
+    BATCH_RETURNED = (
+        "batch_returned",
+        "returned",
+        "records returned to their queue without an attempt, for the `reason` below",
+        ("lane", "reason", *_RECORDS),
+        Count.RETURNED,
+    )
+    BATCH_WOKEN = (
+        "batch_woken",
+        "woken",
+        "parked records became visible early, at the end of an invocation of `by_lane`",
+        ("lane", "by_lane", "records", "message_ids"),
+    )
+    MESSAGE_CANCELLED = (
+        "message_cancelled",
+        "cancelled",
+        "an override cancelled the message",
+        (*_MESSAGE, "receive_count", "sent_at", "override"),
+    )
+    MESSAGE_MOVED = (
+        "message_moved",
+        "moved",
+        "an override sent the message to another lane, where it has another `message_id`",
+        (*_MESSAGE, "to_lane", "priority", "receive_count", "sent_at", "override"),
+    )
+    MESSAGE_SENT_BEHIND = (
+        "message_sent_behind",
+        "sent behind",
+        "a group hold ended: the message was sent again, behind the redriven messages of its group",
+        (*_MESSAGE, "receive_count"),
+    )
+    GROUP_HELD = (
+        "group_held",
+        "held",
+        "the group of a dead-lettered message is held until you redrive or release it",
+        ("lane", "message_id", "id", "group"),
+    )
+    OVERRIDE_UNREADABLE = (
+        "override_unreadable",
+        "override unreadable",
+        "an override was ignored, because a later release wrote it",
+        ("override",),
+    )
+
+    HANDLER_FAILED = (
+        "handler_failed",
+        "",
+        "counts the attempt; `message_failed` or `message_dead_lettered` follows",
+        (*_RECORD, "trace_id"),
+    )
+    BATCH_INTERRUPTED = (
+        "batch_interrupted",
+        "",
+        "returns every unfinished record",
+        ("lane",),
+    )
+    BATCH_NOT_CLOSED = (
+        "batch_not_closed",
+        "",
+        "continues: finished records stay finished; the others return when their visibility timeout ends",
+        ("lane",),
+    )
+    LEDGER_NOT_READ = (
+        "ledger_not_read",
+        "",
+        "returns the batch for a yield delay: without the ledger, attempts are unknown",
+        ("lane",),
+    )
+    RECORDS_NOT_HELD = (
+        "records_not_held",
+        "",
+        "returns the batch: the visibility timeout might end while a record is handled",
+        ("lane",),
+    )
+    OVERRIDES_NOT_READ = (
+        "overrides_not_read",
+        "",
+        "returns the batch: one of its messages may be cancelled",
+        ("lane",),
+    )
+    MESSAGE_NOT_DIVERTED = (
+        "message_not_diverted",
+        "",
+        "returns the message for a backoff, then cancels or moves it again",
+        _RECORD,
+    )
+    GROUP_NOT_HELD = (
+        "group_not_held",
+        "",
+        "keeps the message, and dead-letters it again after a backoff",
+        _RECORD,
+    )
+    COPY_NOT_NOTED = (
+        "copy_not_noted",
+        "",
+        "continues: the group hold ends with the next message of the group",
+        _RECORD,
+    )
+    SLOT_NOT_ENTERED = (
+        "slot_not_entered",
+        "",
+        "continues: other slots may yield once too often",
+        ("lane",),
+    )
+    SLOT_NOT_LEFT = (
+        "slot_not_left",
+        "",
+        "continues: the presence record expires",
+        ("lane",),
+    )
+    HIGHER_LANES_UNKNOWN = (
+        "higher_lanes_unknown",
+        "",
+        "yields; in a checkpoint, continues",
+        ("lane",),
+    )
+    ATTEMPT_NOT_BEGUN = (
+        "attempt_not_begun",
+        "",
+        "postpones the record: no attempt runs uncounted",
+        _RECORD,
+    )
+    ATTEMPT_NOT_COUNTED = (
+        "attempt_not_counted",
+        "",
+        "writes the attempt again together with the record's return",
+        _RECORD,
+    )
+    SUCCESS_NOT_NOTED = (
+        "success_not_noted",
+        "",
+        "continues: the handler has finished, and a later delivery may run it again",
+        _RECORD,
+    )
+    EFFECT_NOT_RELEASED = (
+        "effect_not_released",
+        "",
+        "continues: the claim expires with the function's timeout",
+        ("message_id",),
+    )
+    GIVEN_UP_NOT_NOTED = (
+        "given_up_not_noted",
+        "",
+        "continues to the dead-letter queue; if that fails too, the handler may run once more",
+        _RECORD,
+    )
+    DEAD_LETTER_NOT_SENT = (
+        "dead_letter_not_sent",
+        "",
+        "keeps the message, and dead-letters it again after a backoff",
+        _RECORD,
+    )
+    VISIBILITY_NOT_CHANGED = (
+        "visibility_not_changed",
+        "",
+        "tries once more; then the records return when their visibility timeout ends",
+        ("lane", "records"),
+    )
+    RETURN_NOT_NOTED = (
+        "return_not_noted",
+        "",
+        "tries once more; then the next receive has no known cause",
+        ("lane", "records"),
+    )
+    WAKE_FAILED = (
+        "wake_failed",
+        "",
+        "continues: parked records return by themselves",
+        ("lane",),
+    )
+
+    ENTRY_NOT_SENT = (
+        "entry_not_sent",
+        "",
+        "tries the outbox entry again at `next_attempt_at`",
+        _ENTRY,
+    )
+    ENTRY_ABANDONED = (
+        "entry_abandoned",
+        "",
+        "keeps the outbox entry as `abandoned` until you retry or discard it",
+        _ENTRY,
+    )
+    OUTBOX_OUT_OF_REACH = (
+        "outbox_out_of_reach",
+        "",
+        "tries again: the outbox's table or SQS did not answer",
+        ("reason",),
+    )

@@ -1,0 +1,26 @@
+"""The names of the metrics: for the consumer that counts them, and for dashboards, alarms and costs that read them."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Metric(enum.StrEnum):
+    """Names of the metrics, one dimension each: the lane."""
+
+    HANDLED = "HandledMessages"
+    DUPLICATES = "DuplicateMessages"
+    FAILED = "FailedAttempts"
+    YIELDED = "YieldedMessages"
+    RETURNED = "ReturnedMessages"
+    DEAD_LETTERED = "DeadLetteredMessages"
+    CANCELLED = "CancelledMessages"
+    MOVED = "MovedMessages"
+    WOKEN = "WokenMessages"
+    RESERVE = "ReserveMessages"
+    WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
+    DURATION = "HandlerTime"  # milliseconds of a handler
+    BATCH = "BatchTime"  # milliseconds of an invocation: as many values as invocations
+    INVERSION = "InversionTime"  # milliseconds of lower-lane work before a higher lane's backlog was seen
+    RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
+    AWS_ERRORS = "ConsumerCallErrors"

@@ -1,0 +1,1 @@
+"""Estimate what a deployment costs."""

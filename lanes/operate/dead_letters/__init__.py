@@ -1,0 +1,1 @@
+"""List, redrive and purge dead letters."""

@@ -1,0 +1,227 @@
+"""
+Select and list dead letters.
+
+SQS shows messages only by delivering them. So a listing receives dead letters, hides them for seconds and makes them
+visible again. That changes neither their order nor their number; it raises their receive counts, which have no meaning
+in a dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lanes.depth import LaneDepth
+
+LARGEST_RECEIVE = 10
+HOLD = timedelta(seconds=60)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetteredMessage:
+    """
+    One message in a dead-letter queue. Times are epoch seconds.
+
+    Attributes:
+        lane: the lane of the dead-letter queue.
+        message_id: message ID of the dead letter; the original had another one.
+        attributes: message attributes from SQS, without the note.
+        note: the consumer's note; empty if SQS moved the message by itself.
+
+    """
+
+    lane: str
+    message_id: str
+    receipt_handle: str
+    body: str
+    group: str
+    sent_at: float
+    receive_count: int
+    attributes: Mapping[str, Any]
+    note: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The kind; empty if the body is no CloudEvent."""
+        return self._event("type")
+
+    @property
+    def event_id(self) -> str:
+        """The id of the message; empty if the body is no CloudEvent."""
+        return self._event("id")
+
+    @property
+    def reason(self) -> str:
+        """The reason of the dead letter."""
+        return str(self.note.get("reason", "")) if self.note else "moved by SQS after too many receives"
+
+    @property
+    def error(self) -> str:
+        """The exception of the last attempt."""
+        return str(self.note.get("error", ""))
+
+    @property
+    def dead_at(self) -> float:
+        """When it was dead-lettered; if SQS moved it by itself, when it was sent."""
+        return float(self.note.get("dead_lettered_at", self.sent_at))
+
+    @property
+    def sent_as(self) -> str:
+        """The deduplication id of the original; empty if the note has none."""
+        return str(self.note.get("deduplication_id") or "")
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name is the message ID of the dead letter or of the original, or the message's own id."""
+        return name in (self.message_id, self.note.get("message_id"), self.event_id)
+
+    def _event(self, key: str) -> str:
+        try:
+            event = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return ""
+        value = event.get(key) if isinstance(event, dict) else None
+        return value if isinstance(value, str) else ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """
+    Selects dead letters; they must match every attribute that is set.
+
+    Attributes:
+        kind: kind of the message; `*` and `?` match any characters.
+        group: group of the message.
+        reason: text in reason or error, ignoring case.
+        since: dead-lettered at this time or later, epoch seconds.
+        until: dead-lettered before this time.
+        ids: ids of dead letters, originals or messages.
+
+    """
+
+    kind: str | None = None
+    group: str | None = None
+    reason: str | None = None
+    since: float | None = None
+    until: float | None = None
+    ids: Sequence[str] = ()
+
+    @property
+    def chooses_all(self) -> bool:
+        """Whether it matches every dead letter."""
+        return not self.describe()
+
+    def matches(self, letter: DeadLetteredMessage) -> bool:
+        """Whether a dead letter matches."""
+        return (
+            (self.kind is None or fnmatch.fnmatchcase(letter.kind, self.kind))
+            and (self.group is None or letter.group == self.group)
+            and (self.reason is None or self._gives_reason(letter, self.reason))
+            and (self.since is None or letter.dead_at >= self.since)
+            and (self.until is None or letter.dead_at < self.until)
+            and (not self.ids or any(letter.is_called(name) for name in self.ids))
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the attributes that are set, for people and the audit trail."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value not in (None, ())}
+
+    @staticmethod
+    def _gives_reason(letter: DeadLetteredMessage, text: str) -> bool:
+        return text.casefold() in f"{letter.reason}\n{letter.error}".casefold()
+
+
+class DeadLetterQueues(Protocol):
+    """The dead-letter queues of the lanes; every method raises `AwsError`."""
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+
+    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
+        """Receive up to ten dead letters and hide them; none of a group with a hidden one."""
+
+    def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Make dead letters visible; those that are visible stay so."""
+
+    def copy(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
+        """
+        Send copies to the lane, at most one of a group, with a deduplication id made from the dead letter's id.
+
+        Returns:
+            The reasons of refusals, by the dead letter's id.
+        """
+
+    def delete(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
+        """Delete dead letters; return the reasons of refusals by the dead letter's id."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Listing:
+    """
+    Dead letters of a queue.
+
+    Attributes:
+        letters: the matching dead letters, each group in its order.
+        received: number of dead letters received.
+        beyond: approximate number of the others: after ten of their group, hidden by another reader, or over the limit.
+
+    """
+
+    letters: list[DeadLetteredMessage]
+    received: int
+    beyond: int
+
+
+def list_dead_letters(
+    queues: DeadLetterQueues,
+    lane: str,
+    wanted: DeadLetterFilter,
+    *,
+    limit: int,
+    hold: timedelta = HOLD,
+) -> Listing:
+    """
+    Receive dead letters of a lane until enough match, and make all visible again.
+
+    AWS: no message of a group is delivered while another of it is in flight (SQS developer guide, FIFO delivery
+    logic), so at most ten of a group can be received at once.
+    """
+    seen: dict[str, DeadLetteredMessage] = {}
+    found: list[DeadLetteredMessage] = []
+    try:
+        for letters in _rounds(queues, lane, hold, seen):
+            found += [letter for letter in letters if wanted.matches(letter)]
+            if len(found) >= limit:
+                break
+        depth = queues.dead_letters(lane)
+    finally:
+        queues.give_back(list(seen.values()))
+    return Listing(
+        letters=found[:limit],
+        received=len(seen),
+        beyond=max(0, depth.backlog + depth.in_flight - len(seen)),
+    )
+
+
+def _rounds(
+    queues: DeadLetterQueues, lane: str, hold: timedelta, seen: dict[str, DeadLetteredMessage]
+) -> Iterator[list[DeadLetteredMessage]]:
+    """Receive until no new one arrives, then once more for each group that the end of a receive may have cut."""
+    cut: list[str] = []
+    while True:
+        letters = queues.receive(lane, limit=LARGEST_RECEIVE, hold=hold)
+        new = [letter for letter in letters if letter.message_id not in seen]
+        seen.update({letter.message_id: letter for letter in letters})
+        if new:
+            cut += [letters[-1].group] if len(letters) == LARGEST_RECEIVE else []
+            yield new
+        elif cut:
+            group = cut.pop()
+            queues.give_back([letter for letter in seen.values() if letter.group == group])
+        else:
+            return

@@ -1,0 +1,279 @@
+"""
+Redrive the dead letters of a queue to their lane, or delete them.
+
+A redrive copies first and deletes afterwards, so a run that is killed at any point loses nothing. The copy's
+deduplication id is made from the dead letter's id, so SQS drops a second copy within five minutes. The queue itself is
+the state of the run: another run continues where this one ended. A message that fails again returns during the run; it
+is recognised by its copy's deduplication id, and stays.
+
+Copies of a held group pass; its new messages still follow into the dead-letter queue, and are copied in their turn.
+Once the queue has none of the group, the hold ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.holds import copy_id
+from lanes.operate.dead_letters.listing import LARGEST_RECEIVE
+from lanes.operate.dead_letters.progress import RunProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lanes.holds import Hold
+    from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
+    from lanes.operate.overrides.holds import GroupHolds
+
+HOLD = timedelta(seconds=30)
+QUIET_RECEIVES = 2
+"""Receives in a row without a dead letter after which the run ends, if no other reader hides any."""
+
+TIMEOUT_AFTER_HOLD = 5.0
+"""Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
+TRIES = 3
+
+
+class DeadLetterRun:
+    """
+    Works through one dead-letter queue, each group in its order.
+
+    If a dead letter can't be copied, the later ones of its group stay too.
+
+    Args:
+        queues: the dead-letter queues.
+        lane: the lane.
+        wanted: selects the dead letters.
+        copies: whether to copy them to the lane before they are deleted.
+        holds: the group holds.
+        limit: maximum number; None for no limit.
+        rate: maximum number a second; None for no limit.
+        hold: visibility timeout of a received dead letter, after which another run can receive it.
+        report: receives the progress after each step.
+        clock: monotonic seconds.
+        pause: waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        queues: DeadLetterQueues,
+        lane: str,
+        wanted: DeadLetterFilter,
+        copies: bool,
+        holds: GroupHolds,
+        limit: int | None = None,
+        rate: float | None = None,
+        hold: timedelta = HOLD,
+        report: Callable[[RunProgress], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.progress = RunProgress()
+        self._queues = queues
+        self._lane = lane
+        self._wanted = wanted
+        self._copies = copies
+        self._holds = holds
+        self._limit = limit
+        self._rate = rate
+        self._hold = hold
+        self._report = report
+        self._clock = clock
+        self._pause = pause
+        self._free_at = clock()
+        self._staying: dict[str, DeadLetteredMessage] = {}
+        self._working: list[DeadLetteredMessage] = []
+        self._stopped: dict[str, str] = {}
+        self._cut: list[str] = []
+        self._opened: set[str] = set()
+        self._touched: set[str] = set()
+        self._sent: set[str] = set()
+
+    def run(self) -> RunProgress:
+        """
+        Work until no matching dead letter can be received; the others become visible again in any case.
+
+        Raises:
+            AwsError: a call failed. `progress` has the result so far; another run continues from there.
+        """
+        depth = self._queues.dead_letters(self._lane)
+        self.progress.expected = depth.backlog + depth.in_flight
+        self._report(self.progress)
+        try:
+            self._work()
+            self._end_holds()
+        finally:
+            self._queues.give_back([*self._staying.values(), *self._working])
+        depth = self._queues.dead_letters(self._lane)
+        self.progress.left = depth.backlog + depth.in_flight
+        return self.progress
+
+    def _work(self) -> None:
+        quiet = 0
+        quiet_since = self._clock()
+        while not self._reached_limit():
+            size = self._receive_size()
+            letters = self._queues.receive(self._lane, limit=size, hold=self._hold)
+            fresh = [letter for letter in letters if letter.message_id not in self._staying]
+            self._staying.update({one.message_id: one for one in letters if one not in fresh})
+            if fresh:
+                self._settle(fresh)
+                self._report(self.progress)
+                if len(letters) == size and self._of_group(letters[-1].group):
+                    self._cut.append(letters[-1].group)
+                quiet, quiet_since = 0, self._clock()
+                continue
+            if self._cut:
+                self._loosen(self._cut.pop())
+                continue
+            # Counted after the receive: the next receive finds dead letters that became visible in between.
+            quiet = 0 if letters or self._hidden_by_others() else quiet + 1
+            if quiet >= QUIET_RECEIVES:
+                return
+            if self._clock() - quiet_since > self._hold.total_seconds() + TIMEOUT_AFTER_HOLD:
+                return
+
+    def _end_holds(self) -> None:
+        """End the holds of groups without a dead letter, including any that arrived in the meantime."""
+        for _ in range(TRIES):
+            holds = self._ending()
+            if not holds or self._reached_limit():
+                return
+            # Dead letters from before the holds were read are found now; later ones keep their hold from ending.
+            self._work()
+            if self._hidden_by_others():
+                return
+            staying = {letter.group for letter in self._staying.values()}
+            for hold in holds:
+                if hold.group not in staying and self._holds.let_go(hold):
+                    self._touched.discard(hold.group)
+                    self.progress.released += 1
+
+    def _ending(self) -> list[Hold]:
+        """Return the holds that may end: of groups that this run, or a killed one, worked on."""
+        found = self._holds.held(self._lane)
+        groups = [hold.group for hold in found if hold.group in self._touched or hold.open]
+        current = self._holds.read(self._lane, groups) if groups else {}
+        return [hold for hold in current.values() if not hold.releasing]
+
+    def _loosen(self, group: str) -> None:
+        """
+        Make a group visible that a receive may have cut, so that the next receive returns more of it.
+
+        No message of a group is delivered while another of it is hidden, and a receive ends at ten messages.
+        """
+        self._queues.give_back(self._of_group(group))
+
+    def _of_group(self, group: str) -> list[DeadLetteredMessage]:
+        return [letter for letter in self._staying.values() if letter.group == group]
+
+    def _reached_limit(self) -> bool:
+        return self._limit is not None and self.progress.done >= self._limit
+
+    def _receive_size(self) -> int:
+        """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
+        size = LARGEST_RECEIVE
+        if self._limit is not None:
+            size = min(size, self._limit - self.progress.done)
+        if self._rate is not None:
+            size = min(size, int(self._rate * self._hold.total_seconds() / 2))
+        return max(1, size)
+
+    def _hidden_by_others(self) -> bool:
+        """Whether another reader hides dead letters, such as a run that was just killed."""
+        return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
+
+    def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
+        letters = [letter for letter in received if letter.sent_as not in self._sent]
+        self._stay([letter for letter in received if letter not in letters])
+        self.progress.returned += len(received) - len(letters)
+        meant = [letter for letter in letters if self._wanted.matches(letter)]
+        self._stay([letter for letter in letters if letter not in meant])
+        self.progress.kept += len(letters) - len(meant)
+        self._working = meant
+        if self._copies:
+            self._open_groups(meant)
+        ready = self._copied(meant) if self._copies else self._paced(meant)
+        refused = self._queues.delete(ready) if ready else {}
+        self._working = []
+        # A dead letter that could not be deleted is received again, and SQS drops its second copy.
+        self.progress.done += len(ready) - len(refused)
+        self._touched |= {letter.group for letter in ready}
+
+    def _open_groups(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Let copies of held groups pass, once a run: a message that fails again closes its group."""
+        groups = sorted({letter.group for letter in letters})
+        for group, hold in self._holds.read(self._lane, groups).items() if groups else ():
+            if group not in self._opened:
+                self._opened.add(group)
+                self._holds.open(self._lane, group)
+            elif not hold.open:
+                self._stopped[group] = f"its group is held again behind {hold.id}"
+
+    def _passes(self, letter: DeadLetteredMessage) -> bool:
+        """Announce a copy to a held group; return whether it may be sent."""
+        if letter.group not in self._opened:
+            return True
+        if self._holds.sending(self._lane, letter.group, copy=copy_id(letter.message_id)):
+            return True
+        self._stopped[letter.group] = "its group was held again or released in the meantime"
+        return False
+
+    def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        copied: list[DeadLetteredMessage] = []
+        for wave in waves(letters):
+            passing = [
+                letter for letter in wave if letter.group not in self._stopped and self._passes(letter)
+            ]
+            for letter in [letter for letter in wave if letter not in passing]:
+                why = self._stopped[letter.group]
+                self._fail(letter, f"an earlier one of its group could not be sent: {why}")
+            going = self._paced(passing)
+            refused = self._copy(going)
+            for letter in going:
+                if letter.message_id in refused:
+                    self._stopped[letter.group] = refused[letter.message_id]
+                    self._fail(letter, refused[letter.message_id])
+                else:
+                    copied.append(letter)
+                    self._sent.add(copy_id(letter.message_id))
+        return copied
+
+    def _copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        remaining = list(letters)
+        for _ in range(TRIES):
+            if not remaining:
+                break
+            refused = dict(self._queues.copy(remaining))
+            remaining = [letter for letter in remaining if letter.message_id in refused]
+        return refused
+
+    def _fail(self, letter: DeadLetteredMessage, why: str) -> None:
+        self.progress.failed[letter.message_id] = why
+        self._stay([letter])
+
+    def _stay(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        self._staying.update({letter.message_id: letter for letter in letters})
+
+    def _paced(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+        """Wait until the rate allows them."""
+        if self._rate is not None and letters:
+            now = self._clock()
+            if self._free_at > now:
+                self._pause(self._free_at - now)
+            self._free_at = max(self._free_at, now) + len(letters) / self._rate
+        return list(letters)
+
+
+def waves(letters: Sequence[DeadLetteredMessage]) -> Iterator[list[DeadLetteredMessage]]:
+    """Split into waves with at most one of each group, in the order of each group."""
+    groups: dict[str, list[DeadLetteredMessage]] = defaultdict(list)
+    for letter in letters:
+        groups[letter.group].append(letter)
+    for place in range(max(map(len, groups.values()), default=0)):
+        yield [group[place] for group in groups.values() if len(group) > place]

@@ -1,0 +1,1 @@
+"""Follow events, trace one message, read the audit trail."""

@@ -1,0 +1,138 @@
+"""Descriptions of log events for people: a label, and a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_LENGTH = 200
+"""Characters of text from elsewhere, such as an error."""
+
+RETURN_REASONS = {
+    "behind": "an earlier message of its group returned, and the group keeps its order",
+    "time": "the invocation had too little time left for it",
+    "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
+    "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
+    "elsewhere": "another delivery is handling the same id",
+    "diverted": "an override or a group hold applies to it and could not be carried out yet",
+}
+_NOT_SHOWN = frozenset(
+    {
+        "level", "timestamp", "message", "service", "correlation_id", "event", "lane", "message_id", "message_ids",
+        "messages", "id", "kind", "group", "receive_count", "location", "sampling_rate", "exception",
+        "exception_name", "stack_trace", "trace_id", "xray_trace_id", "function_request_id",
+    }
+)  # fmt: skip
+
+
+def describe(name: str, fields: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the label of an event, in one or two words, and its reason; a later release may have written it."""
+    try:
+        event = Event(name)
+    except ValueError:
+        return name.removeprefix("message_").removeprefix("batch_").replace("_", " "), _error(fields)
+    if event.is_problem:
+        return event.label, _error(fields) or event.description
+    reason = _REASONS.get(event)
+    return event.label, event.description if reason is None else reason(fields)
+
+
+def labels() -> list[str]:
+    """Return the labels and names of the events that report results."""
+    results = [event for event in Event if not event.is_problem]
+    return sorted({*results, *(event.label for event in results)})
+
+
+def format_seconds(value: Any) -> str:
+    """Write a number of seconds for people."""
+    if not isinstance(value, int | float):
+        return "an unknown time"
+    if value < 1:
+        return f"{max(0.0, value) * 1000:.0f} ms"
+    if value < 100:  # noqa: PLR2004 - two digits of seconds read well
+        return f"{value:.3g} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _handled(fields: Mapping[str, Any]) -> str:
+    started, finished = fields.get("started_at"), fields.get("finished_at")
+    took = finished - started if started is not None and finished is not None else None
+    return f"attempt {fields.get('attempt')} succeeded in {format_seconds(took)}"
+
+
+def _failed(fields: Mapping[str, Any]) -> str:
+    error, delay = _short(fields.get("error")), format_seconds(fields.get("delay"))
+    return f"attempt {fields.get('attempt')}: {error}; next attempt in {delay} at the earliest"
+
+
+def _dead_lettered(fields: Mapping[str, Any]) -> str:
+    reason = _short(fields.get("reason"))
+    if fields.get("error"):
+        reason += f" ({_short(fields['error'])})"
+    return (
+        f"{reason}; {fields.get('attempts')} failed attempts, {fields.get('yields')} yields, "
+        f"{fields.get('receive_count')} receives"
+    )
+
+
+def _yielded(fields: Mapping[str, Any]) -> str:
+    to = fields.get("to_lane")
+    reason = f"to {to}, which has a backlog" if to else "the backlog of the higher lanes was unknown"
+    return f"{reason}; parked for {format_seconds(fields.get('delay'))} unless woken"
+
+
+def _tenant_yielded(fields: Mapping[str, Any]) -> str:
+    delay = format_seconds(fields.get("delay"))
+    return f"tenant {fields.get('tenant')} uses its share of the slots; parked for {delay}"
+
+
+def _returned(fields: Mapping[str, Any]) -> str:
+    reason = RETURN_REASONS.get(str(fields.get("reason")), str(fields.get("reason")))
+    return f"{reason}; visible again in {format_seconds(fields.get('delay'))}"
+
+
+def _woken(fields: Mapping[str, Any]) -> str:
+    by = fields.get("by_lane")
+    return f"the higher lanes had no backlog when {by or 'an invocation'} was done"
+
+
+def _cancelled(fields: Mapping[str, Any]) -> str:
+    return f"by override {fields.get('override')}"
+
+
+def _moved(fields: Mapping[str, Any]) -> str:
+    return f"to {fields.get('to_lane')} by override {fields.get('override')}"
+
+
+_REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
+    Event.MESSAGE_HANDLED: _handled,
+    Event.MESSAGE_FAILED: _failed,
+    Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
+    Event.BATCH_YIELDED: _yielded,
+    Event.TENANT_YIELDED: _tenant_yielded,
+    Event.BATCH_RETURNED: _returned,
+    Event.BATCH_WOKEN: _woken,
+    Event.MESSAGE_CANCELLED: _cancelled,
+    Event.MESSAGE_MOVED: _moved,
+}
+
+
+def _error(fields: Mapping[str, Any]) -> str:
+    """Return the last line of the traceback, which is the error itself, or the other fields."""
+    lines = str(fields.get("exception") or "").strip().splitlines()
+    return _short(lines[-1]) if lines else _other_fields(fields)
+
+
+def _other_fields(fields: Mapping[str, Any]) -> str:
+    return _short(", ".join(f"{key} {value}" for key, value in fields.items() if key not in _NOT_SHOWN))
+
+
+def _short(text: object) -> str:
+    plain = " ".join(str(text or "").split())
+    return plain if len(plain) <= MAX_LENGTH else f"{plain[:MAX_LENGTH]}..."

@@ -1,0 +1,135 @@
+"""
+The function's log: its lines, the events in them, and the part of each event that concerns one message.
+
+Events of a later release are read as well, as long as they have an `event` and, if they concern a message, a
+`message_id`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """
+    One line of a log.
+
+    Attributes:
+        id: unique in its log group.
+        at: epoch seconds.
+        text: the line as it was printed.
+    """
+
+    id: str
+    at: float
+    text: str
+
+
+class Logs(Protocol):
+    """The log of the function."""
+
+    def lines(
+        self, *, since: float, until: float | None = None, containing: Sequence[str] = ()
+    ) -> Iterable[LogLine]:
+        """
+        Return the lines of a period.
+
+        If texts are given, return at least the lines that contain one of them; others may be among them.
+
+        Raises:
+            AwsError: the log could not be read.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MessageEvent:
+    """
+    One event of one message.
+
+    Attributes:
+        at: epoch seconds.
+        event: the event's name.
+        lane: the lane's name.
+        message_id: the message ID of SQS.
+        id: the message's own id; empty if the event has none.
+        kind: the message's kind; empty if the event has none.
+        group: the message's group; empty if the event has none.
+        receive: the receive of the message that it reports; None if it reports none.
+        fields: all fields of the event.
+    """
+
+    at: float
+    event: str
+    lane: str
+    message_id: str
+    id: str
+    kind: str
+    group: str
+    receive: int | None
+    fields: Mapping[str, Any]
+
+    @property
+    def delay(self) -> float | None:
+        """Seconds for which the message stays invisible after the event; None if the event has no delay."""
+        delay = self.fields.get("delay")
+        return delay if isinstance(delay, int | float) else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """One event of the log."""
+
+    line: LogLine
+    name: str
+    fields: Mapping[str, Any]
+
+    @property
+    def lane(self) -> str:
+        """The lane's name; empty if the event has none."""
+        return str(self.fields.get("lane") or "")
+
+    def by_message(self) -> list[MessageEvent]:
+        """Return one event for each message that it names."""
+        fields = self.fields
+        if "message_id" in fields:
+            return [self._of_message(fields)]
+        messages = fields.get("messages")
+        if isinstance(messages, list):
+            return [
+                self._of_message(one) for one in messages if isinstance(one, dict) and "message_id" in one
+            ]
+        ids = fields.get("message_ids")
+        return [self._of_message({"message_id": one}) for one in ids] if isinstance(ids, list) else []
+
+    def _of_message(self, message: Mapping[str, Any]) -> MessageEvent:
+        receive = message.get("receive_count")
+        return MessageEvent(
+            at=self.line.at,
+            event=self.name,
+            lane=self.lane,
+            message_id=str(message["message_id"]),
+            id=str(message.get("id") or ""),
+            kind=str(message.get("kind") or ""),
+            group=str(message.get("group") or ""),
+            receive=receive if isinstance(receive, int) else None,
+            fields=self.fields,
+        )
+
+
+def read_event(line: LogLine) -> LogEvent | None:
+    """Read the event of a line; None for other lines, such as metrics and a handler's own output."""
+    if not line.text.startswith("{"):
+        return None
+    try:
+        fields = json.loads(line.text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or not isinstance(fields.get("event"), str):
+        return None
+    return LogEvent(line=line, name=fields["event"], fields=fields)

@@ -1,0 +1,290 @@
+"""
+The timeline of one message: each receive with its cause, including the receives without an event.
+
+A message that is redriven, moved or sent again keeps its own id and gets a new message ID from SQS; each message ID is
+a generation. A receive without an event did not reach the function, or its invocation died: Lambda held the message
+while all slots were taken until its visibility timeout ended, or the process crashed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lanes.events import Event
+from lanes.operate.history.descriptions import describe, format_seconds
+from lanes.operate.history.status import describe_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lanes.consumer.ledger import Entry
+    from lanes.operate.history.audit import AuditEntry
+    from lanes.operate.history.log import LogLine, MessageEvent
+    from lanes.outbox.entry import Entry as OutboxEntry
+
+SHORTEST_WAIT = 1.0
+"""Seconds in a queue that are worth a word."""
+REDRIVE_REACH = 24 * 3600.0
+"""Seconds after the start of a redrive in which a new generation may come from it."""
+ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED})
+CLOCKS_DIFFER = 5.0
+"""Seconds by which the clocks of SQS, of the function and of the operator may differ."""
+PAUSES: dict[str, str] = {
+    Event.MESSAGE_FAILED: "its backoff ended",
+    Event.BATCH_YIELDED: "its parking ended",
+    Event.TENANT_YIELDED: "its parking ended",
+}
+ORIGINS: dict[str, str] = {
+    Event.MESSAGE_MOVED: ", by the override",
+    Event.MESSAGE_SENT_BEHIND: ", behind the redriven messages of its group",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """
+    One line of a timeline.
+
+    Attributes:
+        at: epoch seconds.
+        lane: the lane's name, empty before it has one.
+        what: the event's label.
+        why: its reason.
+        message_id: the message ID of SQS in this generation.
+        receive: number of the receive, or of the receives; empty if it was none.
+        is_seen: whether an event reports the step; if not, `at` is the earliest time possible.
+    """
+
+    at: float
+    lane: str
+    what: str
+    why: str
+    message_id: str = ""
+    receive: str = ""
+    is_seen: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """
+    The data about a message.
+
+    Attributes:
+        events: its events in the log, in any order.
+        entries: its ledger entries.
+        outbox: the outbox entry that it came from.
+        audits: changes by operators.
+        crashes: log lines in which Lambda reports an invocation that ended without an answer.
+        since: start of the log that was read, in epoch seconds.
+        now: the time.
+    """
+
+    events: Sequence[MessageEvent] = ()
+    entries: Sequence[Entry] = ()
+    outbox: OutboxEntry | None = None
+    audits: Sequence[AuditEntry] = ()
+    crashes: Sequence[LogLine] = ()
+    since: float
+    now: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """
+    The history of a message.
+
+    Attributes:
+        wanted: the id that was asked for.
+        id: the message's own id.
+        kind: its kind.
+        group: its group.
+        message_ids: its message IDs of SQS, in order; several if it was redriven, moved or sent again.
+        steps: the timeline.
+        status: where it is now.
+        is_known: whether any source knows the message.
+    """
+
+    wanted: str
+    id: str
+    kind: str
+    group: str
+    message_ids: Sequence[str]
+    steps: Sequence[Step]
+    status: str
+    is_known: bool
+
+
+def build_trace(wanted: str, sources: Sources) -> Trace:
+    """Assemble the history of a message."""
+    generations = {
+        message_id: _without_repeats(events) for message_id, events in by_generation(sources.events).items()
+    }
+    steps = _outbox_steps(sources.outbox)
+    before: MessageEvent | None = None
+    for message_id, events in generations.items():
+        steps += _Generation(message_id, events, sources, before=before).steps()
+        before = events[-1]
+    entries = [entry.message_id for entry in sources.entries]
+    outbox = sources.outbox
+    return Trace(
+        wanted=wanted,
+        id=_first(sources.events, "id") or (outbox.id if outbox else ""),
+        kind=_first(sources.events, "kind") or (outbox.kind if outbox else ""),
+        group=_first(sources.events, "group") or ((outbox.group if outbox else None) or ""),
+        message_ids=list(dict.fromkeys([*generations, *entries])),
+        steps=sorted(steps, key=lambda step: step.at),
+        status=describe_status(generations, sources.entries, outbox, now=sources.now),
+        is_known=bool(generations or sources.entries or outbox),
+    )
+
+
+def by_generation(events: Iterable[MessageEvent]) -> dict[str, list[MessageEvent]]:
+    """Return the events in order, by message ID; the generations are in the order of their first events."""
+    generations: dict[str, list[MessageEvent]] = {}
+    for event in sorted(events, key=lambda event: (event.at, event.receive or 0)):
+        generations.setdefault(event.message_id, []).append(event)
+    return generations
+
+
+def _without_repeats(events: Sequence[MessageEvent]) -> list[MessageEvent]:
+    """Leave out a handler's exception if the end of its attempt, which repeats it, is there as well."""
+    ended_at = max((event.at for event in events if event.event in ATTEMPT_ENDED), default=float("-inf"))
+    return [event for event in events if event.event != Event.HANDLER_FAILED or event.at > ended_at]
+
+
+def _first(events: Iterable[MessageEvent], name: str) -> str:
+    """Return the first value of an attribute; events of a single message, which has been decoded, come first."""
+    ordered = sorted(events, key=lambda event: "messages" in event.fields)
+    return next((str(found) for event in ordered if (found := getattr(event, name))), "")
+
+
+def _outbox_steps(entry: OutboxEntry | None) -> list[Step]:
+    if entry is None:
+        return []
+    written = Step(
+        at=entry.created_at,
+        lane=entry.lane,
+        what="written",
+        why=f"to the outbox with priority {entry.priority}",
+    )
+    if entry.published_at is None:
+        return [written]
+    delay = format_seconds(entry.published_at - entry.created_at)
+    why = f"by the outbox's relay, {delay} after it was written"
+    return [written, Step(at=entry.published_at, lane=entry.lane, what="published", why=why)]
+
+
+class _Generation:
+    """One generation of a message, from its sending to its last receive."""
+
+    def __init__(
+        self,
+        message_id: str,
+        events: Sequence[MessageEvent],
+        sources: Sources,
+        *,
+        before: MessageEvent | None,
+    ) -> None:
+        self._message_id = message_id
+        self._events = events
+        self._sources = sources
+        self._before = before
+        self._reported = {event.receive for event in events if event.receive is not None}
+        sent = [float(event.fields["sent_at"]) for event in events if "sent_at" in event.fields]
+        self._sent_at = min(sent, default=None)
+        self._visible_at, self._visible_since = self._sent_at, "it was sent"
+        self._receive = 0
+        self._seen_at = self._sent_at if self._sent_at is not None else sources.since
+
+    def steps(self) -> list[Step]:
+        """Return its steps in order."""
+        steps = [] if self._sent_at is None else [self._sending(self._sent_at)]
+        for event in self._events:
+            steps += self._unseen(event)
+            steps.append(self._seen(event))
+            self._advance(event)
+        return steps
+
+    def _sending(self, at: float) -> Step:
+        lane = self._events[0].lane
+        return self._step(at=at, lane=lane, what="sent", why=f"to {lane}{self._origin(at)}")
+
+    def _origin(self, at: float) -> str:
+        """Explain a later generation."""
+        if self._before is None:
+            return ""
+        if self._before.event in ORIGINS:
+            return ORIGINS[self._before.event]
+        for entry in self._sources.audits:
+            is_near = entry.at - CLOCKS_DIFFER <= at <= entry.at + REDRIVE_REACH
+            if is_near and entry.action == "dead-letters redrive" and entry.target == self._events[0].lane:
+                return f" again, while {entry.who} redrove dead letters"
+        return " again: redriven by other means, or sent again with the same id"
+
+    def _unseen(self, event: MessageEvent) -> list[Step]:
+        """Return a step for the receives before this one that have no event."""
+        if event.receive is None:
+            return []
+        missing = [
+            number for number in range(self._receive + 1, event.receive) if number not in self._reported
+        ]
+        if not missing:
+            return []
+        at = self._visible_at if self._visible_at is not None else self._sources.since
+        numbers = str(missing[0]) if len(missing) == 1 else f"{missing[0]} to {missing[-1]}"
+        what, why = self._why_unseen(event)
+        return [
+            self._step(
+                at=min(at, event.at), lane=event.lane, what=what, why=why, receive=numbers, is_seen=False
+            )
+        ]
+
+    def _why_unseen(self, event: MessageEvent) -> tuple[str, str]:
+        if self._receive == 0 and (self._sent_at is None or self._sent_at < self._sources.since):
+            return "not seen", "before the start of the log that was read (--since), or never by the function"
+        crashes = [line for line in self._sources.crashes if self._seen_at <= line.at <= event.at]
+        if crashes:
+            ended = " ".join(crashes[-1].text.split())[-80:]
+            return "crashed?", f'an invocation ended in this time without an answer: "...{ended}"'
+        return (
+            "throttled",
+            "never reached the function: Lambda held it for a slot until its visibility timeout ended",
+        )
+
+    def _seen(self, event: MessageEvent) -> Step:
+        what, why = describe(event.event, event.fields)
+        if event.receive is not None:
+            why += self._waited(event)
+        receive = "" if event.receive is None else str(event.receive)
+        return self._step(at=event.at, lane=event.lane, what=what, why=why, receive=receive)
+
+    def _waited(self, event: MessageEvent) -> str:
+        begun = float(event.fields.get("started_at") or event.at)
+        waited = None if self._visible_at is None else begun - self._visible_at
+        if waited is None or waited < SHORTEST_WAIT:
+            return ""
+        return f"; it had waited {format_seconds(waited)} since {self._visible_since}"
+
+    def _advance(self, event: MessageEvent) -> None:
+        if event.receive is not None:
+            self._receive = max(self._receive, event.receive)
+        self._seen_at = max(self._seen_at, event.at)
+        if event.event == Event.BATCH_WOKEN:
+            self._visible_at, self._visible_since = event.at, "it was woken"
+        elif event.delay is not None:
+            self._visible_at = event.at + event.delay
+            self._visible_since = PAUSES.get(event.event, "it became visible again")
+
+    def _step(
+        self, *, at: float, lane: str, what: str, why: str, receive: str = "", is_seen: bool = True
+    ) -> Step:
+        return Step(
+            at=at,
+            lane=lane,
+            what=what,
+            why=why,
+            message_id=self._message_id,
+            receive=receive,
+            is_seen=is_seen,
+        )

@@ -1,0 +1,205 @@
+"""
+Collect the data about one message: first from the log, then from the ledger, the outbox and the audit trail.
+
+Only the log is required. If another source cannot be read, the trace goes without it, and a note says so.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lanes.errors import AwsError
+from lanes.operate.history.log import read_event
+from lanes.operate.history.trace import Sources, Trace, build_trace, by_generation
+from lanes.operate.history.traced_messages import messages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.config import LanesConfig
+    from lanes.consumer.ledger import Entry
+    from lanes.operate.history.audit import AuditEntry
+    from lanes.operate.history.log import LogLine, Logs, MessageEvent
+    from lanes.operate.history.traced_messages import TracedMessage
+    from lanes.outbox.entry import Entry as OutboxEntry
+
+    T = TypeVar("T")
+
+MAX_IDS = 20
+"""Ids to search for: the message's own, and its message ID in each generation."""
+MAX_AUDITS = 1000
+# AWS: how Lambda's log reports an invocation without an answer (Lambda developer guide, "Troubleshoot execution").
+NO_ANSWER = ("Task timed out", "Runtime exited")
+
+
+class LedgerReader(Protocol):
+    """Reads the ledger."""
+
+    def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Return the entries that exist, by message id; raises `AwsError`."""
+
+
+class AuditReader(Protocol):
+    """Reads the audit trail."""
+
+    def entries(self, *, since: float, limit: int) -> Sequence[AuditEntry]:
+        """Return entries, the latest first; raises `AwsError`."""
+
+
+class OutboxReader(Protocol):
+    """Finds entries of an outbox."""
+
+    def find(self, entry_id: str, *, group: str) -> OutboxEntry | None:
+        """Return an entry by its id and, if it has one, its group; raises `AwsError`."""
+
+
+class LogOnly:
+    """An empty ledger and audit trail, for a trace from log files."""
+
+    def read(self, _lane: str, _message_ids: Sequence[str]) -> Mapping[str, Entry]:
+        """Return no entry."""
+        return {}
+
+    def entries(self, *, since: float, limit: int) -> Sequence[AuditEntry]:  # noqa: ARG002 - a protocol's names
+        """Return no change."""
+        return ()
+
+
+class Tracer:
+    """
+    Traces messages.
+
+    Args:
+        config: the lanes.
+        logs: the function's log.
+        ledger: the ledger.
+        audit: the audit trail.
+        outbox: the stack's outbox, if it has one.
+        note: receives a note about each source that could not be read.
+        clock: epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        logs: Logs,
+        ledger: LedgerReader,
+        audit: AuditReader,
+        outbox: OutboxReader | None,
+        note: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._ledger = ledger
+        self._audit = audit
+        self._outbox = outbox
+        self._note = note
+        self._clock = clock
+
+    def trace(self, wanted: str, *, since: float) -> Trace:
+        """
+        Return the history of a message.
+
+        Args:
+            wanted: its own id, or its message ID in one of its generations.
+            since: start of the log to read, in epoch seconds.
+
+        Raises:
+            AwsError: the log could not be read.
+        """
+        events = self._events(wanted, since=since)
+        generations = by_generation(events)
+        own_id = next((event.id for event in events if event.id), wanted)
+        group = next((event.group for event in events if event.group), "")
+        audits: Sequence[AuditEntry] = ()
+        sources = Sources(
+            events=events,
+            entries=self._entries(list(dict.fromkeys([*generations, wanted]))),
+            outbox=self._or_none(lambda: self._outbox_entry(own_id, group), "the outbox"),
+            audits=(self._or_none(lambda: self._audits(since), "the audit trail") or audits)
+            if len(generations) > 1
+            else audits,
+            crashes=self._crashes(events, since=since),
+            since=since,
+            now=self._clock(),
+        )
+        return build_trace(wanted, sources)
+
+    def messages_of(self, trace_id: str, *, since: float) -> list[TracedMessage]:
+        """
+        Return the messages of a trace that handlers have received, in order.
+
+        Args:
+            trace_id: 32 hexadecimal digits.
+            since: start of the log to read, in epoch seconds.
+
+        Raises:
+            AwsError: the log could not be read.
+        """
+        return messages_of(trace_id, self._logs, since=since)
+
+    def _events(self, wanted: str, *, since: float) -> list[MessageEvent]:
+        """Search for the id, then for the other ids of each event that was found."""
+        found: dict[tuple[str, str], MessageEvent] = {}
+        searched: set[str] = set()
+        pending = [wanted]
+        while pending and len(searched) < MAX_IDS:
+            one = pending.pop(0)
+            searched.add(one)
+            for event, line_id in self._naming(one, since=since):
+                found[line_id, event.message_id] = event
+                pending += [other for other in _ids(event) if other not in searched and other not in pending]
+        return list(found.values())
+
+    def _naming(self, one: str, *, since: float) -> list[tuple[MessageEvent, str]]:
+        events = (read_event(line) for line in self._logs.lines(since=since, containing=(one,)))
+        return [
+            (of_message, event.line.id)
+            for event in events
+            if event
+            for of_message in event.by_message()
+            if one in _ids(of_message)
+        ]
+
+    def _entries(self, message_ids: Sequence[str]) -> list[Entry]:
+        def read() -> list[Entry]:
+            return [
+                entry
+                for lane in self._config.lanes
+                for entry in self._ledger.read(lane.name, message_ids).values()
+            ]
+
+        return self._or_none(read, "the ledger") or []
+
+    def _outbox_entry(self, own_id: str, group: str) -> OutboxEntry | None:
+        return None if self._outbox is None else self._outbox.find(own_id, group=group)
+
+    def _audits(self, since: float) -> Sequence[AuditEntry]:
+        return self._audit.entries(since=since, limit=MAX_AUDITS)
+
+    def _crashes(self, events: Sequence[MessageEvent], *, since: float) -> list[LogLine]:
+        """Search for invocations without an answer, if a receive of the message has no event."""
+        generations = by_generation(events).values()
+        receives = [
+            {event.receive for event in generation if event.receive is not None} for generation in generations
+        ]
+        if not any(reported and max(reported) > len(reported) for reported in receives):
+            return []
+        until = max(event.at for event in events)
+        found = self._logs.lines(since=since, until=until, containing=NO_ANSWER)
+        lines = [line for line in found if any(text in line.text for text in NO_ANSWER)]
+        return sorted(lines, key=lambda line: line.at)
+
+    def _or_none(self, read: Callable[[], T], source: str) -> T | None:
+        try:
+            return read()
+        except AwsError as error:
+            self._note(f"{source} could not be read: {error}")
+            return None
+
+
+def _ids(event: MessageEvent) -> tuple[str, ...]:
+    return tuple(one for one in (event.message_id, event.id) if one)

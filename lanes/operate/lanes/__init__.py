@@ -1,0 +1,1 @@
+"""Watch and check lanes; pause, resume and send."""

@@ -1,0 +1,148 @@
+"""
+Check a deployment: compare queues, mappings, function, table and account with the needs of the lanes.
+
+The reference is the deployment document, which `cdk deploy` wrote from `lanes.toml`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lanes.config.table import format_duration
+from lanes.operate.lanes import check_rules as rules
+from lanes.operate.lanes.findings import Finding, Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.config.deployment import Deployment
+    from lanes.operate.lanes.deployed import DeployedState, FunctionState
+
+CONSUMES = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibility",
+    "sqs:GetQueueAttributes",
+)
+DEAD_LETTERS = ("sqs:SendMessage",)
+KEEPS = (
+    "dynamodb:GetItem",
+    "dynamodb:BatchGetItem",
+    "dynamodb:PutItem",
+    "dynamodb:UpdateItem",
+    "dynamodb:DeleteItem",
+    "dynamodb:BatchWriteItem",
+)
+
+
+class Check:
+    """
+    Checks one deployment; only reads.
+
+    Args:
+        deployment: the deployment document.
+        state: the deployed resources.
+        local: your `lanes.toml`, if it is to be compared.
+    """
+
+    def __init__(
+        self, *, deployment: Deployment, state: DeployedState, local: LanesConfig | None = None
+    ) -> None:
+        self._deployment = deployment
+        self._config = deployment.config
+        self._state = state
+        self._local = local
+        self._findings = Findings()
+        self._used: list[tuple[Sequence[str], str]] = []
+
+    def run(self) -> list[Finding]:
+        """Check everything once."""
+        self._configuration()
+        arns: set[str] = set()
+        for lane in self._config.lanes:
+            self._queues(lane)
+            arns |= self._mapping(lane)
+        self._table()
+        self._functions(sorted(arns))
+        self._account()
+        return self._findings.all
+
+    def _configuration(self) -> None:
+        names = " > ".join(lane.name for lane in self._config.lanes)
+        problems = rules.local_problems(self._local, self._config) if self._local is not None else []
+        self._findings.expect("configuration", names, problems)
+        for note in self._config.notes():
+            self._findings.note("configuration", note)
+
+    def _queues(self, lane: Lane) -> None:
+        urls = self._deployment.queues[lane.name]
+        subject, dead_subject = f"{lane.name} queue", f"{lane.name} dead-letter queue"
+        right = "sqs:GetQueueAttributes on it"
+        queue = self._findings.ask(subject, partial(self._state.queue, urls.url), right=right)
+        if queue is not None:
+            found = f"hides for {queue.get('VisibilityTimeout')} s, keeps {rules.kept_for(queue)}"
+            problems = [*rules.queue_problems(queue), *rules.visibility_problems(self._config, lane, queue)]
+            self._findings.expect(subject, found, problems)
+            self._used.append((CONSUMES, queue["QueueArn"]))
+        dead = self._findings.ask(dead_subject, partial(self._state.queue, urls.dead_letter_url), right=right)
+        if dead is not None:
+            problems = [*rules.queue_problems(dead), *rules.dead_letter_problems(queue or {}, dead)]
+            self._findings.expect(dead_subject, f"keeps {rules.kept_for(dead)}", problems)
+            self._used.append((DEAD_LETTERS, dead["QueueArn"]))
+
+    def _mapping(self, lane: Lane) -> set[str]:
+        subject = f"{lane.name} mapping"
+        read = partial(self._state.mappings, lane.name)
+        found = self._findings.ask(subject, read, right="lambda:ListEventSourceMappings")
+        if found is None:
+            return set()
+        if len(found) != 1:
+            text = f"{len(found) or 'no'} mappings on the queue; there must be exactly one"
+            self._findings.wrong(subject, text, "deploy again, and delete mappings from outside the stack")
+        for mapping in found:
+            most = mapping.maximum_concurrency
+            text = f"{mapping.state}, batches of {mapping.batch_size}, at most {most} at once"
+            self._findings.expect(subject, text, rules.mapping_problems(lane, mapping))
+        return {mapping.function_arn for mapping in found}
+
+    def _table(self) -> None:
+        name = self._deployment.table
+        table = self._findings.ask(
+            "table",
+            partial(self._state.table, name),
+            right="dynamodb:DescribeTable and dynamodb:DescribeTimeToLive",
+        )
+        if table is not None:
+            self._findings.expect("table", f"{name} is {table.status}", rules.table_problems(table))
+            self._used += [(KEEPS, table.arn), (("dynamodb:Query",), f"{table.arn}/index/{rules.INDEX}")]
+
+    def _functions(self, arns: Sequence[str]) -> None:
+        if len(arns) > 1:
+            self._findings.wrong("function", f"lanes feed {len(arns)} functions: {arns}", rules.DEPLOY)
+        right = "lambda:GetFunctionConfiguration and lambda:GetFunctionConcurrency"
+        for arn in arns:
+            function = self._findings.ask("function", partial(self._state.function, arn), right=right)
+            if function is not None:
+                text = f"{function.reserved_concurrency} at once, {format_duration(function.timeout)} each"
+                self._findings.expect("function", text, rules.function_problems(self._deployment, function))
+                self._permissions(function)
+
+    def _permissions(self, function: FunctionState) -> None:
+        """Ask IAM whether the function's role has all rights of the consumer."""
+        missing: rules.Problems = []
+        right = "iam:SimulatePrincipalPolicy on the function's role"
+        for actions, resource in self._used:
+            read = partial(self._state.denied, function.role_arn, actions=actions, resource=resource)
+            denied = self._findings.ask("permissions", read, right=right)
+            if denied is None:
+                return
+            missing += [(f"the function may not {action} on {resource}", rules.DEPLOY) for action in denied]
+        self._findings.expect("permissions", "the function may use its queues and its table", missing)
+
+    def _account(self) -> None:
+        account = self._findings.ask("account", self._state.account, right="lambda:GetAccountSettings")
+        if account is not None:
+            text = f"{account.concurrency} concurrent executions, {account.unreserved} of them unreserved"
+            self._findings.expect("account", text, rules.account_problems(account, self._config))

@@ -1,0 +1,172 @@
+"""The rules of a check: requirements of queues, mappings, function, table and account, with advice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lanes.config import VISIBILITY_FACTOR
+from lanes.config.deployment import VARIABLE, Deployment
+from lanes.config.table import format_duration
+from lanes.errors import ConfigurationError
+from lanes.operate.lanes.mappings import DISABLED, ENABLED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+    from lanes.operate.lanes.mappings import LaneMapping
+
+Problems = list[tuple[str, str]]
+"""Problems, each with advice."""
+
+DEPLOY = "deploy the stack again: cdk deploy"
+TTL, INDEX = "expires_at", "parked"
+LEAST_RECEIVES = 100
+"""The constructs set 1,000; far fewer would dead-letter messages that only yielded or were throttled."""
+
+SECONDS_OF_A_DAY = 86_400
+
+
+def local_problems(local: LanesConfig, deployed: LanesConfig) -> Problems:
+    """Compare a `lanes.toml` with the deployed configuration."""
+    return [
+        (f"lanes.toml differs from the deployed configuration: {line}", DEPLOY)
+        for line in differences(local.to_dict(), deployed.to_dict())
+    ]
+
+
+def differences(local: object, deployed: object, where: str = "") -> list[str]:
+    """Return the settings that differ between two resolved configurations."""
+    if isinstance(local, dict) and isinstance(deployed, dict):
+        dot = "." if where else ""
+        return [
+            line
+            for key in sorted({*local, *deployed})
+            for line in differences(local.get(key), deployed.get(key), f"{where}{dot}{key}")
+        ]
+    if isinstance(local, list) and isinstance(deployed, list) and len(local) == len(deployed):
+        return [
+            line
+            for place, (one, other) in enumerate(zip(local, deployed, strict=True))
+            for line in differences(one, other, f"{where}[{place}]")
+        ]
+    return [] if local == deployed else [f"{where} is {local} in the file, {deployed} in the deployment"]
+
+
+def queue_problems(queue: Mapping[str, str]) -> Problems:
+    """Compare a queue with the requirements of every lane."""
+    wanted = {
+        "FifoQueue": "true",
+        "DeduplicationScope": "messageGroup",
+        "FifoThroughputLimit": "perMessageGroupId",
+        "ContentBasedDeduplication": "false",
+    }
+    problems = [
+        (f"{name} is {queue.get(name, 'not set')}; it must be {value}", DEPLOY)
+        for name, value in wanted.items()
+        if queue.get(name, "false") != value
+    ]
+    if queue.get("SqsManagedSseEnabled") != "true" and not queue.get("KmsMasterKeyId"):
+        problems.append(("it is not encrypted", DEPLOY))
+    return problems
+
+
+def visibility_problems(config: LanesConfig, lane: Lane, queue: Mapping[str, str]) -> Problems:
+    """Compare a queue's visibility timeout with the lane's, and with the function's timeout."""
+    seconds = int(queue.get("VisibilityTimeout", 0))
+    wanted = lane.visibility_timeout.total_seconds()
+    least = VISIBILITY_FACTOR * config.consumer.function_timeout.total_seconds()
+    problems = []
+    if seconds != wanted:
+        problems.append((f"visibility timeout is {seconds} s, {wanted:g} s was deployed", DEPLOY))
+    if seconds < least:
+        text = f"visibility timeout is {seconds} s, below {VISIBILITY_FACTOR} times that of the function"
+        problems.append((text, f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"))
+    return problems
+
+
+def dead_letter_problems(queue: Mapping[str, str], dead: Mapping[str, str]) -> Problems:
+    """Compare a dead-letter queue with the lane's queue, if that is known."""
+    if not queue:
+        return []
+    policy = json.loads(queue.get("RedrivePolicy", "{}"))
+    most = policy.get("maxReceiveCount", 0)
+    problems = []
+    if policy.get("deadLetterTargetArn") != dead.get("QueueArn"):
+        problems.append(("the lane's queue does not name it as its dead-letter queue", DEPLOY))
+    elif int(most) < LEAST_RECEIVES:
+        problems.append((f"SQS moves messages there after {most} receives, yields included", DEPLOY))
+    if int(dead.get("MessageRetentionPeriod", 0)) < int(queue.get("MessageRetentionPeriod", 0)):
+        problems.append((f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}", DEPLOY))
+    return problems
+
+
+def mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
+    """Compare a mapping with the deployment document."""
+    problems = []
+    if mapping.state == DISABLED:
+        problems.append(("it is paused: it receives no message of the lane", f"lanes resume {lane.name}"))
+    elif mapping.state != ENABLED:
+        problems.append((f"it is {mapping.state}", "wait, then check again"))
+    if not mapping.reports_failures:
+        problems.append(("ReportBatchItemFailures is not set: a yield would delete its records", DEPLOY))
+    if mapping.batch_size != lane.batch_size:
+        problems.append((f"batch size is {mapping.batch_size}, {lane.batch_size} was deployed", DEPLOY))
+    if mapping.maximum_concurrency != lane.maximum_concurrency:
+        text = f"{mapping.maximum_concurrency}, {lane.maximum_concurrency} was deployed"
+        problems.append((f"maximum concurrency is {text}", DEPLOY))
+    return problems
+
+
+def function_problems(deployment: Deployment, function: FunctionState) -> Problems:
+    """Compare the function with the deployment document."""
+    settings, wanted = deployment.config.consumer, deployment.config.consumer.reserved_concurrency
+    slots = function.reserved_concurrency
+    problems = []
+    if slots == 0:
+        problems.append(("reserved concurrency is 0: nothing runs", DEPLOY))
+    elif slots != wanted:
+        text = f"reserved concurrency is {slots}, {wanted} was deployed"
+        problems.append((text, DEPLOY))
+    if function.timeout != settings.function_timeout:
+        deployed = format_duration(settings.function_timeout)
+        problems.append((f"timeout is {format_duration(function.timeout)}, {deployed} was deployed", DEPLOY))
+    if function.memory_mb != settings.memory_mb:
+        problems.append((f"memory is {function.memory_mb} MB, {settings.memory_mb} was deployed", DEPLOY))
+    try:
+        same = Deployment.from_env(function.variables) == deployment
+    except ConfigurationError:
+        same = False
+    if not same:
+        problems.append((f"its {VARIABLE} differs from the stack's parameter", DEPLOY))
+    return problems
+
+
+def table_problems(table: TableState) -> Problems:
+    """Compare the table with the requirements of the ledger."""
+    problems = []
+    if table.status != "ACTIVE":
+        problems.append((f"it is {table.status}", "wait until it is ACTIVE"))
+    if table.expires_by != TTL:
+        problems.append((f"items expire by {table.expires_by}; they must expire by {TTL}", DEPLOY))
+    if INDEX not in table.indexes:
+        problems.append((f"the index {INDEX!r} is missing", DEPLOY))
+    return problems
+
+
+def account_problems(account: AccountState, config: LanesConfig) -> Problems:
+    """Compare the account's quota with the function's reservation."""
+    # AWS: a reservation leaves up to 100 executions to the other functions (Lambda developer guide, "Configuring
+    # reserved concurrency"), so a quota close to the reservation is used up by other functions.
+    if account.concurrency > config.consumer.reserved_concurrency:
+        return []
+    text = f"its {account.concurrency} concurrent executions are all reserved by the function"
+    return [(text, "ask for more under Service Quotas, AWS Lambda, Concurrent executions")]
+
+
+def kept_for(queue: Mapping[str, str]) -> str:
+    """Describe a queue's retention."""
+    days = int(queue.get("MessageRetentionPeriod", 0)) / SECONDS_OF_A_DAY
+    return f"messages {days:g} days"

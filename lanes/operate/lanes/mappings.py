@@ -1,0 +1,126 @@
+"""
+The event source mappings of the lanes: read, pause and resume them.
+
+The mapping of a paused lane is disabled. Its messages stay in the queue and do not hold back the lower lanes, since
+messages that no mapping receives do not count as backlog.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.errors import ConfigurationError, LanesError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ENABLED, DISABLED = "Enabled", "Disabled"
+# AWS: a change of a mapping may take several minutes to take effect (Lambda developer guide, event source mappings).
+CHANGE_TIMEOUT = 300.0
+POLL_INTERVAL = 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaneMapping:
+    """
+    A deployed mapping.
+
+    Attributes:
+        state: in AWS's words: Enabled, Disabled, Enabling, Disabling, Updating, Creating or Deleting.
+        maximum_concurrency: None without a maximum.
+        reports_failures: whether it accepts partial batch responses.
+
+    """
+
+    uuid: str
+    state: str
+    function_arn: str
+    batch_size: int
+    maximum_concurrency: int | None
+    reports_failures: bool
+
+
+class Mappings(Protocol):
+    """Reads and changes mappings; every method raises `AwsError`."""
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings on a lane's queue: one, unless something is wrong."""
+
+    def read(self, uuid: str) -> LaneMapping:
+        """Return the current state of a mapping."""
+
+    def enable(self, uuid: str, *, enabled: bool) -> LaneMapping:
+        """Start to enable or disable a mapping."""
+
+
+def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
+    """
+    Return the one mapping of a lane.
+
+    Raises:
+        ConfigurationError: there is none, or more than one.
+    """
+    found = mappings.of_lane(lane)
+    if len(found) != 1:
+        count = len(found) or "no"
+        problem = (
+            f"{count} event source mappings on its queue, there must be exactly one; deploy the stack again"
+        )
+        raise ConfigurationError([problem], source=f"lane {lane}")
+    return found[0]
+
+
+def switch(
+    mappings: Mappings,
+    lane: str,
+    *,
+    enabled: bool,
+    report: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> LaneMapping:
+    """
+    Enable or disable the mapping of a lane, and wait until it has changed.
+
+    Safe to repeat: a change in progress is waited for, and a mapping in the wanted state is left alone.
+
+    Args:
+        mappings: the mappings.
+        lane: name of the lane.
+        enabled: the wanted state.
+        report: receives each new state.
+        clock: monotonic seconds.
+        pause: waits for a number of seconds.
+
+    Raises:
+        ConfigurationError: the lane has not exactly one mapping.
+        LanesError: the mapping did not change within five minutes.
+        AwsError: a call failed.
+    """
+    wanted = ENABLED if enabled else DISABLED
+    until = clock() + CHANGE_TIMEOUT
+
+    def settled(mapping: LaneMapping) -> LaneMapping:
+        reported = ""
+        while mapping.state not in (ENABLED, DISABLED):
+            if mapping.state != reported:
+                reported = mapping.state
+                report(reported)
+            if clock() >= until:
+                raise LanesError(
+                    f"the mapping of {lane} is still {mapping.state} after {CHANGE_TIMEOUT:.0f} s; "
+                    f"AWS continues: check it with `lanes status`"
+                )
+            pause(POLL_INTERVAL)
+            mapping = mappings.read(mapping.uuid)
+        return mapping
+
+    # AWS: a mapping that is changing refuses another change (API_UpdateEventSourceMapping, ResourceInUseException).
+    mapping = settled(the_mapping(mappings, lane))
+    if mapping.state != wanted:
+        mapping = settled(mappings.enable(mapping.uuid, enabled=enabled))
+    if mapping.state != wanted:
+        raise LanesError(f"the mapping of {lane} became {mapping.state}: another caller has changed it")
+    return mapping

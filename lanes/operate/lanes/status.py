@@ -1,0 +1,136 @@
+"""The status of all lanes: counts of the queues, figures from CloudWatch, states of the mappings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from lanes.errors import AwsError
+from lanes.operate.lanes.figures import UNKNOWN, Drain, Figures, LaneFigures, drain_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
+
+    from lanes.config import LanesConfig
+    from lanes.depth import LaneDepth
+    from lanes.operate.lanes.mappings import LaneMapping
+
+T = TypeVar("T")
+
+
+class Depths(Protocol):
+    """Counts of queues, without receiving anything; every method raises `AwsError`."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+
+    def dead_letters(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's dead-letter queue."""
+
+    def parked(self, lane: str) -> int:
+        """Return the number of parked messages of a lane, after a yield or in a backoff."""
+
+
+class MappingStates(Protocol):
+    """The states of mappings."""
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings on a lane's queue: one, unless something is wrong; raises `AwsError`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStatus:
+    """
+    The current status of a lane; None is unknown.
+
+    Attributes:
+        waiting: visible messages.
+        in_flight: messages received and not deleted: being handled, held for a slot, or parked.
+        parked: messages in flight that are parked.
+        figures: figures of the last minutes.
+        drain: the trend of the depth.
+        time_to_drain: time to drain at the current rates, if the depth falls.
+        mapping: state of the mapping, in AWS's words.
+        dead_letters: messages in the dead-letter queue, visible or not.
+
+    """
+
+    lane: str
+    waiting: int
+    in_flight: int
+    parked: int | None
+    figures: LaneFigures
+    drain: Drain
+    time_to_drain: timedelta | None
+    mapping: str | None
+    dead_letters: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """All lanes, the highest first, with notes on unknown values."""
+
+    lanes: Sequence[LaneStatus]
+    notes: Sequence[str]
+
+
+class StatusReader:
+    """
+    Reads the status of all lanes.
+
+    The counts of the lanes are required. Figures, parked messages, mappings and dead letters that can't be read are
+    unknown, and a note gives the reason.
+
+    Args:
+        config: the lanes.
+        depths: counts of the queues.
+        mappings: states of the mappings.
+        figures: ages, rates and yields.
+    """
+
+    def __init__(
+        self, *, config: LanesConfig, depths: Depths, mappings: MappingStates, figures: Figures
+    ) -> None:
+        self._config = config
+        self._depths = depths
+        self._mappings = mappings
+        self._figures = figures
+
+    def read(self) -> Status:
+        """
+        Read all lanes once.
+
+        Raises:
+            AwsError: a lane's queue could not be counted.
+        """
+        notes: list[str] = []
+        nothing: Mapping[str, LaneFigures] = {}
+        known = _or_unknown(self._figures.read, notes, "age, rate and yields") or nothing
+        lanes = [self._lane(lane.name, known.get(lane.name, UNKNOWN), notes) for lane in self._config.lanes]
+        return Status(lanes=lanes, notes=list(dict.fromkeys(notes)))
+
+    def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
+        depth = self._depths.depth(lane)
+        dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
+        drain, time_to_drain = drain_of(depth.backlog + depth.in_flight, figures)
+        mappings = _or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings")
+        return LaneStatus(
+            lane=lane,
+            waiting=depth.backlog,
+            in_flight=depth.in_flight,
+            parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
+            figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
+            drain=drain,
+            time_to_drain=time_to_drain,
+            mapping=None if mappings is None else ", ".join(one.state for one in mappings) or "none",
+            dead_letters=None if dead is None else dead.backlog + dead.in_flight,
+        )
+
+
+def _or_unknown(read: Callable[[], T], notes: list[str], what: str) -> T | None:
+    try:
+        return read()
+    except AwsError as error:
+        notes.append(f"{what} unknown: {error}")
+        return None

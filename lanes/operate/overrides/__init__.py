@@ -1,0 +1,1 @@
+"""Cancel, reprioritise and hold waiting messages."""

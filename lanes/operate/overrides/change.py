@@ -1,0 +1,93 @@
+"""A change of waiting messages, and the override that carries it to the consumer."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.overrides import Action, Override
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.config import LanesConfig
+    from lanes.depth import LaneDepth
+    from lanes.message_filter import MessageFilter
+    from lanes.overrides import ActiveOverrides, Cancelled
+
+LIFETIME = timedelta(days=14)
+"""AWS: a message stays at most 14 days in a queue, so none outlives an override (SQS quotas)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """
+    A change of waiting messages, by an operator.
+
+    Attributes:
+        action: the action.
+        wanted: selects the messages.
+        priority: the new priority, if the action is to prioritize.
+        why: the operator's reason.
+        lifetime: how long the change applies to messages in queues.
+
+    """
+
+    action: Action
+    wanted: MessageFilter
+    priority: int = 0
+    why: str = ""
+    lifetime: timedelta = LIFETIME
+
+
+class Overrides(Protocol):
+    """The active overrides; every method raises `AwsError`."""
+
+    def now(self) -> float:
+        """Return the time by the clock of AWS, in epoch seconds."""
+
+    def active(self) -> ActiveOverrides:
+        """Read the active overrides."""
+
+    def add(self, override: Override) -> None:
+        """Add an override, and remove the expired ones."""
+
+    def withdraw(self, override_id: str) -> None:
+        """Remove an override."""
+
+    def cancellations(self, *, since: float, limit: int) -> Sequence[Cancelled]:
+        """Return messages that were cancelled in queues, the latest first."""
+
+
+class LaneDepths(Protocol):
+    """Counts of queues; every method raises `AwsError`."""
+
+    def depth(self, lane: str) -> LaneDepth:
+        """Return the counts of a lane's queue."""
+
+
+def waiting(config: LanesConfig, depths: LaneDepths, change: Change) -> Mapping[str, int]:
+    """
+    Return roughly how many messages wait in the lanes that the change may apply to, by lane.
+
+    A queue can't be searched: only when a message is received does it turn out whether it matches.
+    """
+    target = config.lane_for(change.priority).name if change.action is Action.PRIORITIZE else None
+    counted = {lane.name: depths.depth(lane.name) for lane in config.lanes if lane.name != target}
+    return {lane: depth.backlog + depth.in_flight for lane, depth in counted.items()}
+
+
+def override_for(change: Change, *, who: str, now: float) -> Override:
+    """Return the override that carries a change to the consumer."""
+    return Override(
+        id=uuid.uuid4().hex[:12],
+        action=change.action,
+        wanted=change.wanted,
+        created_at=now,
+        expires_at=now + change.lifetime.total_seconds(),
+        who=who,
+        why=change.why,
+        priority=change.priority,
+    )

@@ -1,0 +1,153 @@
+"""
+Change waiting messages: one change for the entries of an outbox and the messages in queues.
+
+Entries change at once; messages in queues change when they are next received, by an override. The override is written
+first, so it also applies to the entries that a relay publishes in the meantime.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.operate.history.audit import audited
+from lanes.operate.overrides.change import override_for, waiting
+from lanes.outbox.entry import WAITING
+from lanes.outbox.filter import EntryFilter
+from lanes.overrides import KNOWN_AFTER, Action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.config import LanesConfig
+    from lanes.operate.history.audit import AuditTrail
+    from lanes.operate.overrides.change import Change, LaneDepths, Overrides
+    from lanes.outbox.operations import Operator, Preview
+    from lanes.overrides import Override
+
+
+class Queues(Protocol):
+    """The queues of the lanes, with the overrides of their messages."""
+
+    @property
+    def depths(self) -> LaneDepths:
+        """The counts of the queues."""
+
+    @property
+    def overrides(self) -> Overrides:
+        """The active overrides."""
+
+    @property
+    def audit(self) -> AuditTrail:
+        """The audit trail."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """
+    The messages that a move may change.
+
+    Attributes:
+        entries: the filter of entries.
+        preview: the matching entries; None without an outbox.
+        queued: waiting messages by lane, of all kinds, since a queue can't be searched; None without queues.
+    """
+
+    entries: EntryFilter
+    preview: Preview | None
+    queued: Mapping[str, int] | None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to change."""
+        return not (self.preview and self.preview.count) and self.queued is None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """
+    The result of a move.
+
+    Attributes:
+        entries: number of entries that changed.
+        override: the override for messages in queues; None without queues.
+    """
+
+    entries: int
+    override: Override | None
+
+    @property
+    def takes_effect(self) -> float | None:
+        """When every consumer knows the override, in epoch seconds."""
+        return None if self.override is None else self.override.created_at + KNOWN_AFTER
+
+
+class Move:
+    """
+    A change of waiting messages.
+
+    Args:
+        change: the change.
+        config: the lanes.
+        outbox: changes entries; None leaves the outbox alone.
+        queues: the queues; None leaves them alone, and the outbox keeps the only audit.
+    """
+
+    def __init__(
+        self,
+        change: Change,
+        *,
+        config: LanesConfig,
+        outbox: Operator | None,
+        queues: Queues | None,
+    ) -> None:
+        self._change = change
+        self._entries = EntryFilter.of(change.wanted, WAITING)
+        self._config = config
+        self._outbox = outbox
+        self._queues = queues
+
+    def find(self) -> Found:
+        """
+        Count the messages that may change, and change nothing.
+
+        Raises:
+            LanesError: the outbox or a queue could not be read.
+        """
+        queues = self._queues
+        return Found(
+            entries=self._entries,
+            preview=None if self._outbox is None else self._outbox.preview(self._entries),
+            queued=None if queues is None else waiting(self._config, queues.depths, self._change),
+        )
+
+    def make(self, found: Found, *, progress: Callable[[int], None]) -> Moved:
+        """
+        Make the change, and write it to the audit trail.
+
+        Args:
+            found: the result of `find`; the outbox is left alone if it has no matching entry.
+            progress: receives the number of entries changed so far.
+
+        Raises:
+            LanesError: a call failed; the audit trail says how far the change came.
+        """
+        queues, change = self._queues, self._change
+        if queues is None:
+            return Moved(entries=self._change_entries(found, progress), override=None)
+        asked: dict[str, Any] = {"filter": change.wanted.to_dict(), "why": change.why}
+        if change.action is Action.PRIORITIZE:
+            asked["to_priority"] = change.priority
+        with audited(queues.audit, change.action, change.wanted.describe(), details=asked) as details:
+            override = override_for(change, who=queues.audit.who(), now=queues.overrides.now())
+            queues.overrides.add(override)
+            details["override"] = override.id
+            details["entries"] = changed = self._change_entries(found, progress)
+        return Moved(entries=changed, override=override)
+
+    def _change_entries(self, found: Found, progress: Callable[[int], None]) -> int:
+        if self._outbox is None or found.preview is None or not found.preview.count:
+            return 0
+        if self._change.action is Action.CANCEL:
+            return self._outbox.cancel(self._entries, progress=progress)
+        return self._outbox.prioritize(self._entries, self._change.priority, progress=progress)

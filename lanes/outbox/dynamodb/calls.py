@@ -1,0 +1,85 @@
+"""The calls to the table of an outbox."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lanes.aws.errors import aws_errors
+from lanes.errors import AwsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from lanes.outbox.dynamodb.changes import Change
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+CONCURRENCY = 8
+# AWS: BatchWriteItem writes 25 items (API reference).
+MAX_WRITTEN = 25
+CONDITION_FAILED = "ConditionalCheckFailedException"
+
+
+class TableCalls:
+    """
+    Reads and changes items; every method raises `AwsError`.
+
+    Args:
+        table: its name.
+        client: shared by threads.
+        concurrency: maximum number of calls in flight.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient, concurrency: int = CONCURRENCY) -> None:
+        self.table = table
+        self.client = client
+        self._concurrency = concurrency
+
+    def query(self, *, limit: int | None, **parameters: Any) -> list[Any]:
+        """Return the items of a query, up to a limit."""
+        found: list[Any] = []
+        while limit is None or len(found) < limit:
+            rest: dict[str, Any] = {} if limit is None else {"Limit": limit - len(found)}
+            with aws_errors("Query"):
+                page = self.client.query(TableName=self.table, **parameters, **rest)
+            found += page["Items"]
+            if "LastEvaluatedKey" not in page:
+                break
+            parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        return found
+
+    def update(self, item: Any, change: Change) -> dict[str, Any] | None:
+        """Change one item; return its new state, or None if the condition does not hold."""
+        try:
+            with aws_errors("UpdateItem"):
+                answer = self.client.update_item(
+                    TableName=self.table,
+                    Key={"pk": item["pk"], "sk": item["sk"]},
+                    ReturnValues="ALL_NEW",
+                    **change.parameters(),
+                )
+        except AwsError as error:
+            if error.code == CONDITION_FAILED:
+                return None
+            raise
+        return answer["Attributes"]
+
+    def delete(self, keys: Sequence[Any]) -> None:
+        """Delete items by their keys."""
+        for start in range(0, len(keys), MAX_WRITTEN):
+            chunk = keys[start : start + MAX_WRITTEN]
+            requests: Any = {self.table: [{"DeleteRequest": {"Key": key}} for key in chunk]}
+            while requests:
+                with aws_errors("BatchWriteItem"):
+                    requests = self.client.batch_write_item(RequestItems=requests).get("UnprocessedItems")
+
+    def in_parallel(self, call: Callable[[T], R], items: Collection[T]) -> list[R]:
+        """Apply a function to each item, several at a time, and return the results in order."""
+        if len(items) <= 1 or self._concurrency == 1:
+            return [call(item) for item in items]
+        with ThreadPoolExecutor(min(self._concurrency, len(items))) as executor:
+            return list(executor.map(call, items))

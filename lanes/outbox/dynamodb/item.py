@@ -1,0 +1,234 @@
+"""
+An outbox entry as an item of DynamoDB.
+
+Keys and indexes:
+
+- `pk` is `group#GROUP`, or `entry#ID` where there is no group; `sk` is POSITION#ID.
+- `ready` (sparse): all candidates under one key, by `claim_order`, which is the inverted priority, POSITION, ID.
+- `timers` (sparse): by `timer`, its purpose, and `due_at`.
+- `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
+  which is LANE#POSITION#ID.
+- Audit entries are under `pk` `audit`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.attribute_values import TypeDeserializer, TypeSerializer
+from lanes.errors import EntryTooLargeError
+from lanes.outbox.entry import Entry, EntryState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
+READY, DUE, ABANDONED = "ready", "due", "abandoned"
+AUDIT = "audit"
+
+# AWS: an item has at most 400 KB of names and values, including copies in local indexes (DynamoDB quotas). The
+# attributes that a relay writes later, mainly the text of an error, must fit as well.
+LARGEST_ITEM_BYTES = 400 * 1024
+RESERVED_BYTES = 6 * 1024
+PRIORITY_ORIGIN = 2**31
+
+_serializer = TypeSerializer()
+_deserializer = TypeDeserializer()
+
+
+def put_action(table: str, entry: Entry) -> dict[str, Any]:
+    """
+    Return the action that writes a new entry.
+
+    Raises:
+        EntryTooLargeError: the item would exceed DynamoDB's limit.
+    """
+    item = item_of(entry)
+    size = item_bytes(item)
+    limit = LARGEST_ITEM_BYTES - RESERVED_BYTES
+    if size > limit:
+        raise EntryTooLargeError(size_bytes=size, limit_bytes=limit)
+    return {
+        "Put": {"TableName": table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"},
+    }
+
+
+def item_of(entry: Entry) -> dict[str, Any]:
+    """Return the item of a new entry, which is a candidate."""
+    item = {
+        **key_of(entry),
+        "id": text(entry.id),
+        "kind": text(entry.kind),
+        "source": text(entry.source),
+        "body": text(entry.body),
+        "priority": number(entry.priority),
+        "lane": text(entry.lane),
+        "position": number(entry.position),
+        "state": text(entry.state.value),
+        "attempts": number(0),
+        "changed_at": number(entry.created_at),
+        "claim_order": text(claim_order(entry, entry.priority)),
+        "ready": text(READY),
+    }
+    if entry.group is not None:
+        item["message_group"] = text(entry.group)
+        item["chain_order"] = text(chain_order(entry, entry.lane))
+    return item
+
+
+def entry_of(item: Mapping[str, Any]) -> Entry:
+    """
+    Read an entry from its item.
+
+    An invalid item becomes an entry without a body, so that the relay abandons it and operators see it.
+    """
+    try:
+        return _entry_of(item)
+    except (KeyError, ValueError, TypeError, ArithmeticError):
+        return _unreadable(item)
+
+
+def _unreadable(item: Mapping[str, Any]) -> Entry:
+    kind, _, group = item["pk"]["S"].partition("#")
+    return Entry(
+        id=item["sk"]["S"].partition("#")[2],
+        kind="",
+        source="",
+        group=group if kind == "group" else None,
+        body="",
+        priority=0,
+        lane=item.get("lane", {}).get("S", ""),
+        position=position_of(item) or 0,
+        state=state_of(item) or EntryState.PENDING,
+        last_error=item.get("last_error", {}).get("S", ""),
+        locked_by=item.get("locked_by", {}).get("S"),
+        is_parked="is_parked" in item,
+    )
+
+
+def state_of(item: Mapping[str, Any]) -> EntryState | None:
+    """Return the state of an item, or None if it is invalid."""
+    stated = item.get("state", {}).get("S")
+    return next((state for state in EntryState if state == stated), None)
+
+
+def position_of(item: Mapping[str, Any]) -> int | None:
+    """Return the position in an item's key, or None if the key is not that of an entry."""
+    position = item["sk"]["S"].partition("#")[0]
+    return int(position) if position.isdecimal() else None
+
+
+def _entry_of(item: Mapping[str, Any]) -> Entry:
+    plain = {name: _deserializer.deserialize(value) for name, value in item.items()}
+    return Entry(
+        id=plain["id"],
+        kind=plain["kind"],
+        source=plain["source"],
+        group=plain.get("message_group"),
+        body=plain["body"],
+        priority=int(plain["priority"]),
+        lane=plain["lane"],
+        position=int(plain["position"]),
+        state=EntryState(plain["state"]),
+        attempts=int(plain["attempts"]),
+        last_error=plain.get("last_error", ""),
+        locked_by=plain.get("locked_by"),
+        locked_until=_optional(plain.get("locked_until")),
+        next_attempt_at=_optional(plain.get("next_attempt_at")),
+        changed_at=float(plain["changed_at"]),
+        published_at=_optional(plain.get("published_at")),
+        sequence_number=plain.get("sequence_number", ""),
+        expires_at=_optional(plain.get("expires_at")),
+        is_parked=plain.get("is_parked", False),
+    )
+
+
+def key_of(entry: Entry) -> dict[str, Any]:
+    """Return the primary key of an entry."""
+    return {"pk": text(partition_of(entry.id, entry.group)), "sk": text(f"{entry.position:020d}#{entry.id}")}
+
+
+def partition_of(entry_id: str, group: str | None) -> str:
+    """Return the partition key, which the entries of a group share."""
+    return f"entry#{entry_id}" if group is None else f"group#{group}"
+
+
+def claim_order(entry: Entry, priority: int) -> str:
+    """Return the position in claim order as a string that sorts."""
+    return f"{_inverted(priority)}#{entry.position:020d}#{entry.id}"
+
+
+def claim_bounds(lowest: int | None, highest: int | None) -> tuple[str, str]:
+    """Return the first and last claim order of a range of priorities."""
+    return ("0" if highest is None else _inverted(highest)), (
+        "~" if lowest is None else f"{_inverted(lowest)}#~"
+    )
+
+
+def chain_order(entry: Entry, lane: str) -> str:
+    """Return the position among the unfinished entries of the group in a lane."""
+    return f"{lane}#{entry.position:020d}#{entry.id}"
+
+
+def _inverted(priority: int) -> str:
+    # An entry that another program wrote may exceed the limits; it then sorts first or last.
+    bounded = max(1 - PRIORITY_ORIGIN, min(PRIORITY_ORIGIN - 1, priority))
+    return f"{PRIORITY_ORIGIN - bounded:010d}"
+
+
+def sortable(moment: float) -> str:
+    """Return a time as a string that sorts."""
+    return f"{moment:017.6f}"
+
+
+def text(value: str) -> dict[str, str]:
+    """Return a string as an attribute value."""
+    return {"S": value}
+
+
+def number(value: float) -> dict[str, str]:
+    """Return a number as an attribute value."""
+    return {"N": f"{value:.6f}" if isinstance(value, float) else str(value)}
+
+
+def typed(value: Any) -> dict[str, Any]:
+    """Return any plain value as an attribute value."""
+    if isinstance(value, float):
+        return number(value)
+    serialised: Any = _serializer.serialize(value)
+    return dict(serialised)
+
+
+def item_bytes(item: Mapping[str, Any]) -> int:
+    """
+    Return the size of an item, rounded up where DynamoDB's documentation is vague.
+
+    AWS: names and values in UTF-8; a number takes at most 21 bytes, true and false one; a list or map takes 3 and one
+    for each element (DynamoDB, "Item sizes and formats").
+    """
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    kind, content = next(iter(value.items()))
+    if kind == "S":
+        return len(content.encode())
+    if kind == "B":
+        return len(content)
+    if kind == "N":
+        return min(21, len(content) // 2 + 2)
+    if kind == "M":
+        return 3 + item_bytes(content) + len(content)
+    if kind == "L":
+        return 3 + sum(_value_bytes(one) + 1 for one in content)
+    return _set_bytes(kind, content)
+
+
+def _set_bytes(kind: str, content: Any) -> int:
+    if kind in {"SS", "NS", "BS"}:
+        return sum(_value_bytes({kind[0]: one}) for one in content)
+    return 1
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,244 @@
+"""The operations on an outbox in DynamoDB."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.outbox.dynamodb.changes import Change
+from lanes.outbox.dynamodb.item import (
+    ABANDONED,
+    AUDIT,
+    DUE,
+    READY,
+    READY_INDEX,
+    TIMERS_INDEX,
+    chain_order,
+    claim_order,
+    entry_of,
+    key_of,
+    number,
+    partition_of,
+    sortable,
+    text,
+)
+from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState
+from lanes.outbox.store import AuditEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
+
+# AWS: BatchGetItem reads 100 items (API reference).
+MAX_READ = 100
+MAX_TRIES = 3
+AUDIT_TEXTS = ("action", "who", "filter", "before", "after")
+
+
+class DynamoDBOutboxOperations:
+    """
+    Reads and changes the entries of one table for operators.
+
+    Args:
+        store: the store of the table.
+    """
+
+    def __init__(self, store: DynamoDBOutboxStore) -> None:
+        self._store = store
+        self._calls = store.calls
+
+    def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
+        """
+        Read the entries in these states.
+
+        Unfinished and abandoned entries come from the indexes; published ones need a scan of the table.
+        """
+        if EntryState.PUBLISHED in states:
+            yield from self._scan({":published": text(EntryState.PUBLISHED.value)}, "#state = :published")
+        seen: set[str] = set()
+        # Timers before candidates: an entry that moves from one to the other meanwhile is read at least once.
+        for index, key, value in (
+            (TIMERS_INDEX, "timer", ABANDONED),
+            (TIMERS_INDEX, "timer", DUE),
+            (READY_INDEX, "ready", READY),
+        ):
+            for page in self._pages(index, key, value):
+                for entry in self._read(page):
+                    if entry.state in states and entry.state != EntryState.PUBLISHED and entry.id not in seen:
+                        seen.add(entry.id)
+                        yield entry
+
+    def _pages(self, index: str, key: str, value: str) -> Iterator[list[Any]]:
+        start: dict[str, Any] = {}
+        while True:
+            with aws_errors("Query"):
+                page = self._calls.client.query(
+                    TableName=self._calls.table,
+                    IndexName=index,
+                    KeyConditionExpression=f"{key} = :value",
+                    ExpressionAttributeValues={":value": text(value)},
+                    Limit=MAX_READ,
+                    **start,
+                )
+            yield [{"pk": item["pk"], "sk": item["sk"]} for item in page["Items"]]
+            if "LastEvaluatedKey" not in page:
+                return
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def _read(self, keys: list[Any]) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        requests: Any = {self._calls.table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
+        while requests:
+            with aws_errors("BatchGetItem"):
+                answer = self._calls.client.batch_get_item(RequestItems=requests)
+            for item in answer["Responses"].get(self._calls.table, []):
+                found[item["sk"]["S"]] = entry_of(item)
+            requests = answer.get("UnprocessedKeys")
+        return [found[key["sk"]["S"]] for key in keys if key["sk"]["S"] in found]
+
+    def _scan(self, values: dict[str, Any], condition: str) -> Iterator[Entry]:
+        start: dict[str, Any] = {}
+        names = {"#state": "state"} if "#state" in condition else {"#id": "id"}
+        while True:
+            with aws_errors("Scan"):
+                page = self._calls.client.scan(
+                    TableName=self._calls.table,
+                    FilterExpression=condition,
+                    ExpressionAttributeNames=names,
+                    ExpressionAttributeValues=values,
+                    **start,
+                )
+            yield from (entry_of(item) for item in page["Items"])
+            if "LastEvaluatedKey" not in page:
+                return
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """Return one entry; an entry with a group needs a scan of the table, since its key is unknown."""
+        with aws_errors("Query"):
+            answer = self._calls.client.query(
+                TableName=self._calls.table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": text(partition_of(entry_id, None))},
+                ConsistentRead=True,
+            )
+        if answer["Items"]:
+            return entry_of(answer["Items"][0])
+        return next(self._scan({":id": text(entry_id)}, "#id = :id"), None)
+
+    def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
+        """Change the priority of waiting entries; parked ones become candidates and are checked again."""
+
+        def setting(entry: Entry) -> dict[str, Any]:
+            moved: dict[str, Any] = {
+                "priority": priority,
+                "lane": lane,
+                "claim_order": claim_order(entry, priority),
+                "changed_at": now,
+            }
+            if entry.group is not None:
+                moved["chain_order"] = chain_order(entry, lane)
+            if entry.is_parked:
+                moved |= {"ready": READY, "is_parked": None, "timer": None, "due_at": None}
+            return moved
+
+        return self._change(entries, setting, WAITING)
+
+    def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
+        """Abandon waiting entries."""
+
+        def setting(entry: Entry) -> dict[str, Any]:
+            return {
+                "state": EntryState.ABANDONED.value,
+                "last_error": reason,
+                "expires_at": int(expires_at),
+                "changed_at": now,
+                "timer": ABANDONED,
+                "due_at": sortable(entry.created_at),
+                "next_attempt_at": None,
+                "ready": None,
+                "is_parked": None,
+                "chain_order": None,
+            }
+
+        return self._change(entries, setting, WAITING)
+
+    def retry(self, entries: Iterable[Entry], *, now: float) -> int:
+        """Reset finished or failed entries to pending."""
+
+        def setting(entry: Entry) -> dict[str, Any]:
+            again: dict[str, Any] = {
+                "state": EntryState.PENDING.value,
+                "attempts": 0,
+                "changed_at": now,
+                "ready": READY,
+                "expires_at": None,
+                "published_at": None,
+                "next_attempt_at": None,
+                "is_parked": None,
+                "timer": None,
+                "due_at": None,
+            }
+            return again if entry.group is None else again | {"chain_order": chain_order(entry, entry.lane)}
+
+        return self._change(entries, setting, FINISHED | {EntryState.FAILED})
+
+    def _change(
+        self,
+        entries: Iterable[Entry],
+        setting: Callable[[Entry], dict[str, Any]],
+        states: Collection[EntryState],
+    ) -> int:
+        changed = 0
+        chains = set()
+        for entry in entries:
+            if entry.state in states and self._change_one(entry, setting):
+                changed += 1
+                chains.add(entry.chain)
+        self._store.wake(chains)
+        return changed
+
+    def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:
+        """Change an entry if it is unchanged, except for parking by a relay."""
+        for _ in range(MAX_TRIES):
+            same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
+            same["is_parked"] = True if entry.is_parked else None
+            if self._calls.update(key_of(entry), Change(setting(entry), same=same)):
+                return True
+            now = next(iter(self._read([key_of(entry)])), None)
+            if now is None or (now.state, now.priority) != (entry.state, entry.priority):
+                return False
+            entry = now
+        return False
+
+    def add_audit(self, audit: AuditEntry) -> None:
+        """Write an audit entry."""
+        item = {
+            "pk": text(AUDIT),
+            "sk": text(f"{sortable(audit.at)}#{uuid.uuid4()}"),
+            "at": number(audit.at),
+            "changed": number(audit.changed),
+            **{name: text(getattr(audit, name)) for name in AUDIT_TEXTS},
+        }
+        with aws_errors("PutItem"):
+            self._calls.client.put_item(TableName=self._calls.table, Item=item)
+
+    def audits(self) -> list[AuditEntry]:
+        """Return the audit entries, latest first, up to 1 MB."""
+        with aws_errors("Query"):
+            answer = self._calls.client.query(
+                TableName=self._calls.table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": text(AUDIT)},
+                ScanIndexForward=False,
+            )
+        return [
+            AuditEntry(
+                at=float(item["at"]["N"]),
+                changed=int(item["changed"]["N"]),
+                **{name: item[name]["S"] for name in AUDIT_TEXTS},
+            )
+            for item in answer["Items"]
+        ]

@@ -1,0 +1,242 @@
+"""
+An outbox in DynamoDB, as a relay uses it.
+
+Candidates come from a sparse index, which is eventually consistent. A conditional update of the base table always
+decides, and the order of a group is read consistently from a local index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.errors import aws_errors
+from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
+from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, runs_of
+from lanes.outbox.dynamodb.item import (
+    ABANDONED,
+    CHAINS_INDEX,
+    DUE,
+    READY,
+    READY_INDEX,
+    TIMERS_INDEX,
+    claim_bounds,
+    entry_of,
+    key_of,
+    position_of,
+    sortable,
+    state_of,
+    text,
+)
+from lanes.outbox.entry import FINISHED, Entry, EntryState
+from lanes.outbox.rules import choose
+from lanes.outbox.store import Claim, OutboxStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from lanes.outbox.rules import Candidate, LaneShare, Mark
+
+WOKEN_AT_ONCE = 25
+
+
+class DynamoDBOutboxStore:
+    """
+    The store of one table.
+
+    Args:
+        table: its name.
+        client: shared by threads.
+        concurrency: maximum number of calls in flight.
+    """
+
+    def __init__(self, *, table: str, client: DynamoDBClient, concurrency: int = CONCURRENCY) -> None:
+        self.calls = TableCalls(table=table, client=client, concurrency=concurrency)
+
+    def claim(
+        self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
+    ) -> Claim:
+        """Lock the next entries, each with a conditional update."""
+        ripened, taken_over = self._ripen(now, limit)
+        by_id: dict[str, Any] = {}
+        for item in self._candidates(shares, limit):
+            # An application may write an id twice: a later claim takes the second entry.
+            by_id.setdefault(id_of(item), item)
+        candidates = [candidate_of(item) for item in by_id.values()]
+        choice = choose(candidates, self._chains(candidates))
+        runs = runs_of(choice.claimed)
+        locked = self.calls.in_parallel(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
+        entries = {entry.id: entry for run in locked for entry in run}
+        ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
+        parked = self._park([by_id[one.id] for one in choice.blocked], until=locked_until)
+        # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
+        self.wake(one.chain for one in choice.blocked)
+        return Claim(
+            entries=ordered,
+            ripened=ripened,
+            parked=parked,
+            taken_over=taken_over,
+            missed=len(by_id) - len(ordered) - parked,
+        )
+
+    def _ripen(self, now: float, limit: int) -> tuple[int, int]:
+        due = self.calls.query(
+            limit=limit,
+            IndexName=TIMERS_INDEX,
+            KeyConditionExpression="timer = :timer AND due_at <= :now",
+            ExpressionAttributeValues={":timer": text(DUE), ":now": text(sortable(now))},
+        )
+
+        def ripen(item: Any) -> bool:
+            is_locked = state_of(item) is EntryState.PROCESSING
+            setting: dict[str, Any] = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
+            if is_locked:
+                pending = {"state": EntryState.PENDING.value, "changed_at": now}
+                setting |= {**pending, "locked_by": None, "locked_until": None}
+            same = {"due_at": item["due_at"]["S"], "state": item.get("state", {}).get("S")}
+            return self.calls.update(item, Change(setting, same=same)) is not None
+
+        done = self.calls.in_parallel(ripen, due)
+        locked = [state_of(item) is EntryState.PROCESSING for item in due]
+        return sum(done), sum(one and was for one, was in zip(done, locked, strict=True))
+
+    def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
+        found: list[Any] = []
+        for share in shares:
+            rest = limit - len(found)
+            count = rest if share.limit is None else min(rest, share.limit)
+            if count <= 0:
+                continue
+            first, last = claim_bounds(share.lowest, share.highest)
+            found += self.calls.query(
+                limit=count,
+                IndexName=READY_INDEX,
+                KeyConditionExpression="ready = :ready AND claim_order BETWEEN :first AND :last",
+                ExpressionAttributeValues={":ready": text(READY), ":first": text(first), ":last": text(last)},
+            )
+        return found
+
+    def _chains(self, candidates: Iterable[Candidate]) -> dict[str, list[str]]:
+        wanted = Counter(one.chain for one in candidates if one.chain is not None)
+        orders = self.calls.in_parallel(lambda one: self._chain(one[0], one[1]), list(wanted.items()))
+        return {chain: [id_of(item) for item in order] for chain, order in zip(wanted, orders, strict=True)}
+
+    def _chain(self, chain: str, limit: int) -> list[Any]:
+        """Read the earliest unfinished entries of a chain, consistently."""
+        lane, _, group = chain.partition("#")
+        return self.calls.query(
+            limit=limit,
+            IndexName=CHAINS_INDEX,
+            KeyConditionExpression="pk = :pk AND begins_with(chain_order, :lane)",
+            ExpressionAttributeValues={":pk": text(f"group#{group}"), ":lane": text(f"{lane}#")},
+            ConsistentRead=True,
+        )
+
+    def _lock(
+        self, run: Sequence[Candidate], items: dict[str, Any], owner: str, now: float, locked_until: float
+    ) -> list[Entry]:
+        """Lock the entries of one chain in order, up to the first that another relay has."""
+        locked: list[Entry] = []
+        for candidate in run:
+            item = items[candidate.id]
+            change = Change(
+                {
+                    "state": EntryState.PROCESSING.value,
+                    "locked_by": owner,
+                    "locked_until": locked_until,
+                    "changed_at": now,
+                    "timer": DUE,
+                    "due_at": sortable(locked_until),
+                    "ready": None,
+                    "next_attempt_at": None,
+                },
+                same={"claim_order": item["claim_order"]["S"]},
+                present=["ready"],
+            )
+            written = self.calls.update(item, change)
+            if written is None:
+                break
+            locked.append(entry_of(written))
+        return locked
+
+    def _park(self, items: Sequence[Any], *, until: float) -> int:
+        setting = {"ready": None, "is_parked": True, "timer": DUE, "due_at": sortable(until)}
+
+        def park(item: Any) -> bool:
+            same = {"claim_order": item["claim_order"]["S"]}
+            return self.calls.update(item, Change(setting, same=same, present=["ready"])) is not None
+
+        return sum(self.calls.in_parallel(park, items))
+
+    def wake(self, chains: Iterable[str | None]) -> None:
+        """Make the parked first entries of each chain candidates again."""
+        setting = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
+        for chain in sorted({one for one in chains if one is not None}):
+            order = self._chain(chain, WOKEN_AT_ONCE)
+            if order and "is_parked" in order[0]:
+                parked = [item for item in order if "is_parked" in item]
+                self.calls.in_parallel(
+                    lambda item: self.calls.update(item, Change(setting, present=["is_parked"])), parked
+                )
+
+    def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
+        """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
+
+        def write(mark: Mark) -> bool:
+            change = Change(outcome_of(mark, now), same={"locked_by": owner})
+            return self.calls.update(key_of(mark.entry), change) is not None
+
+        done = self.calls.in_parallel(write, marks)
+        settled = [mark for mark, was_written in zip(marks, done, strict=True) if was_written]
+        self.wake(mark.entry.chain for mark in settled if mark.state in FINISHED)
+        return frozenset(mark.entry.id for mark in settled)
+
+    def remove_expired(self, *, now: float, limit: int) -> int:
+        """
+        Remove expired entries, with a scan of the whole table.
+
+        AWS: time to live removes them by itself and at no cost, within days (DynamoDB, "Time to Live").
+        """
+        removed = 0
+        start: dict[str, Any] = {}
+        while removed < limit:
+            with aws_errors("Scan"):
+                page = self.calls.client.scan(
+                    TableName=self.calls.table,
+                    ProjectionExpression="pk, sk",
+                    FilterExpression="expires_at <= :now",
+                    ExpressionAttributeValues={":now": {"N": str(int(now))}},
+                    **start,
+                )
+            keys = [{"pk": item["pk"], "sk": item["sk"]} for item in page["Items"]][: limit - removed]
+            self.calls.delete(keys)
+            removed += len(keys)
+            if "LastEvaluatedKey" not in page:
+                break
+            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        return removed
+
+    def status(self, *, limit: int | None = None) -> OutboxStatus:
+        """Count unfinished and abandoned entries from the indexes; published entries are in no index."""
+        counts: Counter[EntryState] = Counter()
+        positions: list[int] = []
+        is_complete = True
+        for index, key, value in (
+            (READY_INDEX, "ready", READY),
+            (TIMERS_INDEX, "timer", DUE),
+            (TIMERS_INDEX, "timer", ABANDONED),
+        ):
+            items = self.calls.query(
+                limit=limit,
+                IndexName=index,
+                KeyConditionExpression=f"{key} = :value",
+                ExpressionAttributeValues={":value": text(value)},
+            )
+            is_complete = is_complete and (limit is None or len(items) < limit)
+            counts.update(state for item in items if (state := state_of(item)) is not None)
+            if value != ABANDONED:
+                positions += [position for item in items if (position := position_of(item)) is not None]
+        oldest_at = min(positions) / 1_000_000 if positions else None
+        return OutboxStatus(counts=dict(counts), oldest_at=oldest_at, is_complete=is_complete)

@@ -1,0 +1,247 @@
+"""
+The operations on an outbox: find, prioritise, cancel, retry and reconcile entries.
+
+You can preview each bulk change; it works in batches and writes one audit entry.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lanes.errors import ConfigurationError
+from lanes.outbox.entry import LARGEST_PRIORITY, WAITING, Entry, EntryState
+from lanes.outbox.store import AuditEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lanes.config import LanesConfig
+    from lanes.outbox.filter import EntryFilter
+    from lanes.outbox.store import OperatorStore
+
+CHANGED_AT_ONCE = 100
+SAMPLE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """
+    The entries that a change would affect.
+
+    Attributes:
+        count: number of entries.
+        kinds: number of entries by kind.
+        lanes: number of entries by lane.
+        lowest: their lowest priority.
+        highest: their highest priority.
+        sample: the first entries.
+    """
+
+    count: int
+    kinds: dict[str, int]
+    lanes: dict[str, int]
+    lowest: int | None
+    highest: int | None
+    sample: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciliation:
+    """
+    The entries with an inconsistent state.
+
+    Attributes:
+        unacknowledged: published entries without a sequence number of SQS.
+        unseen: entries published some time ago that no consumer has finished; None if no consumer records it.
+        dead_locks: entries with a lock that expired long ago, which no other relay has taken over.
+    """
+
+    unacknowledged: tuple[Entry, ...]
+    unseen: tuple[Entry, ...] | None
+    dead_locks: tuple[Entry, ...]
+
+
+class Operator:
+    """
+    Changes entries of one outbox.
+
+    Args:
+        store: the outbox.
+        config: lanes and outbox settings.
+        who: name of the operator, for the audit entries.
+        clock: epoch seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: OperatorStore,
+        config: LanesConfig,
+        who: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._who = who
+        self._clock = clock
+
+    def find(self, wanted: EntryFilter) -> Iterator[Entry]:
+        """Return the selected entries, read page by page."""
+        return (entry for entry in self._store.entries(wanted.states) if wanted.meets(entry))
+
+    def preview(self, wanted: EntryFilter) -> Preview:
+        """Count the selected entries and return a sample."""
+        kinds: Counter[str] = Counter()
+        lanes: Counter[str] = Counter()
+        lowest: int | None = None
+        highest: int | None = None
+        sample: list[Entry] = []
+        for entry in self.find(wanted):
+            kinds[entry.kind] += 1
+            lanes[entry.lane] += 1
+            lowest = entry.priority if lowest is None else min(lowest, entry.priority)
+            highest = entry.priority if highest is None else max(highest, entry.priority)
+            if len(sample) < SAMPLE:
+                sample.append(entry)
+        return Preview(
+            count=kinds.total(),
+            kinds=dict(kinds.most_common()),
+            lanes=dict(lanes.most_common()),
+            lowest=lowest,
+            highest=highest,
+            sample=tuple(sample),
+        )
+
+    def prioritize(
+        self, wanted: EntryFilter, priority: int, *, progress: Callable[[int], None] = lambda _: None
+    ) -> int:
+        """
+        Change the priority of the selected waiting entries, and with it their lane.
+
+        Entries that a relay has locked are not changed.
+
+        Args:
+            wanted: selects the entries; of its states only PENDING and FAILED apply.
+            priority: the new priority, higher or lower.
+            progress: receives the number of changed entries after each batch.
+
+        Returns:
+            The number of changed entries.
+
+        Raises:
+            ConfigurationError: the priority is out of range; nothing was changed.
+        """
+        if abs(priority) > LARGEST_PRIORITY:
+            problem = (
+                f"priority is {priority}; must be between -{LARGEST_PRIORITY:,} and {LARGEST_PRIORITY:,}"
+            )
+            raise ConfigurationError([problem], source="outbox")
+        lane = self._config.lane_for(priority).name
+        found = (entry for entry in self.find(wanted.only(WAITING)) if entry.priority != priority)
+
+        def change(entries: Iterable[Entry]) -> int:
+            return self._store.prioritize(entries, priority=priority, lane=lane, now=self._clock())
+
+        return self._change(
+            "prioritize", found, change, wanted, after=f"priority {priority}", progress=progress
+        )
+
+    def cancel(self, wanted: EntryFilter, *, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Abandon the selected waiting entries; return their number."""
+        keep = self._config.outbox.abandoned_retention.total_seconds()
+        reason = f"cancelled by {self._who}"
+
+        def change(entries: Iterable[Entry]) -> int:
+            now = self._clock()
+            return self._store.cancel(entries, reason=reason, now=now, expires_at=now + keep)
+
+        found = self.find(wanted.only(WAITING))
+        return self._change("cancel", found, change, wanted, after="cancelled", progress=progress)
+
+    def retry(self, wanted: EntryFilter, *, progress: Callable[[int], None] = lambda _: None) -> int:
+        """
+        Reset the selected abandoned and failed entries to pending, with all their attempts.
+
+        Published entries are reset, and sent a second time, only if PUBLISHED is the one state of the filter.
+        """
+        if wanted.states != {EntryState.PUBLISHED}:
+            wanted = wanted.only(frozenset({EntryState.ABANDONED, EntryState.FAILED}))
+
+        def change(entries: Iterable[Entry]) -> int:
+            return self._store.retry(entries, now=self._clock())
+
+        return self._change("retry", self.find(wanted), change, wanted, after="pending", progress=progress)
+
+    def reconcile(
+        self,
+        *,
+        settled_for: float,
+        seen: Callable[[Iterable[Entry]], frozenset[str]] | None = None,
+    ) -> Reconciliation:
+        """
+        Find entries with an inconsistent state.
+
+        Args:
+            settled_for: seconds since publishing, or since the end of a lock, after which a state is inconsistent.
+            seen: returns the ids of the entries that a consumer has finished; None if no consumer records it.
+        """
+        now = self._clock()
+        published = [
+            entry
+            for entry in self._store.entries({EntryState.PUBLISHED})
+            if (entry.published_at or 0.0) <= now - settled_for
+        ]
+        return Reconciliation(
+            unacknowledged=tuple(entry for entry in published if not entry.sequence_number),
+            unseen=None if seen is None else _unseen(published, seen),
+            dead_locks=tuple(
+                entry
+                for entry in self._store.entries({EntryState.PROCESSING})
+                if (entry.locked_until or 0.0) <= now - settled_for
+            ),
+        )
+
+    def _change(
+        self,
+        action: str,
+        found: Iterator[Entry],
+        change: Callable[[Iterable[Entry]], int],
+        wanted: EntryFilter,
+        *,
+        after: str,
+        progress: Callable[[int], None],
+    ) -> int:
+        changed = 0
+        priorities: set[int] = set()
+        try:
+            while batch := list(itertools.islice(found, CHANGED_AT_ONCE)):
+                changed += change(batch)
+                priorities.update(entry.priority for entry in batch)
+                progress(changed)
+        finally:
+            before = f"priority {min(priorities)} to {max(priorities)}" if priorities else "nothing"
+            self._store.add_audit(
+                AuditEntry(
+                    action=action,
+                    who=self._who,
+                    at=self._clock(),
+                    filter=wanted.describe(),
+                    before=before,
+                    after=after,
+                    changed=changed,
+                )
+            )
+        return changed
+
+
+def _unseen(entries: Iterable[Entry], seen: Callable[[Iterable[Entry]], frozenset[str]]) -> tuple[Entry, ...]:
+    missing: list[Entry] = []
+    rest = iter(entries)
+    while batch := list(itertools.islice(rest, CHANGED_AT_ONCE)):
+        found = seen(batch)
+        missing += [entry for entry in batch if entry.id not in found]
+    return tuple(missing)

@@ -1,0 +1,59 @@
+"""The SQL database of an outbox: opening it, and its errors as errors of this library."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from lanes.errors import ConfigurationError, OutboxStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Engine
+
+
+def open_engine(url: str) -> Engine:
+    """
+    Open a database by its URL.
+
+    Raises:
+        ConfigurationError: SQLAlchemy cannot read the URL, or the driver is not installed.
+    """
+    try:
+        return sa.create_engine(url)
+    except ImportError as error:
+        raise ConfigurationError([str(error)], source="database of the outbox") from error
+    except sa.exc.ArgumentError as error:
+        # Before the last @ there may be a password.
+        problem = (
+            f"{url.rpartition('@')[2]!r} is not a URL of SQLAlchemy ({error}); "
+            f"use postgresql+psycopg://user:password@host/name or sqlite:///file.db, for example"
+        )
+        raise ConfigurationError([problem], source="database of the outbox") from error
+
+
+@contextmanager
+def sql_errors() -> Iterator[None]:
+    """
+    Convert the errors of SQLAlchemy inside the block.
+
+    Raises:
+        OutboxStoreError: with SQLAlchemy's error as the cause.
+    """
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
+        raise OutboxStoreError(_first_line(error), retryable=True) from error
+    except sa.exc.SQLAlchemyError as error:
+        raise OutboxStoreError(_first_line(error), retryable=False) from error
+
+
+def _first_line(error: Exception) -> str:
+    message = str(error).partition("\n")[0]
+    # The messages of SQLite and of PostgreSQL.
+    is_missing = "no such table" in message or ('relation "' in message and "does not exist" in message)
+    remedy = "; `lanes outbox --database ... setup` creates the tables" if is_missing else ""
+    return f"the database of the outbox: {message}{remedy}"

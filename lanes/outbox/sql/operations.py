@@ -1,0 +1,137 @@
+"""The operations on an outbox in a SQL database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState, chain_of
+from lanes.outbox.sql.schema import audit_row, entry_of
+from lanes.outbox.store import AuditEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from lanes.outbox.sql.store import SqlOutboxStore
+
+PAGE = 500
+
+
+class SqlOutboxOperations:
+    """
+    Reads and changes the entries of one database for operators.
+
+    Args:
+        store: the store of the database.
+    """
+
+    def __init__(self, store: SqlOutboxStore) -> None:
+        self._store = store
+        self._table = store.tables.entries
+
+    def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
+        """Read the entries in these states page by page, oldest first."""
+        column = self._table.c
+        wanted = column.state.in_([state.value for state in states])
+        after: tuple[int, str] | None = None
+        while True:
+            statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)
+            if after is not None:
+                statement = statement.where(sa.tuple_(column.position, column.id) > sa.tuple_(*after))
+            with self._store.reading() as connection:
+                page = [entry_of(row) for row in connection.execute(statement).mappings()]
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1].position, page[-1].id
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """Return one entry."""
+        with self._store.reading() as connection:
+            statement = sa.select(self._table).where(self._table.c.id == entry_id)
+            row = connection.execute(statement).mappings().first()
+        return None if row is None else entry_of(row)
+
+    def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
+        """Change the priority of waiting entries; parked ones become candidates and are checked again."""
+        column = self._table.c
+
+        def values(entry: Entry) -> dict[str, Any]:
+            # A relay may have parked or woken it since it was read.
+            return {
+                "priority": priority,
+                "lane": lane,
+                "chain": chain_of(lane, entry.group),
+                "changed_at": now,
+                "is_ready": sa.or_(column.is_ready, column.is_parked),
+                "is_parked": False,
+                "due_at": sa.case((column.is_parked, None), else_=column.due_at),
+            }
+
+        return self._change(entries, values, states=[state.value for state in WAITING])
+
+    def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
+        """Abandon waiting entries."""
+        values = {
+            "state": EntryState.ABANDONED.value,
+            "last_error": reason,
+            "expires_at": expires_at,
+            "changed_at": now,
+            "next_attempt_at": None,
+            "is_ready": False,
+            "is_parked": False,
+            "due_at": None,
+            "chain": None,
+        }
+        return self._change(entries, lambda _: values, states=[state.value for state in WAITING])
+
+    def retry(self, entries: Iterable[Entry], *, now: float) -> int:
+        """Reset finished or failed entries to pending."""
+
+        def values(entry: Entry) -> dict[str, Any]:
+            return {
+                "state": EntryState.PENDING.value,
+                "attempts": 0,
+                "expires_at": None,
+                "changed_at": now,
+                "published_at": None,
+                "next_attempt_at": None,
+                "is_ready": True,
+                "is_parked": False,
+                "due_at": None,
+                "chain": entry.chain,
+            }
+
+        states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]
+        return self._change(entries, values, states=states)
+
+    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str]) -> int:
+        column = self._table.c
+        changed, chains = 0, set()
+        with self._store.writing() as connection:
+            for entry in entries:
+                same = (
+                    column.id == entry.id,
+                    column.state == entry.state.value,
+                    column.priority == entry.priority,
+                    column.state.in_(states),
+                )
+                done = connection.execute(sa.update(self._table).where(*same).values(**values(entry)))
+                if done.rowcount:
+                    changed += 1
+                    chains.add(entry.chain)
+        self._store.wake({chain for chain in chains if chain is not None})
+        return changed
+
+    def add_audit(self, audit: AuditEntry) -> None:
+        """Write an audit entry."""
+        with self._store.writing() as connection:
+            connection.execute(sa.insert(self._store.tables.audit).values(**audit_row(audit)))
+
+    def audits(self) -> list[AuditEntry]:
+        """Return the audit entries, latest first."""
+        audit = self._store.tables.audit
+        with self._store.reading() as connection:
+            rows = connection.execute(sa.select(audit).order_by(audit.c.number.desc())).mappings()
+            return [AuditEntry(**{name: row[name] for name in row if name != "number"}) for row in rows]

@@ -1,0 +1,151 @@
+"""The tables of an outbox in a SQL database, and their DDL for a migration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from lanes.outbox.entry import Entry, EntryState, chain_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect, RowMapping
+
+    from lanes.outbox.store import AuditEntry
+
+TABLE = "lanes_outbox"
+
+
+class OutboxTables:
+    """
+    The entries and the audit, as SQLAlchemy tables.
+
+    Args:
+        name: name of the entries' table; the audit's table has the suffix `_audit`.
+        metadata: receives the tables, for tools that compare schemas; by default a new one.
+        schema: schema of the database; by default the database's own default.
+    """
+
+    def __init__(
+        self, name: str = TABLE, *, metadata: sa.MetaData | None = None, schema: str | None = None
+    ) -> None:
+        metadata = sa.MetaData() if metadata is None else metadata
+        self.entries = _entries(name, metadata, schema)
+        self.audit = sa.Table(
+            f"{name}_audit",
+            metadata,
+            sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+            sa.Column("action", sa.String(20), nullable=False),
+            sa.Column("who", sa.Text, nullable=False),
+            sa.Column("at", sa.Double, nullable=False),
+            sa.Column("filter", sa.Text, nullable=False),
+            sa.Column("before", sa.Text, nullable=False),
+            sa.Column("after", sa.Text, nullable=False),
+            sa.Column("changed", sa.Integer, nullable=False),
+            schema=schema,
+        )
+
+    def ddl(self, dialect: Dialect) -> list[str]:
+        """Return the statements that create the tables and indexes, in order, for a dialect."""
+        tables = (self.entries, self.audit)
+        statements: list[Any] = [CreateTable(table, if_not_exists=True) for table in tables]
+        statements += [
+            CreateIndex(index, if_not_exists=True)
+            for table in tables
+            for index in sorted(table.indexes, key=lambda index: str(index.name))
+        ]
+        return [str(statement.compile(dialect=dialect)).strip() for statement in statements]
+
+
+def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
+    table = sa.Table(
+        name,
+        metadata,
+        sa.Column("id", sa.String(128), primary_key=True),
+        sa.Column("kind", sa.String(128), nullable=False),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("message_group", sa.String(128)),
+        sa.Column("body", sa.Text, nullable=False),
+        sa.Column("priority", sa.Integer, nullable=False),
+        sa.Column("lane", sa.String(40), nullable=False),
+        sa.Column("position", sa.BigInteger, nullable=False),
+        sa.Column("state", sa.String(10), nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
+        sa.Column("last_error", sa.Text, nullable=False),
+        sa.Column("locked_by", sa.String(80)),
+        sa.Column("locked_until", sa.Double),
+        sa.Column("next_attempt_at", sa.Double),
+        sa.Column("changed_at", sa.Double, nullable=False),
+        sa.Column("published_at", sa.Double),
+        sa.Column("sequence_number", sa.String(40), nullable=False),
+        sa.Column("expires_at", sa.Double),
+        sa.Column("is_ready", sa.Boolean, nullable=False),
+        sa.Column("is_parked", sa.Boolean, nullable=False),
+        sa.Column("due_at", sa.Double),
+        sa.Column("chain", sa.String(170)),
+        schema=schema,
+    )
+    column = table.c
+    conditions = {
+        "ready": ((column.priority.desc(), column.position, column.id), column.is_ready),
+        "timers": ((column.due_at,), column.due_at.is_not(None)),
+        "chains": ((column.chain, column.position, column.id), column.chain.is_not(None)),
+        "expiry": ((column.expires_at,), column.expires_at.is_not(None)),
+    }
+    for order, (columns, where) in conditions.items():
+        sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=where)
+    return table
+
+
+def row_of(entry: Entry) -> dict[str, Any]:
+    """Return the row of a new entry."""
+    return {
+        "id": entry.id,
+        "kind": entry.kind,
+        "source": entry.source,
+        "message_group": entry.group,
+        "body": entry.body,
+        "priority": entry.priority,
+        "lane": entry.lane,
+        "position": entry.position,
+        "state": entry.state.value,
+        "attempts": 0,
+        "last_error": "",
+        "changed_at": entry.created_at,
+        "sequence_number": "",
+        "is_ready": True,
+        "is_parked": False,
+        "chain": chain_of(entry.lane, entry.group),
+    }
+
+
+def entry_of(row: RowMapping) -> Entry:
+    """Read an entry from its row."""
+    return Entry(
+        id=row["id"],
+        kind=row["kind"],
+        source=row["source"],
+        group=row["message_group"],
+        body=row["body"],
+        priority=row["priority"],
+        lane=row["lane"],
+        position=row["position"],
+        state=EntryState(row["state"]),
+        attempts=row["attempts"],
+        last_error=row["last_error"],
+        locked_by=row["locked_by"],
+        locked_until=row["locked_until"],
+        next_attempt_at=row["next_attempt_at"],
+        changed_at=row["changed_at"],
+        published_at=row["published_at"],
+        sequence_number=row["sequence_number"],
+        expires_at=row["expires_at"],
+        is_parked=row["is_parked"],
+    )
+
+
+def audit_row(audit: AuditEntry) -> dict[str, Any]:
+    """Return the row of an audit entry."""
+    names = ("action", "who", "at", "filter", "before", "after", "changed")
+    return {name: getattr(audit, name) for name in names}

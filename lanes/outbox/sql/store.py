@@ -1,0 +1,241 @@
+"""
+An outbox in a SQL database, as a relay uses it, through SQLAlchemy 2.
+
+A claim is one transaction: PostgreSQL locks the candidates with FOR UPDATE SKIP LOCKED, so that concurrent relays
+take different ones; SQLite takes its one write lock first.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from lanes.outbox.entry import FINISHED, Entry, EntryState
+from lanes.outbox.rules import Candidate, LaneShare, choose
+from lanes.outbox.sql.database import open_engine, sql_errors
+from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
+from lanes.outbox.store import Claim, OutboxStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine, Select
+
+    from lanes.outbox.rules import Mark
+
+PROCESSING = EntryState.PROCESSING.value
+WOKEN_AT_ONCE = 100
+CHANGED_AT_ONCE = 500
+
+
+class SqlOutboxStore:
+    """
+    The store of one database.
+
+    Args:
+        engine: of SQLAlchemy; PostgreSQL at its default isolation, or SQLite.
+        tables: the tables of the outbox.
+    """
+
+    @classmethod
+    def from_url(cls, url: str, *, table: str = TABLE) -> SqlOutboxStore:
+        """
+        Connect to a database.
+
+        Raises:
+            ConfigurationError: SQLAlchemy cannot read the URL, or the driver is not installed.
+        """
+        return cls(open_engine(url), OutboxTables(table))
+
+    def __init__(self, engine: Engine, tables: OutboxTables | None = None) -> None:
+        self.tables = tables or OutboxTables()
+        self.engine = engine
+        self._table = self.tables.entries
+
+    def setup(self) -> None:
+        """Create the tables and indexes that do not exist yet."""
+        with sql_errors(), self.engine.begin() as connection:
+            for statement in self.tables.ddl(connection.dialect):
+                connection.exec_driver_sql(statement)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that writes."""
+        with sql_errors(), self.engine.begin() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a connection that reads."""
+        with sql_errors(), self.engine.connect() as connection:
+            yield connection
+
+    def claim(
+        self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
+    ) -> Claim:
+        """Lock the next entries, in one transaction."""
+        with self.writing() as connection:
+            ripened, taken_over = self._ripen(connection, now, limit)
+            candidates = self._candidates(connection, shares, limit)
+            choice = choose(candidates, self._chains(connection, candidates))
+            entries = self._lock(connection, [one.id for one in choice.claimed], owner, now, locked_until)
+            self._park([one.id for one in choice.blocked], connection, until=locked_until)
+        # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
+        self.wake({one.chain for one in choice.blocked if one.chain is not None})
+        return Claim(entries=entries, ripened=ripened, parked=len(choice.blocked), taken_over=taken_over)
+
+    def due_statement(self, now: float, limit: int) -> Select[Any]:
+        """Select the due entries."""
+        column = self._table.c
+        statement = sa.select(column.id, column.state).where(column.due_at <= now)
+        return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
+
+    def candidates_statement(self, share: LaneShare, limit: int) -> Select[Any]:
+        """Select candidates of one lane in claim order."""
+        column = self._table.c
+        statement = sa.select(column.id, column.chain).where(column.is_ready)
+        if share.lowest is not None:
+            statement = statement.where(column.priority >= share.lowest)
+        if share.highest is not None:
+            statement = statement.where(column.priority <= share.highest)
+        ordered = statement.order_by(column.priority.desc(), column.position, column.id)
+        return ordered.limit(limit).with_for_update(skip_locked=True)
+
+    def chain_statement(self, chain: str, limit: int) -> Select[Any]:
+        """Select the earliest unfinished entries of a chain."""
+        column = self._table.c
+        statement = sa.select(column.id, column.is_parked).where(column.chain == chain)
+        return statement.order_by(column.position, column.id).limit(limit)
+
+    def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
+        due = connection.execute(self.due_statement(now, limit)).all()
+        locked = [row.id for row in due if row.state == PROCESSING]
+        self._set(
+            connection,
+            locked,
+            state=EntryState.PENDING.value,
+            locked_by=None,
+            locked_until=None,
+            changed_at=now,
+        )
+        self._set(connection, [row.id for row in due], is_ready=True, is_parked=False, due_at=None)
+        return len(due), len(locked)
+
+    def _candidates(self, connection: Connection, shares: Sequence[LaneShare], limit: int) -> list[Candidate]:
+        found: list[Candidate] = []
+        for share in shares:
+            rest = limit - len(found)
+            count = rest if share.limit is None else min(rest, share.limit)
+            if count > 0:
+                rows = connection.execute(self.candidates_statement(share, count))
+                found += [Candidate(id=row.id, chain=row.chain) for row in rows]
+        return found
+
+    def _chains(self, connection: Connection, candidates: Sequence[Candidate]) -> dict[str, list[str]]:
+        wanted: dict[str, int] = {}
+        for candidate in candidates:
+            if candidate.chain is not None:
+                wanted[candidate.chain] = wanted.get(candidate.chain, 0) + 1
+        return {
+            chain: [row.id for row in connection.execute(self.chain_statement(chain, count))]
+            for chain, count in wanted.items()
+        }
+
+    def _lock(
+        self, connection: Connection, ids: Sequence[str], owner: str, now: float, locked_until: float
+    ) -> tuple[Entry, ...]:
+        if not ids:
+            return ()
+        self._set(
+            connection,
+            ids,
+            state=PROCESSING,
+            is_ready=False,
+            due_at=locked_until,
+            locked_by=owner,
+            locked_until=locked_until,
+            next_attempt_at=None,
+            changed_at=now,
+        )
+        rows = connection.execute(sa.select(self._table).where(self._table.c.id.in_(ids))).mappings()
+        found = {row["id"]: entry_of(row) for row in rows}
+        return tuple(found[entry_id] for entry_id in ids)
+
+    def _park(self, ids: Sequence[str], connection: Connection, *, until: float) -> None:
+        self._set(connection, ids, is_ready=False, is_parked=True, due_at=until)
+
+    def _set(self, connection: Connection, ids: Sequence[str], **values: Any) -> None:
+        if ids:
+            connection.execute(sa.update(self._table).where(self._table.c.id.in_(ids)).values(**values))
+
+    def wake(self, chains: Collection[str]) -> None:
+        """Make the parked first entries of each chain candidates again."""
+        for chain in sorted(chains):
+            with self.writing() as connection:
+                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
+                ids = [row.id for row in rows if row.is_parked] if rows and rows[0].is_parked else []
+                if ids:
+                    still = sa.update(self._table).where(self._table.c.id.in_(ids), self._table.c.is_parked)
+                    connection.execute(still.values(is_ready=True, is_parked=False, due_at=None))
+
+    def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
+        """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
+        settled: list[Mark] = []
+        with self.writing() as connection:
+            for mark in marks:
+                held = self._table.c.id == mark.entry.id, self._table.c.locked_by == owner
+                statement = sa.update(self._table).where(*held).values(**_outcome(mark, now))
+                if connection.execute(statement).rowcount:
+                    settled.append(mark)
+        self.wake(
+            {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
+        )
+        return frozenset(mark.entry.id for mark in settled)
+
+    def remove_expired(self, *, now: float, limit: int) -> int:
+        """Remove expired entries."""
+        column = self._table.c
+        expired = sa.select(column.id).where(column.expires_at <= now).order_by(column.expires_at)
+        with self.writing() as connection:
+            ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
+            for start in range(0, len(ids), CHANGED_AT_ONCE):
+                chunk = ids[start : start + CHANGED_AT_ONCE]
+                connection.execute(sa.delete(self._table).where(column.id.in_(chunk)))
+        return len(ids)
+
+    def status(self, *, limit: int | None = None) -> OutboxStatus:  # noqa: ARG002 - one statement counts them all
+        """Count the entries."""
+        column = self._table.c
+        with self.reading() as connection:
+            rows = connection.execute(sa.select(column.state, sa.func.count()).group_by(column.state)).all()
+            unfinished = column.state.not_in([state.value for state in FINISHED])
+            oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()
+        return OutboxStatus(
+            counts={EntryState(state): count for state, count in rows},
+            oldest_at=None if oldest is None else oldest / 1_000_000,
+        )
+
+
+def _outcome(mark: Mark, now: float) -> dict[str, Any]:
+    finished = mark.state in FINISHED
+    is_published = mark.state is EntryState.PUBLISHED
+    return {
+        "state": mark.state.value,
+        "attempts": mark.attempts,
+        "last_error": mark.last_error,
+        "locked_by": None,
+        "locked_until": None,
+        "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
+        "changed_at": now,
+        "published_at": now if is_published else None,
+        "sequence_number": mark.sequence_number,
+        "expires_at": mark.expires_at,
+        "is_ready": not finished and mark.due_at is None,
+        "is_parked": mark.is_parked,
+        "due_at": mark.due_at,
+        "chain": None if finished else mark.entry.chain,
+    }

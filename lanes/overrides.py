@@ -1,0 +1,189 @@
+"""
+Overrides: an operator's changes to messages that already wait in a queue.
+
+SQS can neither cancel a message nor move it. An override is written to the consumer's table, and the consumer applies
+it when it receives the message: it cancels the message, or sends it on to another lane.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.message import Message
+    from lanes.message_filter import MessageFilter
+
+OVERRIDES_AGE = 5.0
+"""Seconds for which an environment uses its reading of the active overrides: the only cost while there are none."""
+
+KNOWN_AFTER = OVERRIDES_AGE + 1.0
+"""Seconds after which every environment at work knows of an override."""
+
+PUBLISHED_WITHIN = 3600.0
+"""Seconds within which a message that was written before an override may have reached its queue after it."""
+
+MOVED = re.compile(r"moved-(\d+)-\S+")
+
+
+class QueuedRecord(Protocol):
+    """The part of a record that an override judges; times are epoch seconds."""
+
+    @property
+    def message_id(self) -> str:
+        """The id that SQS gave."""
+
+    @property
+    def group(self) -> str:
+        """Its message group."""
+
+    @property
+    def sent_at(self) -> float:
+        """When it entered the queue."""
+
+    @property
+    def deduplication_id(self) -> str:
+        """Its deduplication id."""
+
+
+class Action(enum.StrEnum):
+    """The change that an override makes to a message."""
+
+    CANCEL = "cancel"
+    PRIORITIZE = "prioritize"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """
+    One change that an operator asked for. Times are epoch seconds, by the clock of AWS.
+
+    Attributes:
+        id: of the override.
+        action: the change.
+        wanted: selects the messages.
+        created_at: selects messages that waited then; a filter of groups alone selects their later messages as well.
+        expires_at: when it ends by itself.
+        who: ARN of the operator.
+        why: the operator's reason.
+        priority: the new priority, if the action is to prioritize.
+
+    """
+
+    id: str
+    action: Action
+    wanted: MessageFilter
+    created_at: float
+    expires_at: float
+    who: str
+    why: str = ""
+    priority: int = 0
+
+    def means(self, record: QueuedRecord, message: Message | None) -> bool:
+        """Whether it selects a record; without a message, since the body is not an event, only its group can."""
+        if self.wanted.by_group_alone:
+            met = self.wanted.matches_group(record.group)
+        else:
+            met = message is not None and self.wanted.matches(message)
+        lasting = self.action is Action.PRIORITIZE and self.wanted.by_group_alone
+        return met and (lasting or self._waited(record, message))
+
+    def _waited(self, record: QueuedRecord, message: Message | None) -> bool:
+        """Whether it waited when the override was made, in the queue or in an outbox that has published it since."""
+        if record.sent_at <= self.created_at:
+            return True
+        written_at = record.sent_at if message is None else message.time.timestamp()
+        return written_at <= self.created_at and record.sent_at <= self.created_at + PUBLISHED_WITHIN
+
+    def moves(self, record: QueuedRecord, *, now: float) -> bool:
+        """
+        Whether it may move a record now: every environment knows of it, and no later override has moved the record.
+
+        An environment that moved earlier would send a message on while another handles the next of its group.
+        """
+        moved = MOVED.fullmatch(record.deduplication_id)
+        by = int(moved[1]) if moved else -1
+        return now >= self.created_at + KNOWN_AFTER and by < self.milliseconds
+
+    def moved_id(self, record: QueuedRecord) -> str:
+        """Return the deduplication id of a record that it sends on: a repeat within five minutes has no effect."""
+        return f"moved-{self.milliseconds}-{record.message_id}"
+
+    @property
+    def milliseconds(self) -> int:
+        """When it was made, as in the ids of moved messages."""
+        return round(self.created_at * 1000)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveOverrides:
+    """
+    The overrides and held lanes at one moment.
+
+    Attributes:
+        overrides: those that have not expired, the latest first.
+        held: names of the lanes with held groups.
+        unread: ids of overrides that this release can't read.
+
+    """
+
+    overrides: tuple[Override, ...] = ()
+    held: frozenset[str] = frozenset()
+    unread: tuple[str, ...] = ()
+
+    def of(self, action: Action) -> list[Override]:
+        """Return the overrides of one action, the latest first."""
+        return [override for override in self.overrides if override.action is action]
+
+    @property
+    def may_redirect(self) -> bool:
+        """Whether messages may have to follow others of their group that were sent on."""
+        return any(not override.wanted.by_group_alone for override in self.of(Action.PRIORITIZE))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRedirect:
+    """A group with a moved message: its later messages in the lane follow, until the override expires."""
+
+    lane: str
+    group: str
+    override: str
+    expires_at: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The record of a cancelled message, with who cancelled it and why. Times are epoch seconds."""
+
+    lane: str
+    message_id: str
+    id: str
+    kind: str
+    group: str
+    source: str
+    sent_at: float
+    receive_count: int
+    cancelled_at: float
+    override: str
+    who: str
+    why: str
+
+
+class Overrides(Protocol):
+    """The consumer's access to overrides; every method raises `AwsError`."""
+
+    def active(self) -> ActiveOverrides:
+        """Read the active overrides."""
+
+    def redirects(self, lane: str, groups: Sequence[str]) -> Mapping[str, GroupRedirect]:
+        """Return the redirects of those groups that have one, by group."""
+
+    def redirect(self, redirect: GroupRedirect) -> None:
+        """Redirect the later messages of a group."""
+
+    def cancelled(self, cancelled: Cancelled) -> None:
+        """Record a cancelled message; a second record of the same message replaces the first."""

@@ -1,0 +1,176 @@
+"""
+One `send_many`: several calls in flight, retries when due, and a report of every message.
+
+Only the calling thread changes the order of the lanes; the other threads make calls and nothing else.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+
+from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
+from lanes.producer.report import SendReport, UnsentMessage
+from lanes.trace_context import xray_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.producer.order import SendOrder
+
+Answers = dict[int, "Accepted | Refused"]
+
+
+class Dispatch:
+    """
+    Sends the messages of all lanes, higher lanes first.
+
+    Args:
+        orders: one for each lane, highest first.
+        queue_urls: by name of the lane.
+        sqs: sends one batch.
+        concurrency: maximum number of calls in flight over all lanes; with 1 they run in the calling thread.
+        clock: monotonic seconds.
+        pause: sleeps for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[SendOrder],
+        *,
+        queue_urls: Mapping[str, str],
+        sqs: BatchSender,
+        concurrency: int,
+        clock: Callable[[], float],
+        pause: Callable[[float], None],
+    ) -> None:
+        self._orders = orders
+        self._queue_urls = queue_urls
+        self._sqs = sqs
+        self._concurrency = concurrency
+        self._clock = clock
+        self._pause = pause
+        self._calls: dict[Future[Answers], tuple[SendOrder, list[Outgoing]]] = {}
+        self._cause: BaseException | None = None
+
+    def run(self, items: Sequence[Outgoing]) -> SendReport:
+        """
+        Send everything and report each message as sent or unsent.
+
+        Raises:
+            BaseException: an interrupt (KeyboardInterrupt, SystemExit), after the calls in flight have returned; its
+                cause is the error that lists what was sent until then.
+        """
+        try:
+            with self._executor() as executor:
+                try:
+                    self._send_all(executor)
+                except BaseException:
+                    self._stop()
+                    raise
+        except Exception as error:  # noqa: BLE001 - kept as the cause in the report
+            self._cause = self._cause or error
+        except BaseException as interrupt:
+            self._collect_finished()
+            raise interrupt from self._report(items).error()
+        self._collect_finished()
+        return self._report(items)
+
+    def _executor(self) -> Executor:
+        if self._concurrency == 1:
+            return _CallingThread()
+        return ThreadPoolExecutor(self._concurrency, thread_name_prefix="lanes-send")
+
+    def _send_all(self, executor: Executor) -> None:
+        while True:
+            self._start_calls(executor)
+            due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
+            wait_seconds = None if due is None else max(0.0, due - self._clock())
+            if self._calls:
+                timeout = wait_seconds if len(self._calls) < self._concurrency else None
+                done, _ = wait(self._calls, timeout=timeout, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self._settle(future)
+            elif wait_seconds is not None:
+                self._pause(wait_seconds)
+            else:
+                return
+
+    def _start_calls(self, executor: Executor) -> None:
+        for order in self._orders:
+            while len(self._calls) < self._concurrency and (batch := order.next_batch(self._clock())):
+                self._calls[executor.submit(self._call, order.lane, batch)] = (order, batch)
+
+    def _call(self, lane: str, batch: Sequence[Outgoing]) -> Answers:
+        entries = [
+            SendEntry(
+                entry_id=str(position),
+                body=item.body,
+                message_group_id=item.message.message_group_id,
+                message_deduplication_id=item.message.message_deduplication_id,
+                trace_header=xray_header(item.message.traceparent),
+            )
+            for position, item in enumerate(batch)
+        ]
+        answers = self._sqs.send_batch(self._queue_urls[lane], entries)
+        return {
+            item.index: answers[str(position)]
+            for position, item in enumerate(batch)
+            if str(position) in answers
+        }
+
+    def _settle(self, future: Future[Answers]) -> None:
+        order, batch = self._calls.pop(future)
+        error = future.exception()
+        if error is None:
+            order.settle(batch, future.result(), self._clock())
+            return
+        self._cause = self._cause or error
+        order.settle_failure(batch, error, self._clock())
+        if not isinstance(error, Exception):
+            raise error
+
+    def _stop(self) -> None:
+        for order in self._orders:
+            order.stop("Interrupted", "sending was interrupted")
+
+    def _collect_finished(self) -> None:
+        """Settle the calls that returned after an interrupt; by then all threads have ended."""
+        for future in [future for future in self._calls if future.done()]:
+            order, batch = self._calls.pop(future)
+            error = future.exception()
+            if error is None:
+                order.settle(batch, future.result(), self._clock())
+            else:
+                order.settle_failure(batch, error, self._clock())
+
+    def _report(self, items: Sequence[Outgoing]) -> SendReport:
+        """List every message as sent or unsent, also one that an interrupt left between the two."""
+        sent = {index: record for order in self._orders for index, record in order.sent.items()}
+        unsent = {index: record for order in self._orders for index, record in order.unsent.items()}
+        for item in items:
+            if item.index not in sent and item.index not in unsent:
+                unsent[item.index] = UnsentMessage(
+                    message=item.message,
+                    lane="",
+                    reason="Interrupted: sending was interrupted",
+                    code="Interrupted",
+                    maybe_sent=item.attempts > 0,
+                )
+        return SendReport(
+            sent=[sent[index] for index in sorted(sent)],
+            unsent=[unsent[index] for index in sorted(unsent)],
+            cause=self._cause,
+        )
+
+
+class _CallingThread(Executor):
+    """Runs a call immediately, in the calling thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - the future raises it again
+            future.set_exception(error)
+        return future

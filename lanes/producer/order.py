@@ -1,0 +1,220 @@
+"""
+The order and the batches in which the messages of one lane are sent, and the treatment of failed ones.
+
+Pure decisions: no calls, no threads, time is passed in as a number.
+
+The order of a group is certain because at most one message of it is in flight at any moment, also within one batch:
+the next one is sent after SQS has accepted the one before. A batch call may refuse any of its entries, and the
+documentation of SQS does not exclude that it refuses an earlier entry of a group and accepts a later one. The cost is
+one call per message for long runs of a single group; batches fill up from different groups.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.errors import AwsError
+from lanes.producer.outgoing import Accepted, Outgoing, Refused
+from lanes.producer.report import SentMessage, UnsentMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# AWS: ten entries and 1,048,576 bytes in all (API_SendMessageBatch).
+MAX_ENTRIES = 10
+MAX_BYTES = 1024 * 1024
+
+UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS does not contain it", retryable=True)
+
+
+class Tried(Protocol):
+    """A message with the number of its tries and the time of the first."""
+
+    attempts: int
+    first_tried_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """
+    How often and for how long a producer tries to send a message.
+
+    Attributes:
+        max_attempts: maximum number of calls for one message.
+        backoff_base: maximum first delay; it doubles each time, and a delay is at least half of its maximum.
+        backoff_max: maximum delay.
+        give_up_after: time since the first try after which no new one begins.
+    """
+
+    max_attempts: int = 10
+    backoff_base: timedelta = timedelta(milliseconds=200)
+    backoff_max: timedelta = timedelta(seconds=10)
+    # AWS: a repeat is dropped within five minutes (SQSDeveloperGuide/using-messagededuplicationid-property).
+    # A later try could send a message twice if the first answer was lost.
+    give_up_after: timedelta = timedelta(minutes=3)
+
+    def is_spent(self, item: Tried, now: float) -> bool:
+        """Check whether a message has no tries left."""
+        waited = now - item.first_tried_at
+        return item.attempts >= self.max_attempts or waited >= self.give_up_after.total_seconds()
+
+    def delay(self, attempts: int, jitter: float) -> float:
+        """Return the delay in seconds after a number of tries; jitter from 0 to 1."""
+        bound = self.backoff_base.total_seconds() * 2.0 ** min(attempts - 1, 30)
+        return min(bound, self.backoff_max.total_seconds()) * (0.5 + jitter / 2)
+
+
+class SendOrder:
+    """
+    The unsent messages of one lane, group by group.
+
+    Args:
+        lane: name of the lane.
+        items: the messages in the order given.
+        concurrency: maximum number of calls in flight; halved by a retryable failure, regained in small steps.
+        policy: decides about retries.
+        jitter: returns numbers from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        lane: str,
+        items: Iterable[Outgoing],
+        *,
+        concurrency: int,
+        policy: RetryPolicy,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.lane = lane
+        self.sent: dict[int, SentMessage] = {}
+        self.unsent: dict[int, UnsentMessage] = {}
+        self._policy = policy
+        self._jitter = jitter
+        self._max_calls = float(concurrency)
+        self._allowed_calls = float(concurrency)
+        self._calls = 0
+        self._stopped: tuple[str, str] | None = None
+        self._groups: dict[str, deque[Outgoing]] = {}
+        self._ready: list[tuple[int, Outgoing]] = []
+        self._delayed: list[tuple[float, int, Outgoing]] = []
+        for item in items:
+            self._add(item)
+
+    def next_batch(self, now: float) -> list[Outgoing]:
+        """Return the messages of the next call, or none if no message may be sent now."""
+        while self._delayed and self._delayed[0][0] <= now:
+            _, index, item = heapq.heappop(self._delayed)
+            heapq.heappush(self._ready, (index, item))
+        if self._calls >= int(self._allowed_calls):
+            return []
+        batch: list[Outgoing] = []
+        free_bytes = MAX_BYTES
+        while self._ready and len(batch) < MAX_ENTRIES and self._ready[0][1].size_bytes <= free_bytes:
+            _, item = heapq.heappop(self._ready)
+            item.first_tried_at = now if item.attempts == 0 else item.first_tried_at
+            item.attempts += 1
+            free_bytes -= item.size_bytes
+            batch.append(item)
+        self._calls += bool(batch)
+        return batch
+
+    def next_due(self) -> float | None:
+        """Return the time of the next retry, or None if no message waits for one."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def settle(
+        self, batch: Sequence[Outgoing], answers: Mapping[int, Accepted | Refused], now: float
+    ) -> None:
+        """Apply the answers of a call, by index of the message."""
+        self._calls -= 1
+        jitter = self._jitter()
+        slowed = False
+        for item in batch:
+            answer = answers.get(item.index, UNANSWERED)
+            if isinstance(answer, Accepted):
+                self._accept(item, answer)
+            else:
+                item.maybe_sent |= answer is UNANSWERED
+                slowed |= answer.retryable
+                self._refuse(item, answer, now, jitter)
+        self._adapt(slowed=slowed)
+
+    def settle_failure(self, batch: Sequence[Outgoing], error: BaseException, now: float) -> None:
+        """Apply the failure of a whole call; a permanent one ends the lane, as the next call would fail too."""
+        aws = error if isinstance(error, AwsError) else None
+        code = aws.code if aws else type(error).__name__
+        retryable = aws is not None and aws.retryable
+        for item in batch:
+            item.maybe_sent |= aws is None or not aws.answered
+        if not retryable:
+            self.stop("LaneFailed", f"cannot send to the lane: {error}")
+        refused = Refused(code=code, reason=str(error) or code, retryable=retryable)
+        self.settle(batch, {item.index: refused for item in batch}, now)
+
+    def stop(self, code: str, reason: str) -> None:
+        """Start no more calls and report all waiting messages as unsent for this reason."""
+        self._stopped = self._stopped or (code, reason)
+        waiting = [item for _, item in self._ready] + [item for _, _, item in self._delayed]
+        self._ready.clear()
+        self._delayed.clear()
+        for item in waiting:
+            self._give_up(item, Refused(code=code, reason=reason, retryable=False))
+
+    def _add(self, item: Outgoing) -> None:
+        group = self._groups.setdefault(item.message.message_group_id, deque())
+        group.append(item)
+        if len(group) == 1:
+            heapq.heappush(self._ready, (item.index, item))
+
+    def _accept(self, item: Outgoing, answer: Accepted) -> None:
+        self.sent[item.index] = SentMessage(
+            id=item.message.id,
+            lane=self.lane,
+            message_id=answer.message_id,
+            sequence_number=answer.sequence_number,
+        )
+        group = self._groups[item.message.message_group_id]
+        group.popleft()
+        if not group:
+            del self._groups[item.message.message_group_id]
+        elif self._stopped is None:
+            heapq.heappush(self._ready, (group[0].index, group[0]))
+        else:
+            code, reason = self._stopped
+            self._give_up(group[0], Refused(code=code, reason=reason, retryable=False))
+
+    def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
+        if not answer.retryable or self._stopped is not None or self._policy.is_spent(item, now):
+            self._give_up(item, answer)
+            return
+        due = now + self._policy.delay(item.attempts, jitter)
+        heapq.heappush(self._delayed, (due, item.index, item))
+
+    def _give_up(self, item: Outgoing, answer: Refused) -> None:
+        """Report a message as unsent and the later ones of its group with it, so that none overtakes it."""
+        self._report(item, answer)
+        blocked = Refused(
+            code=self._stopped[0] if self._stopped is not None else "GroupBlocked",
+            reason=f"message {item.message.id} of its group comes first and was not sent: {answer.reason}",
+            retryable=False,
+        )
+        for later in list(self._groups.pop(item.message.message_group_id, ()))[1:]:
+            self._report(later, blocked)
+
+    def _report(self, item: Outgoing, answer: Refused) -> None:
+        tries = f" (after {item.attempts} tries)" if item.attempts > 1 else ""
+        self.unsent[item.index] = UnsentMessage(
+            message=item.message,
+            lane=self.lane,
+            reason=f"{answer.code}: {answer.reason}{tries}",
+            code=answer.code,
+            maybe_sent=item.maybe_sent,
+        )
+
+    def _adapt(self, *, slowed: bool) -> None:
+        changed = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
+        self._allowed_calls = min(max(changed, 1.0), self._max_calls)

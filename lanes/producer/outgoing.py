@@ -1,0 +1,64 @@
+"""The records that a producer exchanges with SQS, and the protocol between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.message import Message
+
+
+@dataclass(slots=True, kw_only=True)
+class Outgoing:
+    """One message to send, with its index in the caller's list and the state of its tries."""
+
+    index: int
+    message: Message
+    body: str
+    size_bytes: int
+    attempts: int = 0
+    first_tried_at: float = 0.0
+    maybe_sent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendEntry:
+    """One entry of a batch call; `trace_header` is the tracing header of X-Ray."""
+
+    entry_id: str
+    body: str
+    message_group_id: str
+    message_deduplication_id: str
+    trace_header: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The answer for an entry that SQS has accepted."""
+
+    message_id: str
+    sequence_number: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The answer for a refused entry; `retryable` is False if the entry itself is at fault."""
+
+    code: str
+    reason: str
+    retryable: bool
+
+
+class BatchSender(Protocol):
+    """Sends one batch; shared by threads."""
+
+    def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> Mapping[str, Accepted | Refused]:
+        """
+        Send up to ten entries and return the answers by entry id.
+
+        Raises:
+            AwsError: the call as a whole failed.
+        """

@@ -1,0 +1,252 @@
+"""
+The producer: send messages to the lanes of a deployment.
+
+Owns the word send. The priority of a message alone decides its lane; you need not know the lanes.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lanes.config.deployment import Deployment
+from lanes.errors import MessageError
+from lanes.message import Message, size_bytes
+from lanes.priority import PriorityRules, priority_to_send
+from lanes.producer.dispatch import Dispatch
+from lanes.producer.order import RetryPolicy, SendOrder
+from lanes.producer.outgoing import BatchSender, Outgoing
+from lanes.producer.report import RefusedMessagesError, SentMessage
+from lanes.trace_context import current_traceparent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import boto3
+
+CONCURRENCY = 4
+
+
+class Producer:
+    """
+    Sends messages; you can share one instance between all threads of a process.
+
+    Create it with `from_stack`, `from_env` or `from_deployment`.
+
+    Args:
+        deployment: the lanes and their queues.
+        sqs: sends one batch.
+        rules: priorities by kind.
+        source: CloudEvents source of the messages that `send` creates.
+        retries: decides about retries.
+        clock: monotonic seconds.
+        pause: sleeps for a number of seconds.
+        jitter: returns numbers from 0 to 1 that spread the retries.
+        max_concurrency: limit for the `concurrency` of `send_many`; with 1 no thread is started.
+    """
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        sqs: BatchSender,
+        rules: PriorityRules | None = None,
+        source: str = "lanes",
+        retries: RetryPolicy | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        max_concurrency: int | None = None,
+    ) -> None:
+        self.deployment = deployment
+        self._sqs = sqs
+        self._rules = rules
+        self._source = source
+        self._retries = retries or RetryPolicy()
+        self._clock = clock
+        self._pause = pause
+        self._jitter = jitter
+        self._max_concurrency = max_concurrency
+
+    @classmethod
+    def from_stack(
+        cls,
+        stack_name: str,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        session: boto3.Session | None = None,
+        rules: PriorityRules | None = None,
+        source: str = "lanes",
+    ) -> Producer:
+        """
+        Find the lanes of a deployed stack in the parameter `/lanes/<stack name>` of its account.
+
+        Args:
+            stack_name: name of the CloudFormation stack.
+            region: AWS region; by default that of the session or of the environment.
+            endpoint_url: URL of AWS, for an emulator.
+            session: boto3 session for the clients.
+            rules: priorities by kind.
+            source: CloudEvents source of the messages that `send` creates.
+
+        Raises:
+            ConfigurationError: the parameter does not exist or is invalid.
+            AwsError: the call failed.
+        """
+        from lanes.aws.clients import Clients
+        from lanes.aws.parameters import read_deployment
+
+        clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
+        deployment = read_deployment(clients.ssm(), stack_name)
+        return cls.from_deployment(
+            deployment, region=region, endpoint_url=endpoint_url, session=session, rules=rules, source=source
+        )
+
+    @classmethod
+    def from_env(cls, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
+        """
+        Read the lanes from the variable LANES_DEPLOYMENT, which a stack sets on its functions.
+
+        Raises:
+            ConfigurationError: the variable is missing or invalid.
+        """
+        return cls.from_deployment(Deployment.from_env(), rules=rules, source=source)
+
+    @classmethod
+    def from_deployment(
+        cls,
+        deployment: Deployment,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        session: boto3.Session | None = None,
+        rules: PriorityRules | None = None,
+        source: str = "lanes",
+    ) -> Producer:
+        """Send to the lanes of a deployment; the other arguments are those of `from_stack`."""
+        from lanes.aws.clients import Clients
+        from lanes.aws.queues.sending import SqsSender
+
+        clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
+        return cls(deployment=deployment, sqs=SqsSender(clients.sqs()), rules=rules, source=source)
+
+    def send(
+        self,
+        kind: str,
+        data: Any,
+        *,
+        group: str | None = None,
+        priority: int | None = None,
+        id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
+        deduplication_id: str | None = None,
+        traceparent: str | None = None,
+    ) -> SentMessage:
+        """
+        Send one message and wait until SQS has accepted it.
+
+        Args:
+            kind: stable name for this sort of message.
+            data: any value that JSON can represent.
+            group: messages of one group in one lane are handled in the order sent.
+            priority: overrides the priority block, the rules of the kind and NORMAL.
+            id: identity of the event; by default a new one.
+            deduplication_id: SQS drops a repeat within five minutes; derived from the id by default.
+            traceparent: W3C trace context to pass on; by default the current one, if any.
+
+        Raises:
+            MessageError: the message breaks a rule; no call was made.
+            PartialSendError: SQS did not accept it; `failed` contains it.
+        """
+        message = Message(
+            kind=kind,
+            data=data,
+            group=group,
+            priority=priority,
+            source=self._source,
+            traceparent=traceparent,
+            deduplication_id=deduplication_id,
+        )
+        if id is not None:
+            message = replace(message, id=id)
+        try:
+            return self.send_many([message], concurrency=1)[0]
+        except RefusedMessagesError as refused:
+            raise refused.refusals[0][2] from None
+
+    def send_many(self, messages: Iterable[Message], *, concurrency: int = CONCURRENCY) -> list[SentMessage]:
+        """
+        Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
+
+        The order within each group of a lane holds, also if SQS refuses some entries of a batch: at most one message
+        of a group is in flight at a time. Only failed entries are sent again. If a message finally fails, the later
+        ones of its group and lane are not sent either and are reported with it.
+
+        Args:
+            messages: the messages; held in memory until all are sent.
+            concurrency: maximum number of calls in flight; fewer while SQS throttles.
+
+        Returns:
+            One record for each message, in the order given.
+
+        Raises:
+            RefusedMessagesError: some messages break rules; no call was made.
+            PartialSendError: some messages were not sent; `sent` and `failed` list all of them.
+        """
+        if concurrency < 1:
+            raise ValueError(f"concurrency is {concurrency}; must be at least 1")
+        concurrency = min(concurrency, self._max_concurrency or concurrency)
+        items, lanes = self._prepared(messages)
+        orders = [
+            SendOrder(
+                lane.name,
+                lanes[lane.name],
+                concurrency=concurrency,
+                policy=self._retries,
+                jitter=self._jitter,
+            )
+            for lane in self.deployment.config.lanes
+            if lane.name in lanes
+        ]
+        dispatch = Dispatch(
+            orders,
+            queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
+            sqs=self._sqs,
+            concurrency=concurrency if len(items) > 1 else 1,
+            clock=self._clock,
+            pause=self._pause,
+        )
+        report = dispatch.run(items)
+        if report.unsent:
+            raise report.error() from report.cause
+        return report.sent
+
+    def _prepared(self, messages: Iterable[Message]) -> tuple[list[Outgoing], dict[str, list[Outgoing]]]:
+        items: list[Outgoing] = []
+        lanes: dict[str, list[Outgoing]] = defaultdict(list)
+        refusals: list[tuple[int, Message, MessageError]] = []
+        for index, message in enumerate(messages):
+            if not isinstance(message, Message):
+                raise TypeError(
+                    f"send_many accepts Message(kind=..., data=...), not {type(message).__name__}"
+                )
+            try:
+                item = self._outgoing(index, message)
+            except MessageError as error:
+                refusals.append((index, message, error))
+                continue
+            items.append(item)
+            lanes[self.deployment.config.lane_for(item.message.priority or 0).name].append(item)
+        if refusals:
+            raise RefusedMessagesError(refusals)
+        return items, lanes
+
+    def _outgoing(self, index: int, message: Message) -> Outgoing:
+        priority = priority_to_send(message, self._rules)
+        traceparent = current_traceparent() if message.traceparent is None else message.traceparent
+        resolved = replace(message, priority=priority, traceparent=traceparent)
+        body = resolved.to_body()
+        return Outgoing(index=index, message=resolved, body=body, size_bytes=size_bytes(body))

@@ -1,0 +1,30 @@
+"""Telemetry without a receiver, for tests and benchmarks of the consumer alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lanes.metrics import Metric
+
+
+class Silence:
+    """Telemetry without a receiver."""
+
+    def begin(self, lane: str, context: Any) -> None:
+        """Do nothing."""
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Do nothing."""
+
+    def problem(self, name: str, /, **fields: Any) -> None:
+        """Do nothing."""
+
+    def count(self, metric: Metric | str, value: float = 1) -> None:
+        """Do nothing."""
+
+    def milliseconds(self, metric: Metric, value: float) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Do nothing."""

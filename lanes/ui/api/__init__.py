@@ -1,0 +1,1 @@
+"""The requests that the page's scripts send, and their answers."""

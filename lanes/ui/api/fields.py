@@ -1,0 +1,97 @@
+"""Read the fields of requests, which are JSON objects, by name and type."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Self
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SOURCE = "request"
+
+
+class Fields:
+    """
+    The fields of one request; an empty text counts as missing.
+
+    Args:
+        values: the values by name.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = {name: value for name, value in values.items() if value not in (None, "")}
+
+    @classmethod
+    def of_body(cls, body: bytes) -> Self:
+        """
+        Read a JSON object.
+
+        Raises:
+            ConfigurationError: the body is not a JSON object.
+        """
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise _wrong(f"the body is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise _wrong("the body is not a JSON object")
+        return cls(values)
+
+    def text(self, name: str) -> str | None:
+        """Return a text; None if it is missing."""
+        value = self._values.get(name)
+        if value is not None and not isinstance(value, str):
+            raise _wrong(f"{name} is {value!r}; give a text")
+        return value
+
+    def required(self, name: str) -> str:
+        """Return a required text."""
+        value = self.text(name)
+        if value is None:
+            raise _wrong(f"{name} is missing; give a text")
+        return value
+
+    def choice(self, name: str, known: Sequence[str]) -> str:
+        """Return a required text, one of the known ones."""
+        return _known(name, self.required(name), known)
+
+    def texts(self, name: str, known: Sequence[str] | None = None) -> list[str]:
+        """Return a list of texts, each one of the known ones if there are any; empty if it is missing."""
+        values = self._values.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise _wrong(f"{name} is {values!r}; give a list of texts")
+        return values if known is None else [_known(name, value, known) for value in values]
+
+    def integer(self, name: str, *, min_: int | None = None) -> int | None:
+        """Return a whole number, also from a text; None if it is missing."""
+        value = self._values.get(name)
+        if value is None:
+            return None
+        try:
+            number = int(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+        except ValueError:
+            number = None
+        if number is None or (min_ is not None and number < min_):
+            needed = "a whole number" if min_ is None else f"a whole number of at least {min_}"
+            raise _wrong(f"{name} is {value!r}; give {needed}")
+        return number
+
+    def flag(self, name: str) -> bool:
+        """Return a truth value; False if it is missing."""
+        value = self._values.get(name, False)
+        if not isinstance(value, bool):
+            raise _wrong(f"{name} is {value!r}; give true or false")
+        return value
+
+
+def _known(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise _wrong(f"{name} is {value!r}; give one of {', '.join(known)}")
+    return value
+
+
+def _wrong(problem: str) -> ConfigurationError:
+    return ConfigurationError([problem], source=SOURCE)

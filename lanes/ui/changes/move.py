@@ -1,0 +1,174 @@
+"""Prioritise and cancel waiting work, withdraw overrides and release held groups from the page."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from lanes.errors import ConfigurationError
+from lanes.operate.history.audit import audited
+from lanes.operate.overrides.move import Move
+from lanes.overrides import Action
+from lanes.ui.api.entries import row_of
+from lanes.ui.changes.plans import Preview
+
+if TYPE_CHECKING:
+    from lanes.holds import Hold
+    from lanes.operate.overrides.change import Change
+    from lanes.overrides import Override
+    from lanes.ui.changes.plans import Progress
+    from lanes.ui.session import Session
+
+AT_ONCE = "Entries in the outbox change at once, except those that a relay is sending at this moment."
+LATER = (
+    "Messages in lanes are found when they are next received, for {days:g} days. SQS can't show them before, so "
+    "the counts include all messages."
+)
+FOLLOW = "Later messages of a group follow the moved ones, so that the group keeps its order."
+FOR_GOOD = "Cancelled work is recorded and never handled."
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """Prioritise or cancel waiting work in the lanes, in the outbox, or in both."""
+
+    session: Session
+    change: Change
+    lanes: bool
+    outbox: bool
+
+    def preview(self) -> Preview:
+        """Count the waiting work."""
+        found = self._move().find()
+        entries, counts = found.preview, dict[str, dict[str, Any]]()
+        if entries is not None:
+            counts["kind in the outbox"] = {"entries": entries.count, **entries.kinds}
+        if found.queued is not None:
+            counts["lane, all messages"] = dict(found.queued)
+        return Preview(
+            title=self._title(),
+            verb=self.change.action.capitalize(),
+            points=self._points(),
+            counts=counts,
+            sample=[row_of(entry) for entry in entries.sample] if entries else (),
+            is_empty=found.is_nothing,
+            is_final=self.change.action is Action.CANCEL,
+        )
+
+    def make(self, progress: Progress) -> dict[str, Any]:
+        """Change entries and create an override."""
+        move = self._move()
+        moved = move.make(move.find(), progress=progress.report)
+        override = {} if moved.override is None else {"override": moved.override.id}
+        return {"entries changed": moved.entries, **override}
+
+    def _move(self) -> Move:
+        operations = self.session.operations
+        return Move(
+            self.change,
+            config=operations.deployment.config,
+            outbox=self.session.outbox.operator() if self._has_entries else None,
+            queues=operations if self.lanes else None,
+        )
+
+    @property
+    def _has_entries(self) -> bool:
+        return self.outbox and self.session.has_outbox
+
+    def _title(self) -> str:
+        if self.change.action is Action.CANCEL:
+            return "Cancel waiting work"
+        lane = self.session.operations.deployment.config.lane_for(self.change.priority).name
+        return f"Give waiting work priority {self.change.priority} (lane {lane})"
+
+    def _points(self) -> list[str]:
+        points = [f"Filter: {self.change.wanted.describe()}."]
+        if self._has_entries:
+            points.append(AT_ONCE)
+        if self.lanes:
+            points.append(LATER.format(days=self.change.lifetime.total_seconds() / 86_400))
+        return [*points, FOR_GOOD if self.change.action is Action.CANCEL else FOLLOW]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """Withdraw an override."""
+
+    session: Session
+    override_id: str
+
+    def preview(self) -> Preview:
+        """Show the override."""
+        found = self._override()
+        return Preview(
+            title=f"Withdraw override {self.override_id}",
+            verb="Withdraw",
+            points=("It changes no further messages. Changes already made stay.",),
+            counts={
+                "now": {
+                    "action": found.action.value,
+                    "filter": found.wanted.describe(),
+                    "who": found.who,
+                    "why": found.why or None,
+                }
+            },
+        )
+
+    def make(self, progress: Progress) -> dict[str, Any]:
+        """Remove the override."""
+        operations = self.session.operations
+        progress.say("writing")
+        details = {"override": self.override_id, "filter": self._override().wanted.to_dict()}
+        with audited(operations.audit, "overrides withdraw", self.override_id, details=details):
+            operations.overrides.withdraw(self.override_id)
+        return {"withdrawn": self.override_id}
+
+    def _override(self) -> Override:
+        for override in self.session.operations.overrides.active().overrides:
+            if override.id == self.override_id:
+                return override
+        raise ConfigurationError(
+            [f"no override {self.override_id!r} is active; it may have been withdrawn already"],
+            source="overrides",
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Release a held group without its dead letters."""
+
+    session: Session
+    lane: str
+    group: str
+
+    def preview(self) -> Preview:
+        """Show the hold."""
+        hold = self._hold()
+        return Preview(
+            title=f"Release group {self.group} of {self.lane}",
+            verb="Release",
+            points=(
+                "Later messages of the group are handled again, before its dead letters.",
+                "To keep the order, redrive the dead letters instead: that releases the group too.",
+            ),
+            counts={"now": {"behind": hold.id, "reason": hold.reason, "more dead letters": hold.behind}},
+        )
+
+    def make(self, progress: Progress) -> dict[str, Any]:
+        """End the hold."""
+        operations = self.session.operations
+        progress.say("writing")
+        self._hold()
+        details = {"group": self.group}
+        with audited(operations.audit, "dead-letters release", self.lane, details=details) as entry:
+            entry["released"] = released = operations.holds.end(self.lane, self.group)
+        return {"released": released}
+
+    def _hold(self) -> Hold:
+        hold = self.session.operations.holds.read(self.lane, [self.group]).get(self.group)
+        if hold is None:
+            raise ConfigurationError(
+                [f"group {self.group!r} of {self.lane} is not held; it may have been released already"],
+                source="dead letters",
+            )
+        return hold

@@ -1,0 +1,127 @@
+"""The connection of the page to one deployment, opened again after credentials have expired."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.aws.stack.operations import Operations
+    from lanes.config import LanesConfig
+    from lanes.outbox.operations import Operator
+    from lanes.outbox.store import OperatorStore, RelayStore
+
+
+class OutboxSession(Protocol):
+    """One outbox, in DynamoDB or SQL."""
+
+    @property
+    def name(self) -> str:
+        """Name of the outbox."""
+
+    @property
+    def store(self) -> RelayStore:
+        """The store of the relay."""
+
+    @property
+    def operations(self) -> OperatorStore:
+        """The store of operators."""
+
+    @property
+    def config(self) -> LanesConfig:
+        """The lanes of its entries."""
+
+    def operator(self) -> Operator:
+        """Return the operator that changes entries in your name."""
+
+
+class Session:
+    """
+    Operations and outbox with current credentials.
+
+    Args:
+        connect: creates the operations with a new session of boto3, which reads the credentials again.
+        outbox: finds the outbox; raises `ConfigurationError` if there is none.
+    """
+
+    def __init__(self, *, connect: Callable[[], Operations], outbox: Callable[[], OutboxSession]) -> None:
+        self._connect = connect
+        self._find_outbox = outbox
+        self._lock = threading.Lock()
+        self._operations: Operations | None = None
+        self._outbox: OutboxSession | None = None
+
+    @property
+    def operations(self) -> Operations:
+        """The operations; all clients are created at once, since boto3 can't create them concurrently."""
+        # Two requests at once must not create two sessions.
+        with self._lock:
+            if self._operations is None:
+                made = self._connect()
+                _ = (
+                    made.dead_letters,
+                    made.depths,
+                    made.mappings,
+                    made.figures,
+                    made.audit,
+                    made.state,
+                    made.cloudwatch,
+                    made.overrides,
+                    made.holds,
+                )
+                self._operations = made
+            return self._operations
+
+    @property
+    def outbox(self) -> OutboxSession:
+        """
+        The outbox.
+
+        Raises:
+            ConfigurationError: there is no outbox.
+        """
+        with self._lock:
+            if self._outbox is None:
+                found = self._find_outbox()
+                _ = found.store, found.operations, found.config
+                self._outbox = found
+            return self._outbox
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether there is one."""
+        try:
+            return bool(self.outbox)
+        except ConfigurationError:
+            return False
+
+    def forget(self) -> None:
+        """Connect again at the next use."""
+        with self._lock:
+            self._operations = self._outbox = None
+
+    def lane(self, name: str) -> str:
+        """
+        Return a lane's name.
+
+        Raises:
+            ConfigurationError: there is no such lane.
+        """
+        if name not in self.lanes:
+            raise ConfigurationError(
+                [f"there is no lane {name!r}; lanes are {', '.join(self.lanes)}"], source="request"
+            )
+        return name
+
+    @property
+    def lanes(self) -> list[str]:
+        """Names of all lanes, highest first."""
+        return [lane.name for lane in self.operations.deployment.config.lanes]
+
+    def who(self) -> Any:
+        """Return who is signed in."""
+        return self.operations.audit.who()

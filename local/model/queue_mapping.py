@@ -1,0 +1,83 @@
+"""The event source mapping of a queue as it is deployed, and its records as Lambda sends them."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from lanes.mapping.event import sqs_record
+from lanes.mapping.settings import MappingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMapping:
+    """One deployed mapping: its settings, its queue and its function."""
+
+    uuid: str
+    queue_arn: str
+    function_arn: str
+    settings: MappingSettings
+
+    @classmethod
+    def from_api(cls, configuration: Mapping[str, Any]) -> Self:
+        """Read an entry of ListEventSourceMappings."""
+        return cls(
+            uuid=configuration["UUID"],
+            queue_arn=configuration["EventSourceArn"],
+            function_arn=configuration["FunctionArn"],
+            settings=MappingSettings.from_api(configuration),
+        )
+
+    @property
+    def queue_name(self) -> str:
+        """Name of the queue, the last part of its ARN."""
+        return self.queue_arn.rpartition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PolledMessage:
+    """A message as ReceiveMessage returns it."""
+
+    fields: Mapping[str, Any]
+
+    @property
+    def message_id(self) -> str:
+        """Id of the message."""
+        return str(self.fields["MessageId"])
+
+    @property
+    def receipt_handle(self) -> str:
+        """Handle of this receive."""
+        return str(self.fields["ReceiptHandle"])
+
+    @property
+    def group(self) -> str:
+        """Message group; empty on a standard queue."""
+        return str(self.fields.get("Attributes", {}).get("MessageGroupId", ""))
+
+    def record(self, queue_arn: str) -> dict[str, Any]:
+        """Return the record of the message in a Lambda event, attribute names in camel case."""
+        attributes = self.fields.get("MessageAttributes", {})
+        return sqs_record(
+            message_id=self.message_id,
+            receipt_handle=self.receipt_handle,
+            body=self.fields["Body"],
+            md5_of_body=self.fields["MD5OfBody"],
+            attributes=self.fields.get("Attributes", {}),
+            queue_arn=queue_arn,
+            message_attributes={name: _attribute(value) for name, value in attributes.items()},
+        )
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {
+        "stringListValues": [],
+        "binaryListValues": [],
+        "dataType": value["DataType"],
+    }
+    if "StringValue" in value:
+        converted["stringValue"] = value["StringValue"]
+    if "BinaryValue" in value:
+        binary = value["BinaryValue"]
+        converted["binaryValue"] = base64.b64encode(binary).decode() if isinstance(binary, bytes) else binary
+    return converted

@@ -1,0 +1,106 @@
+"""Inject delays, refusals, lost answers and crashes into the function's calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.errors import AwsError
+
+from .function import Doom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from .memory import Calls
+    from .parameters import Faults, Unknowns
+    from .scheduler import Scheduler
+
+SLOW_CALL = 1.0
+"""Seconds of a call slowed down by `slow_calls`."""
+
+LEDGER_CALLS = frozenset(
+    {"BatchGetItem", "PutItem", "BatchWriteItem", "TransactWriteItems", "Query", "UpdateItem", "DeleteItem"}
+)
+
+
+JUMP_EVERY = 30.0
+"""Mean seconds between two jumps of a clock."""
+
+
+class JumpingClock:
+    """A clock that is set to a time near the right one now and then."""
+
+    def __init__(self, scheduler: Scheduler, *, within: float, chance: Random) -> None:
+        self._scheduler = scheduler
+        self._within = within
+        self._chance = chance
+        self._wrong_by = 0.0
+        self._jumps_at = scheduler.now
+
+    def read(self) -> float:
+        """Return epoch seconds."""
+        now = self._scheduler.now
+        if now >= self._jumps_at:
+            self._wrong_by = self._chance.uniform(-self._within, self._within)
+            self._jumps_at = now + self._chance.expovariate(1 / JUMP_EVERY)
+        return now + self._wrong_by
+
+
+class FaultInjector:
+    """
+    Delay and break calls as often as `Faults` says.
+
+    Args:
+        chance: used for nothing else, so a run with a fault differs from one without by that fault alone.
+
+    """
+
+    def __init__(self, faults: Faults, unknowns: Unknowns, *, scheduler: Scheduler, chance: Random) -> None:
+        self._faults = faults
+        self._unknowns = unknowns
+        self._scheduler = scheduler
+        self._chance = chance
+
+    def attach(self, calls: Calls) -> None:
+        """Inject faults into these calls from now on."""
+        calls.takes = self._take
+        calls.break_if = self._refuse
+        calls.lose_if = self._lose
+
+    def doom(self, mean: float) -> Doom:
+        """Decide whether an invocation's process dies: at any time of its work, or just before its answer."""
+        if not self._faults.crashes or self._chance.random() >= self._faults.crashes:
+            return Doom()
+        return Doom(after=self._chance.random() * 2 * mean, before_answer=True)
+
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of a new environment."""
+        if not self._faults.clock_jumps:
+            return self._scheduler.clock
+        return JumpingClock(self._scheduler, within=self._faults.clock_jumps, chance=self._chance).read
+
+    def _take(self, operation: str) -> None:  # noqa: ARG002 - all calls take about the same
+        seconds = self._unknowns.call
+        if self._unknowns.call_spread:
+            seconds *= self._chance.lognormvariate(0.0, self._unknowns.call_spread)
+        if self._faults.slow_calls and self._chance.random() < self._faults.slow_calls:
+            seconds = SLOW_CALL
+        self._scheduler.sleep(seconds)
+
+    def _refuse(self, operation: str, position: int) -> AwsError | None:  # noqa: ARG002
+        faults = self._faults
+        if faults.call_errors and self._chance.random() < faults.call_errors:
+            return AwsError(operation=operation, code="InternalError", retryable=True)
+        throttled = faults.ledger_throttled and operation in LEDGER_CALLS
+        if throttled and self._chance.random() < faults.ledger_throttled:
+            return AwsError(
+                operation=operation, code="ProvisionedThroughputExceededException", retryable=True
+            )
+        return None
+
+    def _lose(self, operation: str, position: int) -> AwsError | None:  # noqa: ARG002
+        faults = self._faults
+        if faults.lost_answers and self._chance.random() < faults.lost_answers:
+            return AwsError(operation=operation, code="ReadTimeoutError", retryable=True, answered=False)
+        return None

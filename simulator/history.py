@@ -1,0 +1,62 @@
+"""The history of each message of a run: how often it was started, failed and done, in a few bytes each."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+
+_MAX = 255
+
+
+class History:
+    """
+    Count starts and ends by a message's place in the run, from 1.
+
+    Attributes:
+        attempts: of messages that were started more than once, or failed: the attempt number given to the handler, and
+            its end ("done", "failed", "died", "yielded" at a checkpoint).
+
+    """
+
+    def __init__(self) -> None:
+        self._begun = bytearray(1)
+        self._done = bytearray(1)
+        self._sent_at = array("d", [0.0])
+        self.attempts: dict[int, list[tuple[int, str]]] = defaultdict(list)
+
+    def sent(self, at: float) -> int:
+        """Add a message sent at this time, in epoch seconds, and return its place."""
+        self._sent_at.append(at)
+        self._begun.append(0)
+        self._done.append(0)
+        return len(self._begun) - 1
+
+    def begin(self, place: int) -> int:
+        """Add a start; return the number of earlier ones, at most 255."""
+        before = self._begun[place]
+        self._begun[place] = min(before + 1, _MAX)
+        return before
+
+    def end(self, place: int, *, attempt: int, how: str) -> None:
+        """Add an end."""
+        if how == "done":
+            self._done[place] = min(self._done[place] + 1, _MAX)
+        if how != "done" or place in self.attempts:
+            self.attempts[place].append((attempt, how))
+
+    def sent_at(self, place: int) -> float:
+        """Return when it was sent."""
+        return self._sent_at[place]
+
+    def times_begun(self, place: int) -> int:
+        """Return the number of handler starts."""
+        return self._begun[place]
+
+    def times_done(self, place: int) -> int:
+        """Return the number of successful handler ends."""
+        return self._done[place]
+
+    @property
+    def places(self) -> range:
+        """The places of all messages."""
+        return range(1, len(self._begun))

@@ -1,0 +1,113 @@
+"""Virtual time: events in their order, and tasks that run blocking code without real waits."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING
+
+from greenlet import getcurrent, greenlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+START = 1_800_000_000.0
+"""Epoch seconds at which every run begins."""
+
+_NEVER = float("inf")
+_ENDED = float("-inf")
+
+
+class ProcessLost(KeyboardInterrupt):
+    """The execution environment died here; no later code of it takes effect."""
+
+
+class Task(greenlet):  # type: ignore[misc] # greenlet comes without types
+    """One sequence of blocking code in virtual time; it is killed when time reaches `ends_at`."""
+
+    ends_at: float = _NEVER
+
+
+class Scheduler:
+    """
+    Run events one at a time, by time, and those of one time in the order they were added.
+
+    Consumer code blocks: it calls AWS and runs handlers. Here each invocation is a task, a coroutine without keywords;
+    `sleep` inside it runs the other tasks until its time has passed.
+
+    Attributes:
+        now: epoch seconds.
+        events: number of events run so far.
+
+    """
+
+    def __init__(self) -> None:
+        self.now = START
+        self.events = 0
+        self._events: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._hub: greenlet | None = None
+
+    def clock(self) -> float:
+        """Return the time in epoch seconds; pass this method as a clock."""
+        return self.now
+
+    def after(self, seconds: float, action: Callable[[], object]) -> None:
+        """Run an action after some seconds."""
+        heapq.heappush(self._events, (self.now + seconds, next(self._numbers), action))
+
+    def spawn(self, action: Callable[[], object]) -> None:
+        """Start a task now; it runs until it sleeps or ends."""
+        Task(action, parent=self._hub).switch()
+
+    def sleep(self, seconds: float) -> None:
+        """
+        Let time pass in the calling task; only tasks can sleep.
+
+        Raises:
+            ProcessLost: the task's end came first. If it sleeps again, this is raised again.
+
+        """
+        task = getcurrent()
+        ends_at = getattr(task, "ends_at", _NEVER)
+        if self.now + seconds >= ends_at:
+            self._pass(task, ends_at - self.now)
+            self.die()
+        self._pass(task, seconds)
+
+    def die(self) -> None:
+        """
+        End the calling task like a killed process: its clean-up code may run, but none of its calls succeeds.
+
+        Raises:
+            ProcessLost: always.
+
+        """
+        getcurrent().ends_at = _ENDED
+        raise ProcessLost
+
+    def ends_at(self, moment: float) -> None:
+        """Kill the calling task at that time if it still runs."""
+        getcurrent().ends_at = moment
+
+    def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass; return whether `until`, checked after every event, became true."""
+        self._hub = getcurrent()
+        end = self.now + seconds
+        events = self._events
+        while events and events[0][0] <= end:
+            moment, _, action = heapq.heappop(events)
+            self.now = max(self.now, moment)
+            self.events += 1
+            action()
+            if until is not None and until():
+                return True
+        self.now = max(self.now, end) if until is None else self.now
+        return False
+
+    def _pass(self, task: greenlet, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        self.after(seconds, task.switch)
+        assert self._hub is not None  # noqa: S101 - tasks run inside of `run`
+        self._hub.switch()

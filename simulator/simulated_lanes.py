@@ -1,0 +1,320 @@
+"""A whole deployment in virtual time: queues, mappings, function, and the consumer under test."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections import Counter, defaultdict
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer import Consumer
+from lanes.consumer.handlers import Yielded
+from lanes.consumer.runtime import Runtime
+from lanes.metrics import Metric
+from lanes.testing.fifo.settings import LOOK_AHEAD
+
+from .bodies import KIND, Bodies, data_of
+from .counts import ApproximateQueues
+from .fault_injection import FaultInjector
+from .function import SimulatedFunction
+from .handled import Handled, HandledLog
+from .history import History
+from .mapping import SimulatedMapping
+from .memory import Calls, CountedLedger, MemorySlots
+from .meter import Meter
+from .parameters import Faults, Unknowns
+from .plain import NATIVE_RECEIVES, PlainConsumer
+from .scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.config import LanesConfig
+    from lanes.message import Message
+
+    from .function import InvocationContext
+
+
+class Pattern(enum.StrEnum):
+    """Which consumer runs."""
+
+    LANES = "lanes"  # this product, as deployed
+    PLAIN = "plain"  # the published pattern
+    NONE = "none"  # no priority: the same queues without yields
+
+
+@dataclasses.dataclass(slots=True)
+class Tally:
+    """The counts of all consumers of a run."""
+
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
+    problems: Counter[str] = dataclasses.field(default_factory=Counter)
+    by_lane: defaultdict[str, Counter[str]] = dataclasses.field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, lane: str, metric: str, count: int) -> None:
+        """Add to a lane's count and to the total."""
+        self.counts[metric] += count
+        self.by_lane[lane][metric] += count
+
+
+class EnvironmentTelemetry:
+    """Count the telemetry of one environment in the run's tally."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._lane = ""
+
+    def begin(self, lane: str, context: Any) -> None:  # noqa: ARG002
+        """Set the lane of the following counts."""
+        self._lane = lane
+
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Do nothing."""
+
+    def problem(self, name: str, /, **fields: Any) -> None:  # noqa: ARG002
+        """Count a problem."""
+        self._tally.problems[name] += 1
+
+    def count(self, metric: str, value: float = 1) -> None:
+        """Add to a count."""
+        self._tally.add(self._lane, str(metric), int(value))
+
+    def milliseconds(self, metric: str, value: float) -> None:
+        """Do nothing."""
+
+    def end(self) -> None:
+        """Do nothing."""
+
+
+class SimulatedLanes:
+    """
+    Lanes under load in virtual time.
+
+    Args:
+        config: the lanes, as deployed.
+        pattern: the consumer to run.
+        unknowns: undocumented behaviour of AWS.
+        faults: faults to inject.
+        look_ahead: number of a queue's oldest messages that are searched for free groups; AWS's 120,000 by default.
+        standard: makes the queues standard ones, ordered by this source of chance; this product needs FIFO queues.
+        seed: decides every random choice.
+
+    Attributes:
+        handled: the handled messages, by the end of their handlers.
+        sent, done: numbers of messages sent and handled.
+        sent_to: number of messages sent to each lane.
+        history: starts and ends of each message, by its place in the order of sends.
+        meter: the use of slots while messages waited.
+
+    """
+
+    def __init__(
+        self,
+        config: LanesConfig,
+        *,
+        pattern: Pattern = Pattern.LANES,
+        unknowns: Unknowns | None = None,
+        faults: Faults | None = None,
+        look_ahead: int = LOOK_AHEAD,
+        standard: Random | None = None,
+        seed: int = 1,
+    ) -> None:
+        if pattern is Pattern.PLAIN:
+            lanes = tuple(dataclasses.replace(lane, batch_size=1) for lane in config.lanes)
+            config = dataclasses.replace(config, lanes=lanes)
+        self.config = config
+        self.pattern = pattern
+        self.unknowns = unknowns or Unknowns()
+        self.faults = faults or Faults()
+        self.scheduler = Scheduler()
+        self.chance = Random(seed)  # noqa: S311 - a simulation
+        self.calls = Calls()
+        self._injector = FaultInjector(
+            self.faults,
+            self.unknowns,
+            scheduler=self.scheduler,
+            chance=Random(f"faults {seed}"),  # noqa: S311
+        )
+        self._injector.attach(self.calls)
+        self.meter = Meter(
+            self.scheduler.clock,
+            lanes=[lane.name for lane in config.lanes],
+            slots=config.consumer.reserved_concurrency,
+        )
+        self.queues = ApproximateQueues(
+            config,
+            scheduler=self.scheduler,
+            calls=self.calls,
+            native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
+            unknowns=self.unknowns,
+            look_ahead=look_ahead,
+            standard=standard,
+            chance=Random(f"counts {seed}"),  # noqa: S311
+        )
+        self.ledger = CountedLedger(self.calls)
+        self.slots = MemorySlots(self.calls)
+        self.tally = Tally()
+        self.handled = HandledLog()
+        self.history = History()
+        self.sent = self.done = 0
+        self.sent_to: Counter[str] = Counter()
+        self._bodies = Bodies()
+        self._numbers: Counter[tuple[str, str]] = Counter()
+        self.function = self._function()
+        self.mappings = {lane.name: self._mapping(lane.name) for lane in config.lanes}
+        self.queues.on_visible = lambda lane: self.mappings[lane].notice()
+        if self.faults.redeploy_every:
+            self._redeploy_later()
+
+    @property
+    def dead(self) -> int:
+        """Number of messages in dead-letter queues."""
+        return sum(queue.counts().visible for queue in self.queues.dead.values())
+
+    @property
+    def left(self) -> int:
+        """Number of messages in the lanes' queues, in flight or not."""
+        counts = (queue.counts() for queue in self.queues.live.values())
+        return sum(one.visible + one.not_visible for one in counts)
+
+    def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
+        """Send a message with this handler time; `fault` is "always", "once" or "check": a checkpoint half way."""
+        number = self._numbers[lane, group] = self._numbers[lane, group] + 1
+        self.sent = place = self.history.sent(self.scheduler.now)
+        self.sent_to[lane] += 1
+        body = self._bodies.write(lane=lane, place=place, number=number, seconds=seconds, fault=fault)
+        self.meter.sent(lane, group)
+        self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
+        self.mappings[lane].notice()
+
+    def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass; return whether `until` became true."""
+        return self.scheduler.run(seconds=seconds, until=until)
+
+    def settle(self, *, within: float) -> bool:
+        """Let time pass until every message is done or dead-lettered and its queue is empty; return whether it is."""
+        return self.run(seconds=within, until=lambda: self.done + self.dead >= self.sent and not self.left)
+
+    def _function(self) -> SimulatedFunction:
+        consumer = self.config.consumer
+        return SimulatedFunction(
+            slots=consumer.reserved_concurrency,
+            timeout=consumer.function_timeout.total_seconds(),
+            make_handle=self._make_handle,
+            queue_arn=lambda lane: f"arn:aws:sqs:us-east-1:1:{lane}.fifo",
+            scheduler=self.scheduler,
+            unknowns=self.unknowns,
+            doom=self._injector.doom,
+        )
+
+    def _mapping(self, lane: str) -> SimulatedMapping:
+        return SimulatedMapping(
+            self.config.lane(lane),
+            queue=self.queues.live[lane],
+            function=self.function,
+            scheduler=self.scheduler,
+            unknowns=self.unknowns,
+            chance=self.chance,
+            faults=self.faults,
+        )
+
+    def _redeploy_later(self) -> None:
+        def redeploy() -> None:
+            self.function.redeploy()
+            self._redeploy_later()
+
+        self.scheduler.after(self.faults.redeploy_every, redeploy)
+
+    def _make_handle(self) -> Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]:
+        return self._consumer().handle if self.pattern is Pattern.LANES else self._plain_consumer().handle
+
+    def _plain_consumer(self) -> PlainConsumer:
+        return PlainConsumer(
+            config=self.config,
+            depths=self.queues,
+            lane_of=lambda arn: arn.rpartition(":")[2].removesuffix(".fifo"),
+            work=lambda lane, group, body: self._work(lane, data_of(body), group=group, attempt=None),
+            yields=self.pattern is Pattern.PLAIN,
+            count_yields=lambda lane, count: self.tally.add(lane, Metric.YIELDED, count),
+        )
+
+    def _consumer(self) -> Consumer:
+        alone = self.config.consumer.reserved_concurrency == 1
+        consumer = Consumer(
+            Runtime(
+                deployment=self._deployment(),
+                queues=self.queues,
+                ledger=self.ledger,
+                presence=None if alone else self.slots,
+                telemetry=EnvironmentTelemetry(self.tally),
+                clock=self._injector.clock(),
+                random=Random(self.chance.getrandbits(64)),  # noqa: S311
+            )
+        )
+
+        @consumer.handler(KIND)
+        def work(message: Message, context: Any) -> None:
+            self._work(
+                context.lane,
+                message.data,
+                group=message.group or "",
+                attempt=context.attempt,
+                check=context.checkpoint,
+            )
+
+        return consumer
+
+    def _deployment(self) -> Deployment:
+        queues = {
+            lane.name: LaneQueues(
+                url=f"https://sqs/1/{lane.name}.fifo", dead_letter_url=f"https://sqs/1/{lane.name}-dead.fifo"
+            )
+            for lane in self.config.lanes
+        }
+        return Deployment(config=self.config, queues=queues, table="ledger")
+
+    def _work(
+        self,
+        lane: str,
+        data: Mapping[str, Any],
+        *,
+        group: str,
+        attempt: int | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Act as the handler; `attempt` is the consumer's count, None if the pattern has no attempts."""
+        place, fault = data["place"], data.get("fault", "")
+        before = self.history.begin(place)
+        number = before + 1 if attempt is None else attempt
+        started = self.scheduler.now
+        self.meter.began(lane, group, first=not before)
+        how = "died"
+        try:
+            seconds = data["seconds"]
+            if fault == "check":
+                self.scheduler.sleep(seconds / 2)
+                check()
+                seconds /= 2
+            self.scheduler.sleep(seconds)
+            how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
+        except Yielded:
+            how = "yielded"
+            raise
+        finally:
+            self.meter.ended(lane, group, done=how == "done")
+            self.history.end(place, attempt=number, how=how)
+        if how == "failed":
+            raise RuntimeError("as planned")
+        self.done += self.history.times_done(place) == 1
+        self.handled.append(
+            Handled(
+                lane=lane,
+                group=group,
+                number=data["number"],
+                sent_at=self.history.sent_at(place),
+                started_at=started,
+                finished_at=self.scheduler.now,
+            )
+        )

@@ -1,0 +1,117 @@
+"""The manifest in one task: ids that were sent before, and files of ids that this task sends."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..rows.outgoing import OutgoingRow
+    from .sent_before import SentBefore
+    from .storage import Storage
+
+    Row = Mapping[str, Any]
+
+SEGMENT_ROWS = 10_000
+QUARANTINE_BYTES = 4 * 1024 * 1024
+# After a crash, messages that are not yet written are sent again. SQS drops such repeats for five minutes, so this
+# must be far below that.
+FLUSH_SECONDS = 5.0
+# A speculative copy of a task may be ahead; this one must know its rows within the same five minutes.
+REFRESH_SECONDS = 60.0
+
+
+class TaskManifest:
+    """The ids that one task reads and writes; `RunManifest.task` makes it."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        run_id: str,
+        session: str,
+        partition: int,
+        attempt: int,
+        before: SentBefore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._storage = storage
+        self._run_id = run_id
+        self._session = session
+        self._partition = f"p{partition:05d}"
+        self._name = f"{self._partition}-a{attempt}"
+        self._before = before
+        self._clock = clock
+        self._segments = 0
+        self._read: set[str] = set()
+        self._refreshed_at = self._flushed_at = clock()
+        self._ids: list[str] = []
+        self._lanes: dict[str, int] = {}
+        self._rows: list[str] = []
+        self._rows_bytes = 0
+
+    def has(self, identity: str) -> bool:
+        """Whether the message with this id was sent before."""
+        return self._before.has(identity)
+
+    def refresh(self) -> None:
+        """Read the ids that other attempts at the same partition have sent since."""
+        self._refreshed_at = self._clock()
+        own = f"{self._run_id}/sent/{self._session}/{self._partition}-"
+        names = [name for name in self._storage.names(own) if name not in self._read]
+        self._read.update(names)
+        self._before.add_all(read_ids(self._storage, name) for name in names if f"/{self._name}-" not in name)
+
+    def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
+        """Record messages that are in the queue; they are written every few seconds."""
+        before = len(self._ids)
+        self._ids.extend([item.id for item in items])
+        self._lanes[lane] = self._lanes.get(lane, 0) + len(self._ids) - before
+        now = self._clock()
+        if len(self._ids) >= SEGMENT_ROWS or now - self._flushed_at >= FLUSH_SECONDS:
+            self.flush()
+        if now - self._refreshed_at >= REFRESH_SECONDS:
+            self.refresh()
+
+    def quarantined(self, *, position: int, row: Row, reason: str) -> None:
+        """Set a row aside unchanged, with the reason."""
+        line = json.dumps({"position": position, "reason": reason, "row": row}, default=_as_text)
+        self._rows.append(line)
+        self._rows_bytes += len(line)
+        if self._rows_bytes >= QUARANTINE_BYTES or len(self._rows) >= SEGMENT_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the recorded ids and rows."""
+        self._flushed_at = self._clock()
+        if self._ids:
+            segment = {
+                "written": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                "lanes": self._lanes,
+                "ids": self._ids,
+            }
+            self._write("sent", len(self._ids), json.dumps(segment).encode(), "json")
+            self._ids, self._lanes = [], {}
+        if self._rows:
+            lines = "".join(f"{row}\n" for row in self._rows)
+            self._write("quarantine", len(self._rows), lines.encode(), "jsonl")
+            self._rows, self._rows_bytes = [], 0
+
+    def _write(self, kind: str, rows: int, content: bytes, ending: str) -> None:
+        self._segments += 1
+        file = f"{self._name}-{self._segments:04d}-{rows}.{ending}"
+        self._storage.write(f"{self._run_id}/{kind}/{self._session}/{file}", content)
+
+
+def read_ids(storage: Storage, name: str) -> list[str]:
+    """Read the ids in a file of a manifest."""
+    ids: list[str] = json.loads(storage.read(name))["ids"]
+    return ids
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)

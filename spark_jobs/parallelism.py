@@ -1,0 +1,60 @@
+"""The number of tasks that Spark runs at once, which share the rate limit and the backlog limit of a job."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+from lanes.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+LOCAL_MASTER = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+UNKNOWN_TASKS = (
+    "maxSendRate cannot be divided, since Spark's settings do not limit the number of tasks at once: set "
+    "spark.executor.cores and spark.executor.instances (with dynamic allocation "
+    "spark.dynamicAllocation.maxExecutors), or set the option maxTasks"
+)
+
+
+def with_tasks(options: Mapping[str, T], spark: SparkSession) -> dict[str, T | str]:
+    """
+    Add the number of tasks to options that tasks share, on the driver.
+
+    Raises:
+        ConfigurationError: The settings of the session do not limit it.
+    """
+    names = {name.lower() for name in options}
+    if "maxtasks" in names or not names & {"maxsendrate", "maxbacklog"}:
+        return dict(options)
+    settings = spark.sparkContext.getConf()
+    return {**options, "maxTasks": str(tasks_at_once(settings.get))}
+
+
+def tasks_at_once(setting: Callable[[str], str | None]) -> int:
+    """
+    Give the maximum number of tasks that Spark runs at once.
+
+    Args:
+        setting: Gives a setting of Spark by name, or None.
+
+    Raises:
+        ConfigurationError: The settings do not limit it.
+    """
+    cpus = int(setting("spark.task.cpus") or 1)
+    local = LOCAL_MASTER.fullmatch(setting("spark.master") or "")
+    if local:
+        cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+        return max(1, cores // cpus)
+    dynamic = setting("spark.dynamicAllocation.enabled") == "true"
+    executors = setting("spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances")
+    executor_cores = setting("spark.executor.cores")
+    if executors is None or executor_cores is None:
+        raise ConfigurationError([UNKNOWN_TASKS], source='options of format("lanes")')
+    return max(1, int(executors) * (int(executor_cores) // cpus))

@@ -1,0 +1,41 @@
+"""Rows that are being sent: body, ids and attempts of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class OutgoingRow:
+    """
+    A row that can be sent.
+
+    Attributes:
+        row: The row of the table.
+        position: Position in the partition, starting at 1.
+        id: Id of the message.
+        priority: Priority of the message.
+        body: Body of the message.
+        message_group_id: Message group at SQS.
+        message_deduplication_id: Deduplication id at SQS.
+        size_bytes: Size of the body.
+        attempts: Number of calls that included it.
+        first_tried_at: Start of the first of them.
+    """
+
+    row: Row
+    position: int
+    id: str
+    priority: int
+    body: str
+    message_group_id: str
+    message_deduplication_id: str
+    size_bytes: int
+    attempts: int = 0
+    first_tried_at: float = 0.0

@@ -1,0 +1,196 @@
+"""Messages from the rows of a table."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from json.encoder import encode_basestring as quote
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lanes.errors import MessageError
+from lanes.message import KIND, LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message
+
+from .outgoing import OutgoingRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A change gives every row a new id, so a rerun would send all rows again.
+NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
+
+
+class RowRefusedError(MessageError):
+    """A row cannot be sent; `position` counts the rows of its partition from 1."""
+
+    def __init__(self, *, partition: int, position: int, row: Mapping[str, Any], reason: str) -> None:
+        self.partition = partition
+        self.position = position
+        self.reason = reason
+        named = ", ".join(
+            f"{name} {row[name]!r}" for name in ("id", "kind", "group") if row.get(name) is not None
+        )
+        super().__init__(
+            f"row {position} of partition {partition}{f' ({named})' if named else ''} cannot be sent: {reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReader:
+    """
+    Makes messages from rows.
+
+    The same row gives the same id and group in every task and job.
+
+    Attributes:
+        kind: Kind of rows without one.
+        priority: Priority of rows without one.
+        shards: Number of groups for rows without one; None makes each its own group.
+        source: Source of the messages.
+    """
+
+    kind: str | None
+    priority: int
+    shards: int | None = None
+    source: str = "spark"
+
+    def message(self, row: Mapping[str, Any]) -> Message:
+        """
+        Make the message of a row.
+
+        Raises:
+            ValueError: The row has no kind, or its data is not a JSON document.
+        """
+        kind, data, identity, group, priority = self._fields(row)
+        return Message(
+            kind=kind,
+            data=_plain(data),
+            id=identity,
+            group=group,
+            priority=priority,
+            source=self.source,
+            traceparent=row.get("traceparent"),
+        )
+
+    def item(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
+        """
+        Make the body and the ids of a row: those of its message, in a third of the time.
+
+        Args:
+            row: A row of the table.
+            position: Its position in the partition, starting at 1.
+
+        Raises:
+            ValueError: The row has no kind, or its data is not a JSON document.
+            MessageError: The message breaks a rule.
+        """
+        kind, data, identity, group, priority = self._fields(row)
+        fits = KIND.fullmatch(kind) and kind.isprintable() and SQS_ID.fullmatch(identity)
+        if not fits or not (group is None or SQS_ID.fullmatch(group)):
+            return self._item_of_message(row, position)
+        trace = row.get("traceparent")
+        try:
+            traceparent = "" if trace is None else f',"traceparent":{quote(trace)}'
+            text = (
+                f'{{"specversion":"1.0","id":{quote(identity)},"source":{quote(self.source)},"type":{quote(kind)},'
+                f'"time":"{datetime.now(UTC).isoformat()}","datacontenttype":"application/json",'
+                f'"data":{ENCODE(data)},"priority":{priority:d}{traceparent}}}'
+            )
+        except (TypeError, ValueError, RecursionError):
+            return self._item_of_message(row, position)
+        plain = text.isascii()
+        body = text if plain else NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        size = len(body) if plain else len(body.encode())
+        if size > LARGEST_BODY_BYTES:
+            return self._item_of_message(row, position)
+        return OutgoingRow(row, position, identity, priority, body, group or identity, identity, size)
+
+    def _item_of_message(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
+        """Make it from its message, for ids that SQS does not accept and for full error messages."""
+        message = self.message(row)
+        body = message.to_body()
+        return OutgoingRow(
+            row=row,
+            position=position,
+            id=message.id,
+            priority=message.priority or 0,
+            body=body,
+            message_group_id=message.message_group_id,
+            message_deduplication_id=message.message_deduplication_id,
+            size_bytes=len(body.encode()),
+        )
+
+    def _fields(self, row: Mapping[str, Any]) -> tuple[str, Any, str, str | None, int]:
+        kind = row.get("kind") or self.kind
+        if kind is None:
+            raise ValueError("it has no kind; add a column kind or set the option kind")
+        data = _data(row.get("data"))
+        group = _text(row.get("group"))
+        identity = _text(row.get("id")) or _derived_id(kind, group, data)
+        priority = row.get("priority")
+        return (
+            kind,
+            data,
+            identity,
+            group or self._shard(kind, identity),
+            self.priority if priority is None else priority,
+        )
+
+    def _shard(self, kind: str, identity: str) -> str | None:
+        if self.shards is None:
+            return None
+        shard = uuid.uuid5(NAMESPACE, identity).int % self.shards
+        name = f"{kind}:{shard}"
+        return name if SQS_ID.fullmatch(name) else f"{uuid.uuid5(NAMESPACE, kind)}:{shard}"
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _data(value: object) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its data is not a JSON document: {error}") from error
+
+
+def _plain(data: Any) -> Any:
+    try:
+        return json.loads(ENCODE(data))
+    except (TypeError, ValueError, RecursionError):
+        # The message raises the error with the reason.
+        return data
+
+
+def _as_json(value: object) -> Any:
+    """Convert a value of Spark that JSON lacks; dates and times become ISO 8601 strings."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be expressed in JSON")
+
+
+def _derived_id(kind: str, group: str | None, data: object) -> str:
+    try:
+        row = ENCODE_SORTED([kind, group, data])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"its data is not JSON: {error}") from error
+    return str(uuid.uuid5(NAMESPACE, row))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_as_json).encode
+ENCODE_SORTED = json.JSONEncoder(
+    allow_nan=False, sort_keys=True, separators=(",", ":"), default=_as_json
+).encode

@@ -1,0 +1,1 @@
+"""Sending the rows of a partition: order, batches, retries, rate and backlog."""

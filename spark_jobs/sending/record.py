@@ -1,0 +1,62 @@
+"""The record of a task: the ids that it has sent, the rows that it has set aside, and their counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..rows.outgoing import OutgoingRow
+
+    Row = Mapping[str, Any]
+
+
+class Record(Protocol):
+    """Records the work of a task for other tasks and later runs."""
+
+    def has(self, identity: str) -> bool:
+        """Whether the message with this id was sent before."""
+
+    def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
+        """Record messages that are in the queue."""
+
+    def quarantined(self, *, position: int, row: Row, reason: str) -> None:
+        """
+        Set aside a row that cannot be sent.
+
+        Raises:
+            NotImplementedError: There is no storage for such rows.
+        """
+
+    def flush(self) -> None:
+        """Write the record."""
+
+
+class NoRecord:
+    """Records nothing."""
+
+    def has(self, identity: str) -> bool:  # noqa: ARG002 - the protocol's form
+        """Give False: no message is known as sent."""
+        return False
+
+    def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
+        """Record nothing."""
+
+    def quarantined(self, *, position: int, row: Row, reason: str) -> None:
+        """Refuse, so that no row is lost silently."""
+        raise NotImplementedError("only a manifest keeps rows that cannot be sent; set manifestPath")
+
+    def flush(self) -> None:
+        """Write nothing."""
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """Counts of rows: sent by lane, skipped because they were sent before, and quarantined."""
+
+    lanes: Counter[str] = field(default_factory=Counter)
+    skipped: int = 0
+    quarantined: int = 0

@@ -1,0 +1,207 @@
+"""One task: it reads rows, sends messages, records them and gives counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lanes.errors import MessageError, SendError
+from lanes.producer.order import MAX_ENTRIES
+
+from ..rows.reader import RowReader, RowRefusedError
+from .record import NoRecord, Record, RowCounts
+from .window import Failed, SendWindow, WindowSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..rows.outgoing import OutgoingRow
+    from .calls import LaneCalls
+    from .pace import SendPace
+
+    Row = Mapping[str, Any]
+
+MAX_NAMED_ROWS = 3
+
+
+class RowsUnsentError(SendError):
+    """A lane did not accept rows of a partition; earlier rows may have been sent."""
+
+    def __init__(self, *, partition: int, failed: list[Failed]) -> None:
+        self.partition = partition
+        named = "".join(
+            f"\n  - row {one.item.position} (id {one.item.id!r}): {one.code}: {one.reason}"
+            for one in failed[:MAX_NAMED_ROWS]
+        )
+        more = len(failed) - MAX_NAMED_ROWS
+        rest = f"\n  - and {more} more" if more > 0 else ""
+        super().__init__(f"{len(failed)} rows of partition {partition} could not be sent{named}{rest}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingTask:
+    """
+    Sends the rows of one partition.
+
+    Attributes:
+        partition: Number of the partition, for errors.
+        reader: Makes messages from rows.
+        calls: Makes the batch calls.
+        pace: Keeps the task at its rate and within the backlog limit.
+        record: Records sent messages.
+        windows: Order, concurrency and retries.
+        quarantine: Set aside rows that cannot be sent; otherwise the first of them fails the task.
+    """
+
+    partition: int
+    reader: RowReader
+    calls: LaneCalls
+    pace: SendPace
+    record: Record = field(default_factory=NoRecord)
+    windows: WindowSettings = field(default_factory=WindowSettings)
+    quarantine: bool = False
+
+    def send(self, chunks: Iterable[Iterable[Row]]) -> RowCounts:
+        """
+        Send all rows. Between two chunks no call is in flight, so the source may be slow.
+
+        Raises:
+            RowRefusedError: A row cannot be a message; earlier rows may have been sent.
+            RowsUnsentError: The lane did not accept rows.
+        """
+        run = _Run(self)
+        try:
+            for chunk in chunks:
+                run.send(chunk)
+            return run.counts
+        finally:
+            run.finish()
+            self.record.flush()
+
+
+class _Run:
+    """One pass over a partition: the windows of its lanes and the calls in flight."""
+
+    def __init__(self, task: SendingTask) -> None:
+        self.counts = RowCounts()
+        self._task = task
+        self._started = task.pace.clock()
+        self._paced = 0
+        self._position = 0
+        self._max_entries = task.pace.chunk(MAX_ENTRIES)
+        self._windows: dict[str, SendWindow] = {}
+        self._by_priority: dict[int, SendWindow] = {}
+        self._in_flight: dict[int, tuple[SendWindow, list[OutgoingRow]]] = {}
+
+    def send(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._position += 1
+            item = self._item(row)
+            if item is None:
+                continue
+            window = self._window(item.priority)
+            window.add(item)
+            if window.has_batch or window.is_full:
+                self._start(window, partial=False)
+                while window.is_full:
+                    self._step()
+        while any(not window.is_empty for window in self._windows.values()):
+            self._step()
+        self._raise_failures()
+
+    def finish(self) -> None:
+        """Wait for the calls in flight, so that their messages are recorded, then keep the pace."""
+        while self._in_flight:
+            self._settle(None)
+        self._task.pace.keep(started=self._started, sent=self._paced)
+
+    def _item(self, row: Row) -> OutgoingRow | None:
+        try:
+            item = self._task.reader.item(row, self._position)
+        except (ValueError, MessageError) as error:
+            self._refuse(row, self._position, str(error), error)
+            return None
+        if self._task.record.has(item.id):
+            self.counts.skipped += 1
+            return None
+        return item
+
+    def _refuse(self, row: Row, position: int, reason: str, cause: Exception | None) -> None:
+        task = self._task
+        if not task.quarantine:
+            raise RowRefusedError(
+                partition=task.partition, position=position, row=row, reason=reason
+            ) from cause
+        task.record.quarantined(position=position, row=row, reason=reason)
+        self.counts.quarantined += 1
+
+    def _window(self, priority: int) -> SendWindow:
+        window = self._by_priority.get(priority)
+        if window is None:
+            lane = self._task.calls.lane_for(priority)
+            window = self._windows.get(lane) or SendWindow(lane, self._task.windows)
+            self._windows[lane] = self._by_priority[priority] = window
+        return window
+
+    def _step(self) -> None:
+        """Start partial batches too, then wait for an answer or for the next retry."""
+        for window in self._windows.values():
+            self._start(window, partial=True)
+        seconds = self._seconds_to_retry()
+        if self._in_flight:
+            self._collect(seconds)
+        elif seconds is not None:
+            self._task.pace.wait(seconds)
+
+    def _seconds_to_retry(self) -> float | None:
+        due = min((at for one in self._windows.values() if (at := one.next_due()) is not None), default=None)
+        return None if due is None else max(0.0, due - self._task.pace.clock())
+
+    def _start(self, window: SendWindow, *, partial: bool) -> None:
+        """Start the calls that may start; collect answers in between."""
+        task = self._task
+        while window.has_batch or partial:
+            batch = window.next_batch(task.pace.clock(), max_entries=self._max_entries)
+            if not batch:
+                if self._in_flight and not partial:
+                    self._collect(None)
+                    continue
+                return
+            self._keep_pace(window.lane, len(batch))
+            self._in_flight[task.calls.start(window.lane, batch)] = (window, batch)
+
+    def _keep_pace(self, lane: str, messages: int) -> None:
+        pace = self._task.pace
+        if pace.backlog is not None:
+            pace.backlog.wait(lane, messages)
+        self._started = pace.keep(started=self._started, sent=self._paced)
+        self._paced += messages
+
+    def _collect(self, timeout: float | None) -> None:
+        self._settle(timeout)
+        for window in self._windows.values():
+            if window.failed:
+                self._sort_failures(window)
+
+    def _settle(self, timeout: float | None) -> None:
+        task = self._task
+        for ended in task.calls.ended(timeout):
+            window, batch = self._in_flight.pop(ended.number)
+            if ended.error is not None:
+                window.settle_failure(batch, ended.error, task.pace.clock())
+            else:
+                accepted = window.settle(batch, ended.answers, task.pace.clock())
+                self.counts.lanes[window.lane] += len(accepted)
+                task.record.sent(window.lane, accepted)
+
+    def _sort_failures(self, window: SendWindow) -> None:
+        refused = [one for one in window.failed if one.refused]
+        window.failed = [one for one in window.failed if not one.refused]
+        for one in refused:
+            self._refuse(one.item.row, one.item.position, f"{one.code}: {one.reason}", None)
+        self._raise_failures()
+
+    def _raise_failures(self) -> None:
+        failed = [one for window in self._windows.values() for one in window.failed]
+        if failed:
+            raise RowsUnsentError(partition=self._task.partition, failed=failed)

@@ -1,0 +1,178 @@
+"""
+The send window: rows of one lane that were read and not yet sent, their batches, and their retries.
+
+It makes pure decisions, as `lanes.producer.order` does, for an endless iterator of rows: a row enters when it was read
+and leaves when SQS has it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, RetryPolicy
+from lanes.producer.outgoing import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lanes.errors import AwsError
+
+    from ..rows.outgoing import OutgoingRow
+
+# Rows and bytes in memory, however long the partition and however few its groups.
+MAX_ROWS = 2_000
+MAX_WINDOW_BYTES = 16 * MAX_BYTES
+CONCURRENCY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A row that will not be sent: SQS refused the row itself (`refused`), or the lane does not accept it."""
+
+    item: OutgoingRow
+    code: str
+    reason: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowSettings:
+    """
+    Settings of all windows of a task.
+
+    Attributes:
+        ordered: Keep the order within a group: one row of a group is in flight at a time. Otherwise rows are
+            independent, and a batch may hold several of one group.
+        concurrency: Maximum calls in flight; halved by a transient failure and regained step by step.
+        policy: When to retry.
+        jitter: Numbers from 0 to 1 that spread the retries.
+    """
+
+    ordered: bool = True
+    concurrency: int = CONCURRENCY
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    jitter: Callable[[], float] = random.random
+
+
+class SendWindow:
+    """
+    Rows of one lane between the table and SQS.
+
+    Args:
+        lane: Name of the lane.
+        settings: Order, concurrency and retries.
+    """
+
+    def __init__(self, lane: str, settings: WindowSettings) -> None:
+        self.lane = lane
+        self.failed: list[Failed] = []
+        self.calls = 0
+        self._settings = settings
+        self._allowed_calls = float(settings.concurrency)
+        self._ready: deque[OutgoingRow] = deque()
+        self._followers: dict[str, deque[OutgoingRow]] = {}
+        self._delayed: list[tuple[float, int, OutgoingRow]] = []
+        self._rows = 0
+        self._bytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all added rows have left."""
+        return self._rows == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether you should add no more rows for now."""
+        return self._rows >= MAX_ROWS or self._bytes >= MAX_WINDOW_BYTES
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a full batch is ready."""
+        return len(self._ready) >= MAX_ENTRIES
+
+    def add(self, item: OutgoingRow) -> None:
+        """Add a row."""
+        self._rows += 1
+        self._bytes += item.size_bytes
+        if self._settings.ordered:
+            followers = self._followers.get(item.message_group_id)
+            if followers is not None:
+                followers.append(item)
+                return
+            self._followers[item.message_group_id] = deque()
+        self._ready.append(item)
+
+    def next_batch(self, now: float, *, max_entries: int = MAX_ENTRIES) -> list[OutgoingRow]:
+        """Give the rows of the next call, or none if no call may start now."""
+        while self._delayed and self._delayed[0][0] <= now:
+            self._ready.appendleft(heapq.heappop(self._delayed)[2])
+        if self.calls >= int(self._allowed_calls):
+            return []
+        batch: list[OutgoingRow] = []
+        bytes_left = MAX_BYTES
+        while self._ready and len(batch) < max_entries and self._ready[0].size_bytes <= bytes_left:
+            item = self._ready.popleft()
+            if item.attempts == 0:
+                item.first_tried_at = now
+            item.attempts += 1
+            bytes_left -= item.size_bytes
+            batch.append(item)
+        self.calls += bool(batch)
+        return batch
+
+    def next_due(self) -> float | None:
+        """Give the time of the next retry, or None."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def settle(
+        self, batch: Sequence[OutgoingRow], answers: Sequence[Refused | None], now: float
+    ) -> list[OutgoingRow]:
+        """Apply the answers to a call and give the rows that are in the queue."""
+        self.calls -= 1
+        accepted: list[OutgoingRow] = []
+        slowed = False
+        policy = self._settings.policy
+        for item, answer in zip(batch, answers, strict=True):
+            if answer is None:
+                accepted.append(item)
+                self._remove(item)
+            elif answer.retryable and not policy.is_spent(item, now):
+                slowed = True
+                due = now + policy.delay(item.attempts, self._settings.jitter())
+                heapq.heappush(self._delayed, (due, item.position, item))
+            else:
+                self._fail(item, answer, refused=not answer.retryable)
+        self._adapt(slowed=slowed)
+        return accepted
+
+    def settle_failure(self, batch: Sequence[OutgoingRow], error: AwsError, now: float) -> None:
+        """Apply the failure of a whole call; its rows fail if a retry cannot help."""
+        answer = Refused(code=error.code, reason=str(error), retryable=error.retryable)
+        if error.retryable:
+            self.settle(batch, [answer] * len(batch), now)
+            return
+        self.calls -= 1
+        for item in batch:
+            self._fail(item, answer, refused=False)
+
+    def _fail(self, item: OutgoingRow, answer: Refused, *, refused: bool) -> None:
+        self._remove(item)
+        self.failed.append(Failed(item=item, code=answer.code, reason=answer.reason, refused=refused))
+
+    def _remove(self, item: OutgoingRow) -> None:
+        self._rows -= 1
+        self._bytes -= item.size_bytes
+        if self._settings.ordered:
+            followers = self._followers[item.message_group_id]
+            if followers:
+                self._ready.append(followers.popleft())
+            else:
+                del self._followers[item.message_group_id]
+
+    def _adapt(self, *, slowed: bool) -> None:
+        calls = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
+        self._allowed_calls = min(max(calls, 1.0), float(self._settings.concurrency))

@@ -1,0 +1,156 @@
+"""`lanes bulk`: jobs started, followed and cancelled on EMR Serverless, and run here by spark-submit."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from lanes.aws.bulk.runs import BulkRun
+from local.server import AwsServer
+from tests.support.spark import DeployedLanes
+
+pytestmark = pytest.mark.timeout(240)
+
+ROOT = Path(__file__).resolve().parents[2]
+CUSTOMERS = [{"customer": f"c-{number}"} for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory):
+    """AWS in a process of its own."""
+    with AwsServer(log_path=tmp_path_factory.mktemp("aws") / "server.log") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lanes(aws):
+    """Lanes with the parameter of their stack."""
+    deployed = DeployedLanes(aws.endpoint_url)
+    deployed.add_stack()
+    return deployed
+
+
+@pytest.fixture(scope="module")
+def application(aws, lanes):
+    """Leave an application as BulkEnqueue does, and give its document."""
+    emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
+    # The emulation knows the labels of older releases only.
+    created = emr.create_application(name="bulk", releaseLabel="emr-6.15.0", type="SPARK", clientToken="t")
+    boto3.client("s3", endpoint_url=aws.endpoint_url).create_bucket(
+        Bucket="files", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    document = {
+        "version": 1,
+        "application": created["applicationId"],
+        "role": "arn:aws:iam::123456789012:role/jobs",
+        "entry_point": "s3://assets/entry.py",
+        "packages": "s3://assets/packages.zip",
+        "files": "s3://files",
+    }
+    ssm = boto3.client("ssm", endpoint_url=aws.endpoint_url)
+    ssm.put_parameter(Name=f"/lanes/{lanes.name}/bulk", Type="String", Value=json.dumps(document))
+    return document
+
+
+@pytest.fixture
+def command(aws, lanes, tmp_path):
+    """Run the command against this AWS as if it were the real one."""
+
+    def run(*arguments, status=0, before=()):
+        done = subprocess.run(
+            [sys.executable, "-m", "lanes", "--stack", lanes.name, *before, *arguments],
+            env=os.environ
+            | {"AWS_ENDPOINT_URL_SSM": aws.endpoint_url, **endpoints(aws), "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stderr
+        return done
+
+    return run
+
+
+def endpoints(aws):
+    """Give the addresses by service, since a general one means this machine."""
+    return {f"AWS_ENDPOINT_URL_{name}": aws.endpoint_url for name in ("EMR_SERVERLESS", "S3", "SQS")}
+
+
+def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, command):
+    """With the deployment's document, a name and a manifest, so that it needs no other service."""
+    as_json = ["--output", "json"]
+    started = command(
+        *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5"],
+        *["--table", "s3://lake/customers", "--kind", "customer.remind"],
+        before=as_json,
+    )
+    run_id = json.loads(started.stdout)["id"]
+    emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
+    s3 = boto3.client("s3", endpoint_url=aws.endpoint_url)
+    job = emr.get_job_run(applicationId=application["application"], jobRunId=run_id)["jobRun"]
+    s3.put_object(Bucket="files", Key="runs/spring/sent/one/p00000-a1-0001-700.json", Body=b"{}")
+    s3.put_object(Bucket="files", Key="runs/spring/sent/two/p00000-a1-0001-50.json", Body=b"{}")
+    s3.put_object(Bucket="files", Key="runs/spring/quarantine/two/p00000-a1-0002-3.jsonl", Body=b"{}")
+    log = f"logs/applications/{application['application']}/jobs/{run_id}/SPARK_DRIVER/stderr.gz"
+    s3.put_object(Bucket="files", Key=log, Body=gzip.compress(b"it runs\n"))
+
+    state = json.loads(command("bulk", "status", run_id, before=as_json).stdout)
+    said = command("bulk", "logs", run_id).stdout
+    cancelled = json.loads(command("bulk", "cancel", run_id, before=as_json).stdout)
+
+    submit = job["jobDriver"]["sparkSubmit"]
+    arguments = submit["entryPointArguments"]
+    assert arguments[:5] == ["enqueue", "--table", "s3://lake/customers", "--kind", "customer.remind"]
+    assert json.loads(arguments[arguments.index("--deployment") + 1]) == json.loads(
+        lanes.deployment.to_json()
+    )
+    assert arguments[-4:] == ["--run", "spring", "--manifest", "s3://files/runs"]
+    assert submit["entryPoint"] == "s3://assets/entry.py"
+    assert "--conf spark.archives=s3://assets/packages.zip#packages" in submit["sparkSubmitParameters"]
+    assert "spark.dynamicAllocation.maxExecutors=5" in submit["sparkSubmitParameters"]
+    assert job["executionRole"] == application["role"]
+    assert (state["run"], state["sent"], state["quarantined"]) == ("spring", 750, 3)
+    assert said == "it runs\n"
+    assert cancelled["state"] in ("CANCELLING", "CANCELLED")
+
+
+def test_without_an_application_the_way_to_one_is_told(command, aws):
+    """The stack may be there without bulk jobs."""
+    done = command("--stack", "Other", "bulk", "status", "1234", status=1)
+
+    assert "there is no parameter /lanes/Other/bulk" in done.stderr
+    assert "cdk deploy -c bulk=on" in done.stderr
+
+
+@pytest.mark.deep
+def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lanes, command, tmp_path):
+    """By spark-submit; a rerun under the same name has nothing left to send."""
+    table = tmp_path / "customers.json"
+    table.write_text("\n".join(json.dumps(row) for row in CUSTOMERS))
+    job = ["--table", str(table), "--format", "json", "--kind", "customer.remind", "--id", "customer"]
+
+    outputs = [
+        command("--endpoint", aws.endpoint_url, "bulk", "submit", "enqueue", "--run", "spring", *job).stdout
+        for _ in range(2)
+    ]
+
+    summaries = [json.loads(output.splitlines()[-1]) for output in outputs]
+    assert [(one["sent"], one["skipped"]) for one in summaries] == [(12, 0), (0, 12)]
+    assert lanes.waiting() == 12
+    assert list((tmp_path / "build" / "bulk" / "spring" / "sessions").glob("*.json"))
+
+
+def test_the_last_of_repeated_arguments_counts():
+    """As for the job itself."""
+    run = BulkRun(
+        id="1", state="RUNNING", details="", arguments=["enqueue", "--run", "a", "--run", "b", "--manifest"]
+    )
+
+    assert (run.argument("--run"), run.argument("--manifest")) == ("b", None)
+    assert not run.is_over

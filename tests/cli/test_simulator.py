@@ -1,0 +1,115 @@
+"""`lanes simulate` and `lanes plan` as a user types them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LOAD = ["--arrivals", "HIGH rate=2 service=50ms", "--arrivals", "MAIN backlog=40 service=50ms"]
+
+
+def lanes(*arguments, cwd=ROOT, path=ROOT):
+    return subprocess.run(
+        [sys.executable, "-m", "lanes", *arguments],
+        cwd=cwd,
+        env={"PYTHONPATH": str(path), "PATH": "/usr/bin:/bin", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_simulate_prints_a_table_and_draws_a_picture(tmp_path):
+    """From options alone, all patterns side by side."""
+    done = lanes("simulate", *LOAD, "--duration", "5s", "--compare", "--plot", str(tmp_path / "waits.png"))
+
+    assert done.returncode == 0, done.stderr
+    for word in ("ours", "plain", "none", "wait p50", "standstill", "$ a day", "HIGH", "MAIN"):
+        assert word in done.stdout
+    assert "events a second" in done.stderr
+    assert (tmp_path / "waits.png").exists()
+
+
+def test_simulate_prints_json(tmp_path):
+    """One document on standard output; the same each time, options going over the file."""
+    load = tmp_path / "load.toml"
+    load.write_text('duration = "5s"\n[arrivals.MAIN]\nbacklog = 10\nservice = "50ms"\n')
+    first, again = (lanes("--output", "json", "simulate", str(load), *LOAD) for _ in range(2))
+    told = json.loads(first.stdout)
+
+    assert [row["sent"] for row in told["lanes"] if row["lane"] == "MAIN"] == [40]
+    assert first.stdout == again.stdout
+
+
+def test_problems_of_a_load_end_the_verb_all_at_once(tmp_path):
+    """With status 1 and the keys that were probably meant."""
+    load = tmp_path / "load.toml"
+    load.write_text("[arrivals.HIHG]\nrate = 1\n[arrivals.MAIN]\nrat = 1\n")
+    done = lanes("simulate", str(load))
+
+    assert done.returncode == 1
+    assert "did you mean 'HIGH'" in done.stderr
+    assert "did you mean 'rate'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stage_of_lanes_toml_is_what_is_simulated(tmp_path):
+    """The lanes of the stage before the verb, from the file after it."""
+    settings = tmp_path / "lanes.toml"
+    settings.write_text(
+        '[[lanes]]\nname = "ALL"\n[stages.two]\n[[stages.two.lanes]]\nname = "FIRST"\nthreshold = 9\n'
+    )
+    load = ("simulate", "--file", str(settings), "--arrivals", "ALL backlog=2", "--duration", "1s")
+
+    for stage, expected in (((), ["ALL"]), (("--stage", "two"), ["FIRST", "ALL"])):
+        done = lanes("--output", "json", *stage, *load)
+        assert [row["lane"] for row in json.loads(done.stdout)["lanes"]] == expected
+
+
+def test_plan_prints_settings_with_their_evidence():
+    """As a part of lanes.toml, progress on standard error."""
+    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "high p99 < 1m", "--budget", "11")
+
+    assert done.returncode == 0, done.stderr
+    assert "reserved_concurrency = 1" in done.stdout
+    assert "# HIGH p99 < 60.0 s: " in done.stdout
+    assert "holds" in done.stderr
+
+
+def test_plan_ends_with_three_where_nothing_holds():
+    """And names the target that binds."""
+    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "HIGH p50 < 1ms", "--max-slots", "1")
+
+    assert done.returncode == 3
+    assert "The binding target: HIGH p50 < 1 ms" in done.stdout
+
+
+def test_an_experiment_is_replayed():
+    """By its name."""
+    done = lanes("simulate", "--experiment", "fifo")
+
+    assert done.returncode == 0
+    assert "MAIN yields (7 messages)" in done.stdout
+
+
+def test_an_installation_brings_the_verbs_under_the_simulators_installed_name(tmp_path):
+    """The folders as a wheel lays them out, and nothing else of the project."""
+    for name, installed in (("lanes", "lanes"), ("simulator", "lanes_simulator")):
+        shutil.copytree(ROOT / name, tmp_path / installed, ignore=shutil.ignore_patterns("__pycache__"))
+    done = lanes("simulate", *LOAD, "--duration", "1s", cwd=tmp_path, path=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "HIGH" in done.stdout
+
+
+def test_without_the_simulator_the_command_works_on(tmp_path):
+    """Its verbs are missing, no more; a stranger's package of that name is left alone."""
+    shutil.copytree(ROOT / "lanes", tmp_path / "lanes", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "simulator").mkdir()
+    (tmp_path / "simulator" / "verbs.py").write_text("raise RuntimeError('not ours')\n")
+    done = lanes("--help", cwd=tmp_path, path=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "simulate" not in done.stdout

@@ -1,0 +1,183 @@
+"""
+Every call that the consumer makes to AWS fails once, in every way a call can fail, and nothing is lost.
+
+One scenario touches all of them: yields, failures, retries, dead letters, waking, idempotency, the register of three
+slots. It runs once to count its calls, then once for each call and each kind of fault, always to the end.
+"""
+
+import pytest
+
+from lanes.testing.overrides import OVERRIDES_READ
+from tests.support.memory import ProcessLost, aws_error
+from tests.support.scenario import Scenario
+
+MAX_ATTEMPTS = 3
+POISON = ("poison", "killer")
+UNWANTED = "unwanted"
+
+REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER = (
+    "refused",
+    "answer lost",
+    "unforeseen",
+    "crash before",
+    "crash after",
+)
+SETTINGS = [(1, False), (1, True), (3, False), (3, True)]
+
+
+def tell(slots, idempotency, *, position=None, fault=None):
+    """Tell the scenario, with the call at a position broken, and return it at its end."""
+    scenario = Scenario(
+        {
+            "consumer": {
+                "reserved_concurrency": slots,
+                "idempotency": idempotency,
+                "max_attempts": MAX_ATTEMPTS,
+                "function_timeout": 10,
+            },
+            "lanes": [
+                {"name": "HIGH", "threshold": 50, "batch_size": 4},
+                {"name": "MEDIUM", "threshold": 0, "batch_size": 3},
+                {"name": "MAIN", "batch_size": 5},
+            ],
+        },
+        environments=slots,
+        seed=5,
+    )
+    _break(scenario.world.calls, position, fault)
+    scenario.takes = 0.2
+    _send_all(scenario)
+    _yield_everything(scenario)
+    scenario.drain()
+    return scenario
+
+
+def _break(calls, position, fault):
+    if fault is None:
+        return
+    error = {
+        REFUSED: aws_error(),
+        UNANSWERED: aws_error(),
+        UNFORESEEN: RuntimeError("unforeseen"),
+        CRASHED: ProcessLost(),
+        CRASHED_AFTER: ProcessLost(),
+    }[fault]
+    found = lambda _operation, at: error if at == position else None  # noqa: E731 - one of two hooks gets it
+    if fault in (UNANSWERED, CRASHED_AFTER):
+        calls.lose_if = found
+    else:
+        calls.break_if = found
+
+
+def _send_all(scenario):
+    fates = {
+        1: ("m1", "fail", "ok"),
+        2: ("poison", "fail"),
+        4: ("m4", "retry", "ok"),
+        6: ("unwanted", "dead"),
+        7: ("m7", "check"),
+        9: ("killer", "crash"),
+    }
+    for number in range(12):
+        scenario.send("MAIN", *fates.get(number, (f"m{number}",)), group=f"g{number % 3}")
+    for number in range(4):
+        scenario.send("MEDIUM", f"e{number}", "fail" if number == 1 else "ok", "ok", group=f"g{number % 2}")
+    for number in range(20):
+        scenario.send("HIGH", f"h{number}", *(("fail", "ok") if number == 3 else ("ok",)), group=f"g{number}")
+
+
+def _yield_everything(scenario):
+    """Let every lower lane yield to what HIGH's mapping holds, then place that."""
+    held = [scenario.world.receive("HIGH") for _ in range(4)]
+    for environment in range(len(scenario.environments)):
+        scenario.step("MAIN", environment=environment)
+        scenario.step("MEDIUM", environment=environment)
+    for number, batch in enumerate(held):
+        scenario.invoke("HIGH", batch, environment=number % len(scenario.environments))
+    scenario.world.clock.advance(0.3)
+
+
+def excused(fault, idempotency, crashes_itself):
+    """
+    Return how many runs more than `MAX_ATTEMPTS` poison may have.
+
+    A first attempt that kills its process may go uncounted with idempotency off. A crash or an unforeseen error of the
+    consumer's own, just where an attempt is counted, is the same thing.
+    """
+    own = crashes_itself and not idempotency
+    injected = fault in (CRASHED, UNFORESEEN)
+    return int(own) + int(injected)
+
+
+def excused_less(fault):
+    """Return how many runs less poison may have: an announced attempt that died before its handler began counts."""
+    return int(fault in (CRASHED, CRASHED_AFTER, UNFORESEEN))
+
+
+def check(scenario, fault, idempotency):
+    """Check all that the contract promises whatever happens."""
+    if fault == UNFORESEEN:
+        assert len(scenario.violations) <= 1
+    scenario.check_kept()
+    assert set(scenario.dead()) == {*POISON, UNWANTED}
+    assert scenario.dead()[UNWANTED] == "not wanted"
+    for name in POISON:
+        runs = len(scenario.starts_of(name))
+        low = MAX_ATTEMPTS - excused_less(fault)
+        assert low <= runs <= MAX_ATTEMPTS + excused(fault, idempotency, name == "killer"), (name, runs)
+    if fault in (None, REFUSED, UNANSWERED):
+        assert [start.attempt for start in scenario.starts_of("m1")][-1] == 2
+    for lane, group in {(sent.lane, sent.group) for sent in scenario.sent}:
+        mine = [sent.id for sent in scenario.sent if (sent.lane, sent.group) == (lane, group)]
+        done = [name for name in dict.fromkeys(scenario.done) if name in mine]
+        assert done == [name for name in mine if name in scenario.done]
+
+
+@pytest.mark.parametrize(("slots", "idempotency"), SETTINGS)
+def test_the_scenario_touches_every_call(slots, idempotency):
+    """Or the rest of this file would prove less than it says."""
+    scenario = tell(slots, idempotency)
+
+    check(scenario, None, idempotency)
+    expected = {
+        "GetQueueAttributes",
+        "ChangeMessageVisibilityBatch",
+        "SendMessage",
+        "DeleteMessage",
+        "BatchGetItem",
+        "PutItem",
+        "BatchWriteItem",
+        "TransactWriteItems",
+        "Query",
+        OVERRIDES_READ,
+    }
+    expected |= {"UpdateItem"} if idempotency or slots > 1 else set()
+    expected |= {"DeleteItem"} if idempotency else set()
+    expected |= {"GetItem"} if slots > 1 else set()
+    assert set(scenario.world.calls.counts) == expected
+    assert {start.does for start in scenario.starts} == {"ok", "fail", "retry", "dead", "check", "crash"}
+
+
+@pytest.mark.parametrize("fault", [REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER])
+@pytest.mark.parametrize(
+    ("slots", "idempotency", "every"),
+    [
+        (1, False, 1),
+        (3, True, 4),
+        (1, True, 4),
+        (3, False, 4),
+        pytest.param(3, True, 1, marks=pytest.mark.deep),
+    ],
+)
+def test_any_one_call_may_fail(slots, idempotency, every, fault):
+    """No loss, order within groups, exact attempts, nothing healthy dead-lettered."""
+    calls = len(tell(slots, idempotency).world.calls.log)
+    broken = []
+    for position in range(0, calls, every):
+        scenario = tell(slots, idempotency, position=position, fault=fault)
+        try:
+            check(scenario, fault, idempotency)
+        except AssertionError as error:
+            broken.append((position, scenario.world.calls.log[position], str(error)[:300]))
+
+    assert broken == []

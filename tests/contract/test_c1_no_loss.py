@@ -1,0 +1,294 @@
+"""C1: every message ends in exactly one of done and dead-lettered, and a doubtful record stays in its queue."""
+
+import dataclasses
+import json
+
+import pytest
+
+from lanes.errors import ConfigurationError
+from tests.support.memory import World, aws_error, sqs_event
+from tests.support.scenario import Scenario
+
+
+def broken(*operations):
+    """Return a fault that lasts."""
+    return lambda operation, _: aws_error(operation) if operation in operations else None
+
+
+def test_a_body_that_is_no_event_goes_to_the_raw_handler():
+    """A notification of S3 or EventBridge, say; it sees the record as it came."""
+    world = World()
+    seen = []
+
+    @world.consumer.raw_handler
+    def raw(record):
+        seen.append((record.body, record.group, record.receive_count))
+
+    world.send_body("MAIN", "<xml/>", group="bucket")
+
+    assert world.step("MAIN") == set()
+    assert seen == [("<xml/>", "bucket", 1)]
+
+
+def test_what_a_raw_handler_does_to_its_record_changes_no_other():
+    """The answer is about the records that Lambda brought."""
+    world = World()
+    ids = [world.send_body("MAIN", f"<{number}/>", group="bucket") for number in range(3)]
+
+    @world.consumer.raw_handler
+    def raw(record):
+        if record.body == "<1/>":
+            raise ValueError
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            record.message_id = ids[2]
+
+    assert world.step("MAIN") == {ids[1], ids[2]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "<xml/>", "null", "[]", "{}", '{"specversion":"0.3"}', "[" * 100_000, "9" * 5000],
+    ids=lambda body: body[:12] or "empty",
+)
+def test_without_one_it_is_dead_lettered_with_the_reason(body):
+    """Untouched, and its neighbours go on."""
+    scenario = Scenario()
+    message_id = scenario.world.send_body("MAIN", body, group="one")
+    scenario.send("MAIN", "good", group="one")
+
+    scenario.step("MAIN")
+
+    assert "CloudEvents" in scenario.world.queues.notes[message_id].reason
+    assert scenario.world.queues.dead["MAIN"].receive(1)[0].body == body
+    assert scenario.done == ["good"]
+
+
+def test_an_unknown_kind_is_dead_lettered_with_the_known_ones():
+    """Nothing is dropped because nobody feels responsible."""
+    scenario = Scenario()
+    message_id = scenario.world.send("MAIN", kind="order.place")
+
+    scenario.step("MAIN")
+
+    note = scenario.world.queues.notes[message_id]
+    assert "order.place" in note.reason
+    assert "work" in note.reason
+    assert note.attempts == 0
+
+
+def test_a_dead_letter_that_can_not_be_sent_keeps_the_record():
+    """Until it can."""
+    scenario = Scenario()
+    message_id = scenario.world.send_body("MAIN", "<xml/>")
+    scenario.world.calls.break_if = broken("SendMessage")
+    for _ in range(4):
+        assert scenario.world.step("MAIN") == {message_id}
+        scenario.world.clock.now = scenario.world.queues.live["MAIN"].next_event_at()
+    scenario.world.calls.break_if = broken()
+
+    assert scenario.world.step("MAIN") == set()
+    assert list(scenario.world.queues.notes) == [message_id]
+
+
+def test_everything_stays_while_the_ledger_can_not_be_read():
+    """Records received before can't be judged without it."""
+    scenario = Scenario()
+    scenario.send("MAIN", "a", "fail", "ok")
+    scenario.send("MAIN", "b", group="other")
+    scenario.invoke("MAIN", scenario.world.receive("MAIN"), deletes=False)
+    scenario.environments[0] = scenario._new_environment()
+    scenario.world.clock.advance(181)
+    scenario.world.calls.break_if = broken("BatchGetItem")
+    starts = len(scenario.starts)
+
+    scenario.step("MAIN")
+
+    assert len(scenario.starts) == starts
+    scenario.world.calls.break_if = broken()
+    scenario.drain()
+    assert set(scenario.done) == {"a", "b"}
+
+
+@pytest.mark.parametrize("idempotency", [True, False])
+def test_a_total_failure_of_every_call_loses_nothing(idempotency):
+    """While it lasts lower lanes yield, since not knowing is a reason to; afterwards all goes on."""
+    scenario = Scenario({"consumer": {"reserved_concurrency": 2, "idempotency": idempotency}}, environments=2)
+    for number in range(12):
+        scenario.send("MAIN", f"main{number}", "fail" if number == 3 else "ok", group=f"g{number % 3}")
+        scenario.send("HIGH", f"high{number}", group=f"g{number % 3}")
+    scenario.world.calls.break_if = lambda operation, _: aws_error(operation)
+    for _ in range(30):
+        for lane in ("MAIN", "HIGH"):
+            scenario.step(lane)
+        scenario.world.clock.advance(31)
+    assert not any(start.lane == "MAIN" for start in scenario.starts)
+    scenario.world.calls.break_if = broken()
+
+    scenario.drain()
+
+    assert scenario.dead() == {"main3": "attempts exhausted"}
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": [{"eventSource": "aws:s3"}]}, {"a": 1}])
+def test_an_event_that_is_no_batch_raises(event):
+    """An answer would delete what it came with."""
+    with pytest.raises(ConfigurationError):
+        World().consumer.handle(event, None)
+
+
+def test_an_event_from_an_unknown_queue_raises_and_names_the_lanes():
+    """A function mapped to a foreign queue handles none of it."""
+    world = World()
+    world.send("HIGH")
+    event = sqs_event("OTHER", world.receive("HIGH"))
+
+    with pytest.raises(ConfigurationError, match="HIGH"):
+        world.consumer.handle(event, None)
+
+
+def test_an_unexpected_fault_in_the_middle_keeps_what_is_not_known_to_be_done():
+    """And only that."""
+    scenario = Scenario({"consumer": {"idempotency": True}})
+    ids = {name: scenario.send("MAIN", name, group=name) for name in "abc"}
+    writes = scenario.world.calls.counts
+    scenario.break_once(lambda _operation: writes["PutItem"] == 2, RuntimeError("unforeseen"))
+
+    kept = scenario.world.invoke("MAIN", scenario.world.receive("MAIN"), consumer=scenario.environments[0])
+
+    assert scenario.done == ["a"]
+    assert kept == {ids["b"], ids["c"]}
+    assert "batch_interrupted" in [name for name, _ in scenario.world.recorder.problems]
+
+
+@pytest.mark.parametrize("operation", ["ChangeMessageVisibilityBatch", "PutItem", "TransactWriteItems"])
+def test_a_fault_after_the_work_does_not_repeat_it(operation):
+    """What was done is answered as done even if the invocation can't be closed."""
+    scenario = Scenario()
+    scenario.send("MAIN", "first", group="one")
+    scenario.send("MAIN", "fails", "fail", "ok", group="two")
+    scenario.break_once(lambda name: name == operation, RuntimeError("unforeseen"))
+
+    scenario.step("MAIN")
+    scenario.drain()
+
+    assert scenario.done.count("first") == 1
+    scenario.check_kept()
+
+
+def test_a_message_whose_deletion_was_lost_is_handled_again():
+    """At least once, not at most once."""
+    scenario = Scenario()
+    scenario.send("HIGH", "a")
+    scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
+
+    scenario.drain()
+
+    assert scenario.done == ["a", "a"]
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 7])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_any_number_of_lanes_works_the_same(lanes, enabled):
+    """Lanes are data."""
+    tables = [{"name": f"L{number}", "threshold": 100 - number * 10} for number in range(lanes)]
+    scenario = Scenario({"lanes": tables, "enabled": enabled})
+    for number in range(40):
+        scenario.send(
+            f"L{number % lanes}", f"m{number}", "fail" if number == 7 else "ok", group=f"g{number % 5}"
+        )
+
+    scenario.drain()
+
+    assert scenario.dead() == {"m7": "attempts exhausted"}
+    assert enabled or scenario.world.recorder.counts["YieldedMessages"] == 0
+    scenario.check_kept()
+
+
+def test_records_without_a_group_are_handled_on_their_own():
+    """A queue that is not FIFO has no order: one failure holds nothing else back."""
+    scenario = Scenario()
+    for number in range(4):
+        scenario.send("MAIN", f"m{number}", "fail" if number == 0 else "ok", group=f"g{number}")
+    event = sqs_event("MAIN", scenario.world.receive("MAIN"))
+    for record in event["Records"]:
+        for name in ("MessageGroupId", "MessageDeduplicationId", "SequenceNumber"):
+            del record["attributes"][name]
+
+    answer = scenario.environments[0].handle(event, None)
+
+    assert len(answer["batchItemFailures"]) == 1
+    assert scenario.done == ["m1", "m2", "m3"]
+
+
+def test_the_answer_is_what_lambda_reads():
+    """JSON with an id for each record that stays."""
+    scenario = Scenario()
+    message_id = scenario.send("MAIN", "a", "fail")
+    event = sqs_event("MAIN", scenario.world.receive("MAIN"))
+
+    answer = scenario.environments[0].handle(event, None)
+
+    assert json.loads(json.dumps(answer)) == {"batchItemFailures": [{"itemIdentifier": message_id}]}
+
+
+def test_a_keyboard_interrupt_is_not_swallowed():
+    """Whoever runs the function by hand can stop it; the batch stays."""
+    world = World()
+
+    @world.consumer.handler("work")
+    def work(_message):
+        raise KeyboardInterrupt
+
+    world.send("HIGH")
+    messages = world.receive("HIGH")
+
+    with pytest.raises(KeyboardInterrupt):
+        world.invoke("HIGH", messages)
+    assert world.queues.live["HIGH"].counts().not_visible == 1
+
+
+def test_figures_that_can_not_be_told_change_no_answer():
+    """What was done is answered as done."""
+    scenario = Scenario()
+    scenario.send("HIGH", "a")
+    scenario.world.recorder.end = lambda: int("no figure")
+
+    scenario.step("HIGH")
+
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("raw", [{}, {"idempotency": True}], ids=str)
+def test_a_message_whose_report_fails_is_handled_all_the_same(raw):
+    """Once, whatever is to be reported of it: a yield, a failure, success."""
+    scenario = Scenario({"consumer": raw})
+    scenario.world.recorder.event = lambda *_names, **_fields: int("no event")
+    scenario.world.recorder.milliseconds = lambda *_figures: int("no figure")
+    for number in range(3):
+        scenario.send("MAIN", f"m{number}", "fail", "ok", group=f"g{number}")
+    scenario.send("MAIN", "poison", "dead", group="p")
+
+    scenario.drain()
+
+    assert sorted(scenario.done) == ["m0", "m1", "m2"]
+    assert [start.does for start in scenario.starts_of("poison")] == ["dead"]
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("poison", ["dead", "fail", "exit"])
+@pytest.mark.parametrize(
+    "raw", [{}, {"function_timeout": 60}, {"idempotency": True, "max_attempts": 9}], ids=str
+)
+def test_a_dead_letter_beside_one_that_kills_its_process_is_one_dead_letter(poison, raw):
+    """Their batch comes back for longer than SQS recognises a repeat."""
+    scenario = Scenario({"consumer": raw})
+    scenario.send("MAIN", "poison", poison, group="a")
+    scenario.send("MAIN", "killer", "crash", group="b")
+
+    scenario.drain()
+
+    assert sorted(scenario.dead()) == ["killer", "poison"]
+    assert scenario.world.queues.dead["MAIN"].counts().visible == 2
+    scenario.check_kept()

@@ -1,0 +1,142 @@
+"""Each receive that reaches the function ends in exactly one event, which names the message and the receive."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lanes.consumer.ledger import Cause
+from lanes.consumer.records import RawRecord
+from lanes.consumer.telemetry import READ_FOR_ID, receives, unopened
+from tests.support.memory import aws_error
+from tests.support.scenario import Scenario
+
+TOLD_ALONE = ("message_handled", "message_failed", "message_dead_lettered", "duplicate_skipped")
+
+
+def told(scenario):
+    """Give (message id, receive count) of everything that the events tell of."""
+    events = scenario.world.recorder.events
+    alone = [fields for name, fields in events if name in TOLD_ALONE]
+    together = [one for _, fields in events for one in fields.get("messages", ())]
+    return [(one["message_id"], one["receive_count"]) for one in alone + together]
+
+
+def listen(scenario):
+    """Note what is given to the function."""
+    given_to_it = []
+    invoke = scenario.invoke
+
+    def noting(lane, messages, **options):
+        given_to_it.extend((message.message_id, message.receive_count) for message in messages)
+        invoke(lane, messages, **options)
+
+    scenario.invoke = noting
+    return given_to_it
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    messages=st.lists(
+        st.tuples(
+            st.sampled_from(["HIGH", "MEDIUM", "MAIN"]),
+            st.sampled_from(["ok", "fail", "retry", "dead", "check"]),
+            st.sampled_from(["a", "b", "c"]),
+        ),
+        max_size=25,
+    ),
+    slots=st.sampled_from([1, 3]),
+    idempotency=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_every_receive_is_told_once(messages, slots, idempotency, seed):
+    """Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause."""
+    consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
+    scenario = Scenario({"consumer": consumer}, environments=slots, seed=seed)
+    received = listen(scenario)
+    for number, (lane, does, group) in enumerate(messages):
+        scenario.send(lane, f"m{number}", does, "ok", group=group)
+
+    scenario.drain()
+
+    counts = scenario.world.recorder.counts
+    assert sorted(told(scenario)) == sorted(received)
+    assert sum(counts[receives(cause)] for cause in Cause) == len(received)
+    assert counts[receives(Cause.FIRST)] == len({message_id for message_id, _ in received})
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [("BatchGetItem", "unprepared"), ("UpdateItem", "not_begun")],
+)
+def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(operation, reason):
+    """Their receive is explained although nothing was tried."""
+    scenario = Scenario({"consumer": {"idempotency": True}}, environments=2)
+    message_id = scenario.send("HIGH", "m", "fail", "ok")
+    scenario.step("HIGH")
+    scenario.world.clock.advance(600)
+    scenario.world.calls.break_if = lambda name, _place: aws_error() if name == operation else None
+
+    scenario.step("HIGH", environment=1)
+
+    (returned,) = scenario.world.recorder.named("batch_returned")
+    assert returned["reason"] == reason
+    assert [(one["message_id"], one["id"]) for one in returned["messages"]] == [(message_id, "m")]
+
+
+def test_a_dead_letter_whose_attempts_all_crashed_is_named_by_its_event():
+    """No attempt came to an end, so this event is the only one by which its id is found."""
+    scenario = Scenario({"consumer": {"max_attempts": 1}})
+    message_id = scenario.send("MAIN", "order-7", "crash")
+
+    scenario.drain()
+
+    (event,) = scenario.world.recorder.named("message_dead_lettered")
+    assert (event["message_id"], event["id"], event["kind"]) == (message_id, "order-7", "work")
+
+
+def test_a_dead_letter_that_is_no_event_is_named_by_its_deduplication_id():
+    """There is no other name, and its kind is empty."""
+    scenario = Scenario()
+    scenario.world.send_body("MAIN", "no event")
+
+    scenario.drain()
+
+    (event,) = scenario.world.recorder.named("message_dead_lettered")
+    assert event["id"]
+    assert event["kind"] == ""
+
+
+def record(body):
+    return RawRecord.from_event(
+        {
+            "messageId": "m",
+            "receiptHandle": "r",
+            "body": body,
+            "attributes": {"SentTimestamp": "1", "MessageGroupId": "g", "MessageDeduplicationId": "d"},
+        }
+    )
+
+
+def test_an_unopened_record_is_named_by_the_event_in_its_body():
+    """As its handler would know it."""
+    named = unopened(record(json.dumps({"id": "order-7", "type": "order.placed", "data": {"id": 1}})))
+
+    assert named == {
+        "message_id": "m",
+        "id": "order-7",
+        "kind": "order.placed",
+        "group": "g",
+        "receive_count": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["no json", "[1]", "{}", "[" * 60_000, '{"id": "x"}' + " " * READ_FOR_ID],
+    ids=["no JSON", "no object", "no event", "too deep", "long"],
+)
+def test_a_body_that_is_no_event_or_long_is_named_by_its_deduplication_id(body):
+    """Naming it must never fail: what is reported goes back to the queue."""
+    assert (unopened(record(body))["id"], unopened(record(body))["kind"]) == ("d", "")

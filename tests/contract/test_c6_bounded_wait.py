@@ -1,0 +1,148 @@
+"""C6: strict priority by default; with `max_wait` a small reserve for what has waited longer."""
+
+import pytest
+
+from lanes.consumer.ledger import Park
+from tests.support.memory import World
+from tests.support.scenario import Scenario
+from tests.support.single_slot import SingleSlot
+
+WORK = 0.2
+
+
+class Flood:
+    """One slot under more HIGH traffic than it can bear, with a backlog of MAIN behind it."""
+
+    def __init__(self, *, seconds, seed=1, main=400, work=WORK, **raw):
+        max_wait = raw.pop("max_wait", None)
+        lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]
+        if max_wait is not None:
+            lanes[1]["max_wait"] = max_wait
+        self.world = World({"lanes": lanes, "consumer": raw}, seed=seed)
+        self.slot = SingleSlot(self.world, seed=seed)
+        self.spent = {"HIGH": 0.0, "MAIN": 0.0}
+        self.began = self.world.clock.now
+        self.first_main = None
+        self.priorities = []
+        self.world.consumer.handler("work")(self._work)
+        self.work = work
+        for number in range(main):
+            self.world.send("MAIN", group=f"m{number}")
+        self._flood()
+        self.slot.run(seconds)
+
+    @property
+    def share(self):
+        """Share of all handlers' time that MAIN had."""
+        return self.spent["MAIN"] / sum(self.spent.values())
+
+    def _flood(self):
+        while self.world.queues.live["HIGH"].counts().visible < 40:
+            self.world.send("HIGH", group=f"h{self.world.calls.counts['x']}")
+            self.world.calls.counts["x"] += 1
+        self.slot.at(1, self._flood)
+
+    def _work(self, message, context):
+        if context.lane == "MAIN" and self.first_main is None:
+            self.first_main = self.world.clock.now - self.began
+        self.slot.work(self.work)
+        self.spent[context.lane] += self.work
+
+
+def test_strict_priority_serves_nothing_below_an_endless_flood():
+    """It is called strict: the lower lane starves, by choice."""
+    flood = Flood(seconds=400)
+
+    assert flood.spent["MAIN"] == 0
+    assert flood.spent["HIGH"] > 300
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_with_max_wait_the_flood_lets_overdue_messages_through(seed):
+    """Once they have waited so long, and never more than the share of the reserve."""
+    flood = Flood(seconds=600, seed=seed, max_wait=60)
+
+    assert 60 <= flood.first_main <= 120
+    assert 0.01 <= flood.share <= 0.055
+
+
+@pytest.mark.parametrize("reserve", [0.1, 0.5])
+def test_the_share_is_that_of_the_configuration(reserve):
+    """An upper bound, of the capacity used."""
+    flood = Flood(seconds=600, max_wait=30, reserve=reserve)
+
+    assert 0.01 <= flood.share <= reserve * 1.15
+
+
+@pytest.mark.parametrize(("work", "seconds"), [(0.02, 120), (5.0, 3000)])
+def test_the_share_holds_for_short_and_for_long_records(work, seconds):
+    """A long one overdraws the account, which is paid back before the next; no flood is without a gap of a recheck."""
+    flood = Flood(seconds=seconds, max_wait=30, work=work, main=1000)
+
+    assert 0 < flood.spent["MAIN"] <= 0.05 * seconds + work + 0.25
+
+
+def test_nothing_overdue_nothing_served():
+    """The reserve acts only where there is such a wait."""
+    flood = Flood(seconds=300, max_wait=3600)
+
+    assert flood.spent["MAIN"] == 0
+
+
+def test_a_reserve_of_nothing_is_strict():
+    """As if there were no `max_wait`."""
+    flood = Flood(seconds=300, max_wait=10, reserve=0)
+
+    assert flood.spent["MAIN"] == 0
+
+
+def test_an_overdue_message_keeps_its_priority_and_its_lane():
+    """It is served from its own lane, and what it sends inherits what it had."""
+    scenario = Scenario({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 60}]})
+    scenario.send("MAIN", "overdue")
+    scenario.warm_up()
+    scenario.world.clock.advance(120)
+    scenario.send("HIGH", "high")
+    scenario.world.receive("HIGH")
+
+    scenario.step("MAIN")
+
+    assert scenario.done == ["overdue"]
+    assert scenario.starts[0].lane == "MAIN"
+    assert scenario.world.recorder.named("message_handled")[0]["priority"] is None
+    assert scenario.world.recorder.counts["ReserveMessages"] == 1
+
+
+def test_what_fails_from_the_reserve_is_noted_as_waiting():
+    """Though it was known beforehand that a higher lane waits: only a batch that makes way as a whole needs no note."""
+    scenario = Scenario({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 60}]})
+    overdue = scenario.send("MAIN", "overdue", "fail", group="a")
+    scenario.warm_up()
+    scenario.world.clock.advance(120)
+    scenario.send("HIGH", "high")
+    scenario.world.receive("HIGH")
+    scenario.send("MAIN", "young", group="b")
+    first, second = scenario.world.receive("MAIN", 1), scenario.world.receive("MAIN", 1)
+    scenario.invoke("MAIN", second)
+
+    scenario.invoke("MAIN", first)
+
+    assert [start.id for start in scenario.starts] == ["overdue"]
+    assert scenario.world.ledger.entries["MAIN", overdue].park is Park.REST
+
+
+def test_what_is_saved_up_is_bounded():
+    """An hour of quiet doesn't let an hour's share through at once."""
+    scenario = Scenario({"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 60}]})
+    for number in range(100):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+    scenario.warm_up()
+    scenario.world.clock.advance(3600)
+    scenario.send("HIGH", "high")
+    scenario.world.receive("HIGH")
+    scenario.takes = 1.0
+
+    while (ready := scenario.world.receive("MAIN")) and len(scenario.starts) < 50:
+        scenario.invoke("MAIN", ready)
+
+    assert len(scenario.starts) <= 0.05 * 60 + 2

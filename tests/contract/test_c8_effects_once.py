@@ -1,0 +1,145 @@
+"""C8: with idempotency on, what was done is not done again within the window."""
+
+import pytest
+
+from tests.support.memory import ProcessLost, aws_error
+from tests.support.scenario import Scenario
+
+IDEMPOTENT = {"consumer": {"idempotency": True}}
+
+
+def test_a_record_that_was_done_but_not_deleted_is_skipped():
+    """SQS delivers it again because the deletion was lost: it is deleted then, not handled."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("HIGH", "a")
+
+    scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert scenario.dead() == {}
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_the_last_attempt_that_succeeds_is_no_dead_letter_when_it_comes_again(failures):
+    """Done is done, however many attempts were used up to get there."""
+    scenario = Scenario({"consumer": {"idempotency": True, "max_attempts": failures + 1}})
+    scenario.send("HIGH", "a", *["fail"] * failures, "ok")
+    for _ in range(failures):
+        scenario.step("HIGH")
+        scenario.world.clock.advance(60)
+
+    scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert scenario.dead() == {}
+
+
+def test_a_job_that_sends_the_same_id_again_changes_nothing():
+    """Another SQS message with the same event id, after SQS's own five minutes."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("MAIN", "a")
+    scenario.drain()
+    scenario.world.clock.advance(3600)
+
+    scenario.send("MAIN", "a", group="other")
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert scenario.world.recorder.counts["DuplicateMessages"] == 1
+
+
+def test_the_same_id_twice_in_one_batch_is_handled_once():
+    """The second one finds what the first one has just noted."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("MAIN", "a", group="one")
+    scenario.send("MAIN", "a", group="two")
+
+    scenario.step("MAIN")
+
+    assert scenario.done == ["a"]
+    scenario.check_kept()
+
+
+def test_after_the_window_an_id_is_handled_again():
+    """A day later it is a new wish."""
+    scenario = Scenario({"consumer": {"idempotency": True, "idempotency_window": "1h"}})
+    scenario.send("MAIN", "a")
+    scenario.drain()
+    scenario.world.clock.advance(3601)
+
+    scenario.send("MAIN", "a")
+    scenario.drain()
+
+    assert scenario.done == ["a", "a"]
+
+
+def test_events_of_two_sources_may_share_an_id():
+    """CloudEvents: source and id together name an event."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("MAIN", "a")
+    body = scenario.world.receive("MAIN")[0].body.replace('"lanes"', '"elsewhere"')
+    scenario.world.send_body("MAIN", body, group="other")
+
+    scenario.drain()
+
+    assert scenario.done == ["a", "a"]
+
+
+def test_an_id_that_another_delivery_handles_now_waits_for_it():
+    """The second delivery is postponed, costs no attempt, and is skipped once the first is done."""
+    scenario = Scenario(IDEMPOTENT, environments=2)
+    scenario.send("MAIN", "a", group="one")
+    scenario.send("MAIN", "a", group="two")
+    (first,) = scenario.world.receive("MAIN", 1)
+    scenario.in_handler = lambda _message: scenario.step("MAIN", environment=1)
+
+    scenario.invoke("MAIN", [first])
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert scenario.failures_of("a") == 0
+    scenario.check_kept()
+
+
+def test_a_failed_attempt_gives_its_claim_back():
+    """Its next attempt, also one by another message with the same id, may begin at once."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("MAIN", "a", "fail", "ok", group="one")
+    scenario.step("MAIN")
+
+    scenario.send("MAIN", "a", group="two")
+    scenario.step("MAIN")
+
+    assert scenario.done == ["a"]
+
+
+def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt():
+    """What the handler did can't be known, so it runs once more: at least once is all that can be had then."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("HIGH", "a")
+    scenario.break_once(lambda _operation: bool(scenario.done), ProcessLost())
+
+    scenario.drain()
+
+    assert scenario.crashes == 1
+    assert scenario.done == ["a", "a"]
+    assert [start.attempt for start in scenario.starts] == [1, 2]
+    scenario.check_kept()
+
+
+def test_one_failed_call_does_not_forget_what_was_done():
+    """Noting that an effect was done is tried again."""
+    scenario = Scenario(IDEMPOTENT)
+    scenario.send("HIGH", "a")
+    scenario.break_once(lambda _operation: bool(scenario.done), aws_error())
+    scenario.step("HIGH")
+    scenario.world.clock.advance(3600)
+
+    scenario.send("HIGH", "a")
+    scenario.drain()
+
+    assert [name for name, _ in scenario.world.recorder.problems] == ["success_not_noted"]
+    assert scenario.done == ["a"]

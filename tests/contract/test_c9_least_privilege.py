@@ -1,0 +1,155 @@
+"""
+C9, least privilege.
+
+The function may receive, delete and change visibility on the lanes, send to the dead-letter queues and, for what an
+operator moves, to the lanes, ring its bell, and write its table. A producer role may send to the lanes it was granted,
+no more. Transport is TLS only, queues and tables are encrypted.
+"""
+
+import re
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Match, Template
+
+from cdk import Ledger
+from tests.support.infrastructure import (
+    ROOT,
+    allowed,
+    lane_pairs,
+    lane_queue,
+    new_app,
+    render,
+    resources,
+    stack_with_producers,
+    statements,
+)
+
+QUEUE = "AWS::SQS::Queue"
+TABLE = "AWS::DynamoDB::Table"
+CALLERS = [
+    ("sqs", "queues/lane_queue"),
+    ("dynamodb", "table/ledger"),
+    ("dynamodb", "table/slots"),
+    ("dynamodb", "table/overrides"),
+    ("dynamodb", "table/holds"),
+]
+
+
+def permissions_for(call):
+    """Give the permissions of a call: a batch call needs that of the single call, a transaction those of its parts."""
+    if call == "transact_write_items":
+        return ["PutItem", "UpdateItem", "DeleteItem"]
+    name = "".join(word.title() for word in call.split("_"))
+    return [name.removesuffix("Batch")]
+
+
+def test_the_function_may_do_what_it_needs_and_no_more(foreign):
+    """Consume the lanes, send to them and to their dead-letter queues, keep the ledger, write its log."""
+    config, template = foreign
+    (table,) = resources(template, "AWS::DynamoDB::Table")
+    (group,) = resources(template, "AWS::Logs::LogGroup")
+    queues = [lane_queue(template, lane) for lane in config.lanes]
+    consume = ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
+
+    granted = {pair for pair in allowed(template, "Consumer") if not pair[0].startswith("dynamodb:")}
+
+    assert granted == {
+        *((f"sqs:{action}", f"<{queue}.Arn>") for queue, _ in queues for action in consume),
+        *(("sqs:SendMessage", f"<{queue}.Arn>") for pair in queues for queue in pair),
+        ("logs:CreateLogStream", f"<{group}.Arn>"),
+        ("logs:PutLogEvents", f"<{group}.Arn>"),
+    }
+    ledger = {
+        resource for action, resource in allowed(template, "Consumer") if action.startswith("dynamodb:")
+    }
+    assert all(f"<{table}" in resource for resource in ledger)
+
+
+def test_every_call_of_the_consumer_is_granted(template):
+    """A call without its permission would fail on AWS alone, since AWS on this machine asks for none."""
+    calls = {
+        (service, call)
+        for service, module in CALLERS
+        for call in re.findall(r"_client\.(\w+)\(", (ROOT / "lanes" / "aws" / f"{module}.py").read_text())
+    }
+
+    needed = {f"{service}:{permission}" for service, call in calls for permission in permissions_for(call)}
+
+    assert len(needed) > 8
+    assert needed <= {action for action, _resource in allowed(template, "Consumer")}
+
+
+def test_no_policy_names_every_resource_or_every_action(template):
+    """The function has no wildcard permission and no managed policy with one."""
+    for statement in statements(template, "Consumer"):
+        assert not [text for text in map(render, statement["Action"] + statement["Resource"]) if "*" in text]
+    for role in resources(template, "AWS::IAM::Role").values():
+        assert "ManagedPolicyArns" not in role
+
+
+def test_every_queue_refuses_plain_http(foreign):
+    """Each queue has a policy that denies everything without TLS, to everybody."""
+    _config, template = foreign
+
+    for name in resources(template, QUEUE):
+        template.has_resource_properties(
+            "AWS::SQS::QueuePolicy",
+            {
+                "Queues": [{"Ref": name}],
+                "PolicyDocument": {
+                    "Statement": Match.array_with(
+                        [
+                            {
+                                "Effect": "Deny",
+                                "Principal": {"AWS": "*"},
+                                "Action": "sqs:*",
+                                "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+                                "Resource": {"Fn::GetAtt": [name, "Arn"]},
+                            }
+                        ]
+                    )
+                },
+            },
+        )
+
+
+def test_a_producer_may_send_to_the_lane_it_was_granted_and_nothing_else():
+    """grant_send with a lane gives SendMessage on that queue alone."""
+    template, _grants = stack_with_producers("L1")
+    (queue,) = [name for name in lane_pairs(template) if "L1" in name]
+
+    assert allowed(template, "Producer") == {("sqs:SendMessage", f"<{queue}.Arn>")}
+
+
+def test_a_producer_of_all_lanes_may_send_to_each_and_to_no_dead_letter_queue():
+    """grant_send without a lane gives SendMessage on every lane's queue."""
+    template, _grants = stack_with_producers()
+
+    assert allowed(template, "Producer") == {
+        ("sqs:SendMessage", f"<{queue}.Arn>") for queue in lane_pairs(template)
+    }
+
+
+def test_keeping_a_ledger_touches_the_table_and_its_one_index():
+    """No wildcard over indexes, no scan, no change of the table itself."""
+    stack = Stack(new_app(), "Stack")
+    role = iam.Role(stack, "Keeper", assumed_by=iam.AccountRootPrincipal())
+
+    grant = Ledger(stack, "Ledger").grant_keep(role)
+
+    template = Template.from_stack(stack)
+    (table,) = resources(template, TABLE)
+    index = f"arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/<{table}>/index/parked"
+    actions = ["BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+    assert grant.success
+    assert allowed(template, "Keeper") == {
+        *((f"dynamodb:{action}", f"<{table}.Arn>") for action in actions),
+        ("dynamodb:Query", index),
+    }
+
+
+def test_queues_and_tables_are_encrypted(template):
+    """By SQS and by DynamoDB themselves."""
+    template.all_resources_properties(QUEUE, {"SqsManagedSseEnabled": True})
+    template.all_resources_properties(TABLE, {"SSESpecification": {"SSEEnabled": True}})

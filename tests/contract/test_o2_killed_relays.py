@@ -1,0 +1,137 @@
+"""
+O2: killed relays.
+
+Two relays never publish the same entry while its lock lives. A lock that expired is taken over.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lanes.outbox.entry import EntryState
+from local.deployed import make_client
+from local.server import AwsServer
+from tests.support.lanes_server import LanesOnServer
+from tests.support.outbox import DynamoDBSubject, SqlSubject, new_outbox
+from tests.support.waiting import until
+
+ROOT = Path(__file__).parents[2]
+GROUPS = 5
+ENTRIES = 80
+KILLS = 2
+
+pytestmark = pytest.mark.deep
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """AWS on this machine."""
+    with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as running:
+        yield running
+
+
+class Relays:
+    """Starts `lanes outbox relay` and kills it."""
+
+    def __init__(self, lanes, *where):
+        self._lanes = lanes
+        self._command = [
+            *(sys.executable, "-m", "lanes", "--stack", lanes.stack, "--endpoint", lanes.endpoint_url),
+            *("outbox", *where, "relay"),
+        ]
+
+    def start(self):
+        """Start one more."""
+        return subprocess.Popen(
+            self._command,
+            cwd=ROOT,
+            env={**os.environ, **self._lanes.variables()},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def wait_until(reached, *relays):
+    """Look again and again; a relay that ends by itself says why."""
+
+    def look():
+        ended = [relay for relay in relays if relay.poll() is not None]
+        assert not ended, ended[0].stderr.read()
+        return reached()
+
+    until(look, why="the relays got no further")
+
+
+def end(process, number=signal.SIGKILL):
+    """Kill a relay, however deep in its work it is."""
+    process.send_signal(number)
+    status = process.wait(60)
+    process.stderr.close()
+    return status
+
+
+def check(subject, lanes, relays, entries):
+    """Kill relay after relay, then let one finish, and look at the queue."""
+    for _ in range(KILLS):
+        before = lanes.waiting("MEDIUM")
+        first, second = relays.start(), relays.start()
+        wait_until(
+            lambda before=before: before < lanes.waiting("MEDIUM") or before == len(entries), first, second
+        )
+        end(first)
+        end(second)
+    last = relays.start()
+    wait_until(lambda: states_of(subject) == {EntryState.PUBLISHED}, last)
+    assert end(last, signal.SIGTERM) == 0
+
+    arrived = lanes.received("MEDIUM")
+    assert sorted(one for one, _ in arrived) == sorted(entry.id for entry in entries)
+    for group in {entry.group for entry in entries}:
+        assert [one for one, of in arrived if of == group] == [
+            entry.id for entry in entries if entry.group == group
+        ]
+
+
+def states_of(subject):
+    """Return the states that entries are in."""
+    return {entry.state for entry in subject.operations.entries(frozenset(EntryState))}
+
+
+def write(subject):
+    """Commit entries of several groups."""
+    outbox = new_outbox(clock=time.time)
+    entries = [
+        outbox.prepare("order.placed", {"n": number}, group=f"g{number % GROUPS}")
+        for number in range(ENTRIES)
+    ]
+    for start in range(0, ENTRIES, 10):
+        subject.write(*entries[start : start + 10])
+    return entries
+
+
+OUTBOX = {"lock": "2s", "batch": 5, "tick": "200ms"}
+
+
+def test_killed_relays_on_postgresql_lose_and_double_nothing(server, postgres):
+    """Locks of the dead end after two seconds, and SQS drops what was published and not marked."""
+    subject = SqlSubject(postgres.url, "killed_outbox")
+    lanes = LanesOnServer(server.endpoint_url, stack="Killed-sql", outbox=OUTBOX)
+    entries = write(subject)
+
+    check(subject, lanes, Relays(lanes, "--database", postgres.url, "--table", "killed_outbox"), entries)
+    subject.close()
+
+
+def test_killed_relays_on_dynamodb_lose_and_double_nothing(server):
+    """The same with conditional updates in place of row locks."""
+    subject = DynamoDBSubject(make_client("dynamodb", server.endpoint_url), "killed")
+    lanes = LanesOnServer(server.endpoint_url, stack="Killed-dynamodb", outbox=OUTBOX, outbox_table="killed")
+    entries = write(subject)
+
+    check(subject, lanes, Relays(lanes), entries)

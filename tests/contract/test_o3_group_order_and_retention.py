@@ -1,0 +1,135 @@
+"""
+O3: the order of a group, and retention.
+
+Published and abandoned entries are removed after their retention. A relay never publishes an entry of a group before
+an earlier entry of the same group and lane.
+"""
+
+from lanes.outbox.entry import EntryState
+from lanes.outbox.rules import Mark
+from tests.support.outbox_bench import LOCK, abandoned, failed
+from tests.support.outbox_relay import Run
+from tests.support.sending import ACCEPT, REFUSE
+
+
+def test_a_group_is_claimed_in_order(bench):
+    """Also when a later entry of the lane is more urgent."""
+    bench.write("a", group="g", priority=0)
+    bench.write("b", group="g", priority=40)
+    bench.write("x", priority=10)
+
+    first, owner = bench.claim()
+    assert [entry.id for entry in first.entries] == ["x", "a"]
+    assert first.parked == 1
+    bench.settle(first, owner)
+    assert bench.ids() == ["b"]
+
+
+def test_a_group_goes_out_in_one_claim_where_it_can(bench):
+    """The beginning of a group without a gap is claimed at once."""
+    bench.write("a", "b", "c", group="g")
+
+    assert bench.ids(2) == ["a", "b"]
+
+
+def test_a_later_entry_waits_while_an_earlier_one_is_held(bench):
+    """Another relay can't overtake within the group, and the group goes on when the first is done."""
+    bench.write("a", "b", group="g")
+    claim, owner = bench.claim(1)
+
+    assert bench.ids() == []
+    bench.settle(claim, owner)
+    assert bench.ids() == ["b"]
+
+
+def test_a_later_entry_waits_while_an_earlier_one_waits_for_its_retry(bench):
+    """A failed head holds its group back, not others."""
+    bench.write("a", "b", group="g")
+    claim, owner = bench.claim(1)
+    bench.settle(claim, owner, a=failed(claim.entries[0], due_at=bench.clock() + 60))
+    bench.write("x", group="h")
+
+    assert bench.ids() == ["x"]
+    bench.clock.advance(61)
+    claim, owner = bench.claim()
+    assert [entry.id for entry in claim.entries] == ["a"]
+    bench.settle(claim, owner)
+    assert bench.ids() == ["b"]
+
+
+def test_an_abandoned_entry_lets_its_group_go_on(bench):
+    """Nothing waits for what will never be sent."""
+    bench.write("a", "b", group="g")
+    claim, owner = bench.claim(1)
+    assert bench.ids() == []
+    bench.settle(claim, owner, a=abandoned(claim.entries[0]))
+
+    assert bench.ids() == ["b"]
+
+
+def test_a_group_keeps_its_order_in_each_lane_alone(bench):
+    """An urgent entry does not wait for bulk work of its group."""
+    bench.write("bulk", group="g", priority=-100)
+    claim, owner = bench.claim()
+    bench.settle(claim, owner, bulk=failed(claim.entries[0], due_at=bench.clock() + 60))
+    bench.write("urgent", group="g", priority=100)
+
+    assert bench.ids() == ["urgent"]
+
+
+def test_parked_entries_are_not_looked_at_again(bench):
+    """The second claim finds neither the waiting group nor anything else to do."""
+    bench.write(*(f"g{number}" for number in range(12)), group="g", priority=40)
+    claim, owner = bench.claim(1)
+    bench.settle(claim, owner, g0=failed(claim.entries[0], due_at=bench.clock() + 60))
+    bench.write("x")
+
+    assert bench.claim(20)[0].parked == 11
+    assert bench.claim(20)[0].is_idle
+
+
+def test_parked_entries_come_back_by_themselves(bench):
+    """Where nobody wakes them, since a relay died between two steps, they are candidates again in the end."""
+    bench.write("a", "b", group="g")
+    bench.claim(1)
+    assert bench.ids() == []
+
+    bench.clock.advance(LOCK + 1)
+    assert bench.ids() == ["a", "b"]
+
+
+def test_finished_entries_go_after_their_retention(bench):
+    """And no others."""
+    bench.write("old", "young", "waiting")
+    claim, owner = bench.claim(2)
+    old, young = claim.entries
+    now = bench.clock()
+    bench.store.settle(
+        [
+            Mark(entry=old, state=EntryState.PUBLISHED, attempts=0, expires_at=now + 10),
+            Mark(entry=young, state=EntryState.ABANDONED, attempts=0, expires_at=now + 1000),
+        ],
+        owner=owner,
+        now=now,
+    )
+
+    assert bench.store.remove_expired(now=now + 5, limit=10) == 0
+    assert bench.store.remove_expired(now=now + 11, limit=10) == 1
+    assert bench.operations.entry("old") is None
+    assert {"young", "waiting"} == {one.id for one in bench.operations.entries(frozenset(EntryState))}
+
+
+def test_a_group_waits_for_its_failed_entry_and_no_other_does(subject, clock):
+    """Order is kept in the lane, though the later ones were in the same batch."""
+    fails = {"a"}
+    run = Run(subject, clock, plan=lambda one: REFUSE if one in fails else ACCEPT)
+    run.write("a", "b", "c", group="g")
+    run.write("x", group="h")
+
+    run.relay.run_until(clock() + 1)
+    assert run.sent() == ["x"]
+    fails.clear()
+    clock.advance(61)
+    run.relay.run_until(clock() + 1)
+    assert run.sent() == ["x", "a", "b", "c"]
+    assert run.state("c") is EntryState.PUBLISHED

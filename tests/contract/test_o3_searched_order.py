@@ -1,0 +1,182 @@
+"""
+O3: the order of a group, searched with random faults.
+
+A relay never publishes an entry of a group before an earlier entry of the same group and lane.
+"""
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.outbox.entry import EntryState, chain_of
+from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operations import Operator
+from lanes.outbox.relay import Relay
+from lanes.outbox.rules import Choice
+from lanes.outbox.sql import store as sql_store
+from tests.support.outbox import new_outbox, publisher
+from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE
+
+SEEDS = {"sqlite": 40, "postgresql": 4, "dynamodb": 4}
+CONFIG = LanesConfig.from_dict({"outbox": {"batch": 3, "max_attempts": 3}})
+
+
+class RelayDied(BaseException):
+    """The process of a relay ended here."""
+
+
+class Search:
+    """One run: two relays on one store, and everything that may happen to them."""
+
+    def __init__(self, subject, clock, seed):
+        self.chance = random.Random(seed)
+        self.subject, self.clock = subject, clock
+        self.outbox = new_outbox(CONFIG, clock)
+        self.producer, self.sqs = publisher(CONFIG, self._answer)
+        self.faults = True
+        self.entries = {}
+        self.moved = set()
+        self.depth = 0
+        self.relays = [self._relay(name) for name in ("one", "two")]
+        self.operator = Operator(store=subject.operations, config=CONFIG, who="ops", clock=clock)
+
+    def _relay(self, name):
+        return Relay(
+            store=self,
+            producer=self,
+            config=CONFIG,
+            name=name,
+            clock=self.clock,
+            chance=self.chance.random,
+        )
+
+    def _answer(self, _id):
+        weights = (12, 1, 1, 1) if self.faults else (1, 0, 0, 0)
+        return self.chance.choices((ACCEPT, REFUSE, LEAVE_OUT, LOSE_CALL), weights)[0]
+
+    def _may_happen(self):
+        """Between two steps of a relay: it dies, or is so slow that its locks end while another one works."""
+        if not self.faults:
+            return
+        fate = self.chance.random()
+        if fate < 0.08:
+            raise RelayDied
+        if fate < 0.2 and self.depth < 2:
+            self.clock.advance(301)
+            self.step_relay()
+
+    def claim(self, *args, **kwargs):
+        claim = self.subject.store.claim(*args, **kwargs)
+        self._may_happen()
+        return claim
+
+    def send_many(self, messages):
+        try:
+            return self.producer.send_many(messages)
+        finally:
+            self._may_happen()
+
+    def settle(self, *args, **kwargs):
+        settled = self.subject.store.settle(*args, **kwargs)
+        self._may_happen()
+        return settled
+
+    def step_relay(self):
+        self.depth += 1
+        try:
+            self.chance.choice(self.relays).run_once()
+        except RelayDied:
+            pass
+        finally:
+            self.depth -= 1
+
+    def step_write(self):
+        group = self.chance.choice([None, "g", "h"])
+        entries = [
+            self.outbox.prepare("k", None, group=group, priority=self.chance.choice([-100, 0, 1, 100]))
+            for _ in range(self.chance.randint(1, 3))
+        ]
+        self.subject.write(*entries)
+        self.entries.update((entry.id, entry) for entry in entries)
+
+    def step_time(self):
+        self.clock.advance(self.chance.choice([1, 61, 301]))
+
+    def step_operator(self):
+        wanted = EntryFilter(lowest=self.chance.choice([0, 1]))
+        before = {entry.id: entry.priority for entry in self.operator.find(wanted)}
+        self.operator.prioritize(wanted, self.chance.choice([-100, 0, 100]))
+        self.moved.update(before)
+
+    def run(self, steps=40):
+        actions = [self.step_relay] * 6 + [self.step_write] * 3 + [self.step_time, self.step_operator]
+        for _ in range(steps):
+            self.chance.choice(actions)()
+        self.faults = False
+        for _ in range(6):
+            self.clock.advance(4000)
+            while not self.relays[0].run_once().is_idle:
+                pass
+
+    def arrivals(self):
+        """Give the ids in the order in which they reached each lane's queue."""
+        return {url: self.sqs.ids(url) for url in self.sqs.queues}
+
+
+@pytest.mark.parametrize("store", SEEDS)
+@pytest.mark.parametrize("block", range(4))
+def test_whatever_happens_nothing_is_lost_stuck_or_out_of_order(store, block, request, clock):
+    """Every entry ends published or abandoned, what is published arrived, and groups arrived in order."""
+    subject = request.getfixturevalue(f"{store}_subject")
+    for seed in range(block, SEEDS[store], 4):
+        check_run(subject, clock, seed)
+
+
+def test_the_search_notices_a_store_that_ignores_the_order_of_groups(sqlite_subject, clock, monkeypatch):
+    """It would prove little if it did not."""
+
+    def everything(candidates, _chains):
+        return Choice(claimed=tuple(candidates), blocked=())
+
+    monkeypatch.setattr(sql_store, "choose", everything)
+
+    def search():
+        for seed in range(20):
+            check_run(sqlite_subject, clock, seed)
+
+    with pytest.raises(AssertionError):
+        search()
+
+
+def check_run(subject, clock, seed):
+    """Run once and hold the end against what was written."""
+    search = Search(subject, clock, seed)
+    search.run()
+
+    arrived = search.arrivals()
+    everywhere = {one for ids in arrived.values() for one in ids}
+    states = {
+        entry.id: entry.state
+        for entry in subject.operations.entries(frozenset(EntryState))
+        if entry.id in search.entries
+    }
+    assert states.keys() == search.entries.keys(), seed
+    assert set(states.values()) <= {EntryState.PUBLISHED, EntryState.ABANDONED}, seed
+    assert {one for one, state in states.items() if state is EntryState.PUBLISHED} <= everywhere, seed
+    for ids in arrived.values():
+        check_order(search, states, ids, seed)
+
+
+def check_order(search, states, ids, seed):
+    """Hold what reached a lane against the order in which each group was written."""
+    chains = defaultdict(list)
+    for one in ids:
+        entry = search.entries[one]
+        # One that was given up may have arrived all the same, when an answer got lost; one that was moved to
+        # another lane while on its way has no order there.
+        if one not in search.moved and states[one] is EntryState.PUBLISHED and entry.group is not None:
+            chains[chain_of(entry.lane, entry.group)].append(entry.position)
+    for positions in chains.values():
+        assert positions == sorted(positions), seed

@@ -1,0 +1,195 @@
+"""
+S1, the data source.
+
+`df.write.format("lanes")` (Spark 4) and the same writer under `foreachPartition` (Spark 3.5). Columns: kind, data,
+group, id, priority. A bad option or a missing column fails on the driver, before any task.
+"""
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from lanes.errors import ConfigurationError
+from spark_jobs import PartitionWriter, write_partitions
+from spark_jobs.options import WriterOptions
+
+# Spark leaves the socket of an RDD's results to the garbage collector.
+SPARKS_SOCKETS = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def test_rows_arrive_in_their_lane_with_group_and_id(spark, lanes):
+    """Each column ends where it belongs: kind, data and priority in the event, the group beside it."""
+    table = spark.createDataFrame(
+        [
+            ("payment.captured", '{"n": 1}', 7, "one", 60),
+            ("order.placed", '{"n": 2}', 8, "two", 0),
+            (None, '{"n": 3}', 9, "three", None),
+        ],
+        "kind string, data string, group int, id string, priority int",
+    )
+
+    lanes.write(table)
+
+    arrived = {
+        lane: [
+            (group, event["type"], event["id"], event["data"], event["priority"])
+            for group, event in lanes.take(lane)
+        ]
+        for lane in ("HIGH", "MEDIUM", "MAIN")
+    }
+    assert arrived == {
+        "HIGH": [("7", "payment.captured", "one", {"n": 1}, 60)],
+        "MEDIUM": [("8", "order.placed", "two", {"n": 2}, 0)],
+        "MAIN": [("9", "a.kind", "three", {"n": 3}, -100)],
+    }
+
+
+def test_structs_and_maps_arrive_as_json(spark, lanes):
+    """Values of Spark reach the handler in the form that JSON has for them."""
+    table = spark.sql(
+        """
+        SELECT struct(
+            named_struct('much', CAST(12.30 AS DECIMAL(8,2)), 'none', CAST(NULL AS STRING)) AS inner,
+            array(map('key', DATE'2026-01-02')) AS days,
+            TIMESTAMP'2026-01-02 12:00:00' AS at
+        ) AS data
+        """
+    )
+
+    lanes.write(table)
+
+    ((_, event),) = lanes.take("MAIN")
+    assert event["data"] == {
+        "inner": {"much": 12.3, "none": None},
+        "days": [{"key": "2026-01-02"}],
+        "at": "2026-01-02T12:00:00+00:00",
+    }
+
+
+def test_order_within_a_group_is_that_of_the_partition(spark, lanes):
+    """Rows of one group in one partition are sent in order."""
+    table = spark.range(60, numPartitions=1).selectExpr(
+        "to_json(struct(id AS n)) AS data", "concat('g', id % 3) AS group"
+    )
+
+    lanes.write(table)
+
+    arrived = lanes.take("MAIN")
+    for group in ("g0", "g1", "g2"):
+        numbers = [event["data"]["n"] for name, event in arrived if name == group]
+        assert numbers == sorted(numbers)
+        assert len(numbers) == 20
+
+
+def test_rows_without_a_group_are_spread_over_shards(spark, lanes):
+    """A table without a natural group uses as many groups as asked for."""
+    lanes.write(spark.range(60).selectExpr("struct(id AS n) AS data"), shards="3")
+
+    assert {group for group, _ in lanes.take("MAIN")} == {"a.kind:0", "a.kind:1", "a.kind:2"}
+
+
+def test_the_lanes_of_a_stack_are_found_by_its_name(spark, lanes):
+    """The driver reads where the lanes are from the stack's parameter."""
+    options = {"stack": lanes.add_stack(), "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
+
+    spark.sql("SELECT '1' AS data").write.format("lanes").mode("append").options(**options).save()
+
+    assert lanes.waiting() == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "named"),
+    [
+        ("id", {"priority": "urgent", "shard": "3"}, ["priority is 'urgent'", "did you mean 'shards'?"]),
+        ("id", {}, ["column 'data' is missing"]),
+        ("'1' AS data, id AS grp", {}, ["unknown column 'grp'; did you mean 'group'?"]),
+        ("CAST(id AS double) AS group, '1' AS data", {}, ["column 'group' is double"]),
+    ],
+)
+def test_bad_options_and_columns_fail_on_the_driver(spark, lanes, columns, options, named):
+    """They are refused before any task starts, with the name and the allowed values."""
+    with pytest.raises(AnalysisException) as caught:
+        lanes.write(spark.range(3).selectExpr(*columns.split(", ")), **options)
+
+    assert [text for text in named if text not in str(caught.value)] == []
+    assert lanes.waiting() == 0
+
+
+def test_a_stack_that_is_not_there_fails_on_the_driver(spark, lanes):
+    """A wrong stack name is an error of the driver, not of every task."""
+    options = {"stack": "nothing-here", "endpointUrl": lanes.endpoint_url, "kind": "a.kind"}
+
+    with pytest.raises(AnalysisException, match="no parameter /lanes/nothing-here"):
+        spark.sql("SELECT '1' AS data").write.format("lanes").mode("append").options(**options).save()
+
+
+def test_overwriting_is_refused(spark, lanes):
+    """A lane can't be replaced by a table."""
+    writer = spark.sql("SELECT '1' AS data").write.format("lanes").mode("overwrite")
+
+    with pytest.raises(AnalysisException, match="messages can only be appended"):
+        writer.option("deployment", lanes.deployment.to_json()).save()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"runId": "spring"}, "options runId and manifestPath belong together"),
+        ({"onError": "quarantine"}, "which needs manifestPath"),
+        ({"onError": "ignore"}, "one of fail, quarantine is needed"),
+        ({"ordering": "total"}, "one of group, none is needed"),
+        ({"concurrency": "65"}, "option concurrency is '65'"),
+        ({"maxBacklog": "0"}, "option maxBacklog is '0'"),
+        ({"runId": "../up", "manifestPath": "x"}, "option runId is '../up'"),
+        ({"runId": "r", "manifestPath": "hdfs://x/y"}, "option manifestPath is 'hdfs://x/y'"),
+    ],
+)
+def test_options_that_cannot_work_are_refused_before_any_task(options, named):
+    """The error names the option and the allowed values."""
+    with pytest.raises(ConfigurationError) as caught:
+        WriterOptions.from_options({"stack": "Shop", **options})
+
+    assert named in str(caught.value)
+
+
+def test_few_groups_fill_batches_when_rows_are_independent(spark, aws, lanes):
+    """With ordering `none` ten rows of one group go in one call."""
+    aws.calls(reset=True)
+
+    lanes.write(
+        spark.range(100, numPartitions=2).selectExpr("struct(id AS n) AS data", "id"),
+        shards="2",
+        ordering="none",
+    )
+
+    calls = sum(counted.get("sqs.SendMessageBatch", 0) for counted in aws.calls().values())
+    assert calls == 10
+    assert lanes.waiting() == 100
+
+
+@SPARKS_SOCKETS
+def test_the_form_for_older_sparks_does_the_same(spark, lanes, more_lanes, tmp_path):
+    """Ids, counts, manifest and skipping are those of the data source."""
+    table = spark.range(50, numPartitions=2).selectExpr(
+        "struct(id AS n, timestamp_seconds(id) AS at) AS data"
+    )
+    run = {"kind": "a.kind", "runId": "spring", "manifestPath": str(tmp_path)}
+
+    lanes.write(table.where("data.n < 40"), **run)
+    done = [write_partitions(table, more_lanes.options(**run)) for _ in range(2)]
+
+    assert [(one["messages"], one["skipped"]) for one in done] == [(10, 40), (0, 50)]
+    assert (lanes.waiting(), more_lanes.waiting()) == (40, 10)
+
+
+@SPARKS_SOCKETS
+def test_the_form_for_older_sparks_is_a_function_for_each_partition(spark, lanes):
+    """It is made on the driver, where wrong options fail, and travels to the tasks."""
+    table = spark.range(3).selectExpr("named_struct('n', id, 'on', array(named_struct('k', 1))) AS data")
+
+    table.foreachPartition(PartitionWriter.plan(table.schema, lanes.options()))
+
+    assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [0, 1, 2]
+    with pytest.raises(ConfigurationError, match="unknown option 'kin'"):
+        PartitionWriter.plan(table.schema, {"deployment": lanes.deployment.to_json(), "kin": "a"})

@@ -1,0 +1,90 @@
+"""The `lanes` command as tests type it: within their own process, or as a process of its own."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lanes.aws.queues import dead_letter_queues
+from lanes.cli.main import main
+from local.account import isolated_variables
+
+ROOT = Path(__file__).parents[2]
+NOWHERE = "http://127.0.0.1:1"
+
+
+class Typed:
+    """
+    The command within this process, through its own `main`; empty queues answer at once.
+
+    Args:
+        endpoint_url: address of AWS; nothing listens at the default one.
+    """
+
+    def __init__(self, endpoint_url=NOWHERE):
+        self.variables = {**os.environ, **isolated_variables(endpoint_url, "operator")}
+
+    def __call__(self, *arguments, text=None, without=()):
+        """Run it to its end, without some of its variables."""
+        said, talk, status = io.StringIO(), io.StringIO(), 0
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(talk),
+        ):
+            for name, value in self.variables.items():
+                patch.setenv(name, value)
+            for name in without:
+                patch.delenv(name, raising=False)
+            patch.chdir(ROOT)
+            patch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
+            patch.setattr(sys, "argv", ["lanes", *arguments])
+            patch.setattr(sys, "stdin", io.StringIO(text or ""))
+            try:
+                main()
+            except SystemExit as exit_:
+                status = exit_.code or 0
+        return subprocess.CompletedProcess(arguments, status, said.getvalue(), talk.getvalue())
+
+    def json(self, *arguments, text=None):
+        """Run it to a good end and return its JSON document."""
+        done = self("--output", "json", *arguments, text=text)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+class Command(Typed):
+    """The command as a process of its own."""
+
+    def start(self, *arguments):
+        """Start it and return the process."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "lanes", *arguments],
+            cwd=ROOT,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A suite in the background of a shell has interrupts ignored, and hands that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no thread runs here
+        )
+
+    def __call__(self, *arguments, text=None):
+        """Run it to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "lanes", *arguments],
+            cwd=ROOT,
+            env=self.variables,
+            input=text or "",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )

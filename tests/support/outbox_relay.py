@@ -1,0 +1,41 @@
+"""An outbox with a relay on it."""
+
+from lanes.config import LanesConfig
+from lanes.outbox.relay import Relay
+from tests.support.outbox import new_outbox, publisher
+from tests.support.sending import ACCEPT, queue_url
+
+
+class Run:
+    """An outbox with a relay on it."""
+
+    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depths=None, **outbox):
+        self.config = LanesConfig.from_dict({"outbox": {"retry_jitter": 0, **outbox}})
+        self.subject, self.clock = subject, clock
+        self.outbox = new_outbox(self.config, clock)
+        producer, self.sqs = publisher(self.config, plan)
+        self.relay = Relay(
+            store=subject.store, producer=producer, config=self.config, depths=depths, clock=clock
+        )
+
+    def write(self, *ids, **settings):
+        """Write entries."""
+        self.subject.write(*(self.outbox.prepare("k", {"n": one}, id=one, **settings) for one in ids))
+
+    def sent(self, lane="MEDIUM"):
+        """Give the deduplication ids in a lane's queue."""
+        return self.sqs.ids(queue_url(lane))
+
+    def state(self, entry_id):
+        """Read an entry's state."""
+        return self.subject.operations.entry(entry_id).state
+
+
+class Depths:
+    """How full lanes are, by name."""
+
+    def __init__(self, **full):
+        self.full = full
+
+    def waiting(self, lane):
+        return self.full.get(lane, 0)

@@ -1,0 +1,471 @@
+"""
+The corridor with a second engine's turn: what `lanes.consumer.engines` asks of an engine, and what it may rely on.
+
+The turn here reads no queue: it yields at a given record, serves given records from the reserve, and lets handlers
+leave at their checkpoints when it is told to.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanes import Message
+from lanes.config import LanesConfig
+from lanes.consumer.attempts import Attempts
+from lanes.consumer.batch import Corridor
+from lanes.consumer.engines import Proceed
+from lanes.consumer.handlers import Handlers
+from lanes.consumer.interceptors import Interception
+from lanes.consumer.ledger import CachedLedger, Ending
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.records import SETTLING, Batch
+from lanes.consumer.settlement import Delays, Settlement
+from lanes.errors import DeadLetter
+from lanes.testing.clock import FakeClock
+from tests.support.memory import Calls, MemoryLedger, Recorder, aws_error
+from tests.support.records import record_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lanes.config import Lane
+    from lanes.consumer.outcome import Outcomes
+    from lanes.consumer.records import RawRecord
+
+CONFIG = LanesConfig()
+MAIN, HIGH = CONFIG.lane("MAIN"), CONFIG.lane("HIGH")
+PARKED = 7
+
+
+class FakeTurn:
+    """
+    The turn of an engine that knows by itself when to yield.
+
+    `yields_at` is the id of the record before which the rest yields, `reserve` has the ids that are served from the
+    reserve, and `leaves` is the lane for which a handler leaves at its checkpoint.
+    """
+
+    def __init__(
+        self,
+        *,
+        yields_at: str = "",
+        reserve: Sequence[str] = (),
+        leaves: Lane | None = None,
+        may_yield: bool = True,
+    ) -> None:
+        self.yields_at = yields_at
+        self.reserve = reserve
+        self.leaves = leaves
+        self.may_yield = may_yield
+        self.asked: list[tuple[str, bool]] = []
+        self.expected: list[float] = []
+        self.charged: list[float] = []
+        self.closed: list[Outcomes] = []
+
+    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+        first = rest[0].message_id
+        self.asked.append((first, has_worked))
+        self.expected.append(expected)
+        if first == self.yields_at:
+            return self.yielded(rest, to=HIGH)
+        return Proceed(from_reserve=first in self.reserve, may_yield=self.may_yield)
+
+    def checkpoint(self) -> Lane | None:
+        return self.leaves
+
+    def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
+        return Outcome(ending=Ending.YIELDED, delay=PARKED, wakeable=True, to=to)
+
+    def charge(self, seconds: float) -> None:
+        self.charged.append(seconds)
+
+    def close(self, outcomes: Outcomes) -> None:
+        self.closed.append(outcomes)
+
+
+class Queues:
+    """Queues that refuse the changes of given records, and break when they are told to."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+        self.extended: list[str] = []
+        self.dead: list[str] = []
+        self.error: BaseException | None = None
+
+    def change_visibility(self, lane, changes):
+        if self.error:
+            raise self.error
+        self.extended += [change.message_id for change in changes]
+        return self.refused
+
+    def dead_letter(self, lane, record, note):
+        if self.error:
+            raise self.error
+        self.dead.append(record.message_id)
+
+
+class Environment:
+    """One environment with the handler of each message's choice, and no engine."""
+
+    def __init__(self, *interceptors, seconds: float = 60.0) -> None:
+        self.clock = FakeClock()
+        self.queues = Queues()
+        self.table = MemoryLedger(Calls())
+        self.telemetry = Recorder()
+        self.does: dict[str, Callable[..., None]] = {}
+        self.takes = 0.1
+        self.started: list[str] = []
+        self.seconds = seconds
+        handlers, ledger = Handlers(), CachedLedger(self.table, clock=self.clock)
+        handlers.add("work", self._work)
+        delays = Delays(CONFIG.consumer, Random(1))
+        self.settlement = Settlement(
+            queues=self.queues, ledger=ledger, delays=delays, telemetry=self.telemetry, clock=self.clock
+        )
+        self.corridor = Corridor(
+            ledger=ledger,
+            interceptors=interceptors,
+            attempts=Attempts(
+                settings=CONFIG.consumer,
+                handlers=handlers,
+                ledger=ledger,
+                delays=delays,
+                telemetry=self.telemetry,
+                clock=self.clock,
+            ),
+            settlement=self.settlement,
+            telemetry=self.telemetry,
+        )
+
+    def _work(self, message, context):
+        self.started.append(context.message_id)
+        self.clock.advance(self.takes)
+        if does := self.does.get(context.message_id):
+            does(context)
+
+    def batch(self, *named: str, receive_count: int = 1) -> Batch:
+        """Return a batch of records that are named by their group and a number."""
+        records = [
+            record_with(
+                name,
+                group=name[0],
+                body=Message(kind="work", group=name[0]).to_body(),
+                receive_count=receive_count,
+                first_received_at=self.clock(),
+                sent_at=self.clock(),
+            )
+            for name in named
+        ]
+        ends_at = self.clock() + self.seconds
+        return Batch(
+            lane=MAIN,
+            records=records,
+            name="request",
+            milliseconds_left=lambda: (ends_at - self.clock()) * 1000,
+            began_at=self.clock(),
+        )
+
+    def run(self, turn: FakeTurn, *named: str, receive_count: int = 1) -> dict[str, Outcome]:
+        """Run a batch; check that its turn was closed once, with the outcomes that are answered."""
+        outcomes = self.corridor.run(self.batch(*named, receive_count=receive_count), turn)
+        assert turn.closed == [outcomes]
+        return {record.message_id: outcome for record, outcome in outcomes}
+
+
+def endings(found):
+    return {name: outcome.ending for name, outcome in found.items()}
+
+
+def fail(_context):
+    raise ValueError("not today")
+
+
+def give_up(_context):
+    raise DeadLetter("not wanted")
+
+
+def leave(context):
+    context.checkpoint()
+
+
+def test_records_are_decided_and_handled_in_their_order():
+    """Each one is asked about right before it, and the turn learns whether the batch has finished any."""
+    environment, turn = Environment(), FakeTurn()
+
+    found = environment.run(turn, "a1", "b1", "a2")
+
+    assert environment.started == ["a1", "b1", "a2"]
+    assert turn.asked == [("a1", False), ("b1", True), ("a2", True)]
+    assert turn.expected == [0.0, pytest.approx(0.1), pytest.approx(0.1)]
+    assert set(endings(found).values()) == {Ending.DONE}
+    assert turn.charged == []
+
+
+def test_the_rest_yields_together_with_the_outcome_of_the_turn():
+    """Finished records stay finished, and nothing after the first that yields is asked about."""
+    environment, turn = Environment(), FakeTurn(yields_at="b1")
+
+    found = environment.run(turn, "a1", "b1", "a2", "c1")
+
+    assert environment.started == ["a1"]
+    assert [name for name, _ in turn.asked] == ["a1", "b1"]
+    assert found["a1"].ending is Ending.DONE
+    for name in ("b1", "a2", "c1"):
+        assert (found[name].ending, found[name].delay, found[name].wakeable) == (Ending.YIELDED, PARKED, True)
+        assert found[name].entry.message_id == name
+    (event,) = environment.telemetry.named("batch_yielded")
+    assert (event["to_lane"], event["records"]) == ("HIGH", 3)
+
+
+def test_a_record_behind_one_that_stays_is_not_asked_about():
+    """The other groups of the batch go on."""
+    environment, turn = Environment(), FakeTurn()
+    environment.does["a1"] = fail
+
+    found = environment.run(turn, "a1", "a2", "b1", "a3")
+
+    assert environment.started == ["a1", "b1"]
+    assert [name for name, _ in turn.asked] == ["a1", "b1"]
+    assert endings(found) == {
+        "a1": Ending.FAILED,
+        "a2": Ending.RETURNED,
+        "b1": Ending.DONE,
+        "a3": Ending.RETURNED,
+    }
+    assert found["a2"].reason == Reason.BEHIND
+
+
+def test_a_record_served_from_the_reserve_is_charged_with_its_time():
+    """Whatever becomes of it; no other record is."""
+    environment, turn = Environment(), FakeTurn(reserve=["b1", "c1"])
+    environment.does["c1"] = fail
+
+    environment.run(turn, "a1", "b1", "c1")
+
+    assert turn.charged == [pytest.approx(0.1), pytest.approx(0.1)]
+
+
+def test_a_handler_leaves_at_its_checkpoint_and_the_rest_with_it():
+    """Its attempt does not count, and the turn's outcome names the lane with priority."""
+    environment, turn = Environment(), FakeTurn(leaves=HIGH)
+    environment.does["b1"] = leave
+
+    found = environment.run(turn, "a1", "b1", "c1")
+
+    assert environment.started == ["a1", "b1"]
+    assert endings(found) == {"a1": Ending.DONE, "b1": Ending.YIELDED, "c1": Ending.YIELDED}
+    assert {found[name].to for name in ("b1", "c1")} == {HIGH}
+    assert found["b1"].entry.attempts == 0
+
+
+def test_a_written_attempt_is_taken_back_at_a_checkpoint():
+    """The record crashed once, so its attempt was written ahead."""
+    environment, turn = Environment(), FakeTurn(leaves=HIGH)
+    environment.does["a1"] = leave
+
+    found = environment.run(turn, "a1", receive_count=2)
+
+    assert environment.table.entries["MAIN", "a1"].attempts == 1
+    assert (found["a1"].entry.attempts, found["a1"].ending) == (0, Ending.YIELDED)
+
+
+@pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])
+def test_a_checkpoint_lets_a_handler_go_on(turn):
+    """No lane has priority, or the turn said that this record may not yield."""
+    environment = Environment()
+    environment.does["a1"] = leave
+
+    assert environment.run(turn, "a1")["a1"].ending is Ending.DONE
+
+
+def test_a_checkpoint_leaves_when_the_time_is_nearly_over():
+    """Also where the record may not yield; then nothing has priority over it, and it returns for time."""
+    environment, turn = Environment(seconds=10), FakeTurn(may_yield=False)
+    environment.takes = 10 - SETTLING / 2
+    environment.does["a1"] = leave
+
+    found = environment.run(turn, "a1", "b1")
+
+    assert {outcome.reason for outcome in found.values()} == {Reason.TIME}
+    assert [name for name, _ in turn.asked] == ["a1"]
+
+
+def test_a_record_that_does_not_fit_into_the_time_is_not_asked_about():
+    """The rest is returned untouched, rather than killed in the middle."""
+    environment, turn = Environment(seconds=3), FakeTurn()
+    environment.takes = 1.5
+
+    found = environment.run(turn, "a1", "b1", "c1")
+
+    assert [name for name, _ in turn.asked] == ["a1"]
+    assert {found[name].reason for name in ("b1", "c1")} == {Reason.TIME}
+
+
+def test_a_record_that_another_invocation_may_have_is_left_alone_with_its_group():
+    """Its visibility could not be extended."""
+    environment, turn = Environment(), FakeTurn()
+    environment.queues.refused = ["a1"]
+
+    found = environment.run(turn, "a1", "a2", "b1", receive_count=2)
+
+    assert environment.started == ["b1"]
+    assert (found["a1"].is_kept, found["a2"].is_kept) == (True, True)
+    assert "a1" not in {record.message_id for record, _ in turn.closed[0].to_settle}
+
+
+def test_a_dead_letter_is_sent_before_the_next_record():
+    """It leaves the lane, so its group goes on."""
+    environment, turn = Environment(), FakeTurn()
+    environment.does["a1"] = give_up
+
+    found = environment.run(turn, "a1", "a2")
+
+    assert environment.queues.dead == ["a1"]
+    assert endings(found) == {"a1": Ending.DEAD_LETTERED, "a2": Ending.DONE}
+
+
+@pytest.mark.parametrize("operation", ["BatchGetItem", "visibility"])
+def test_a_batch_that_can_not_be_prepared_is_returned_as_a_whole(operation):
+    """Nothing is asked and nothing runs, and the turn is closed all the same."""
+    environment, turn = Environment(), FakeTurn()
+    if operation == "visibility":
+        environment.queues.error = aws_error()
+    else:
+        environment.table.calls.break_if = lambda _operation, _position: aws_error()
+
+    found = environment.run(turn, "a1", "b1", receive_count=2)
+
+    assert (environment.started, turn.asked) == ([], [])
+    assert {(outcome.ending, outcome.reason) for outcome in found.values()} == {
+        (Ending.RETURNED, Reason.UNPREPARED)
+    }
+    assert all(outcome.delay for outcome in found.values())
+
+
+class Broken:
+    """An interceptor that raises in one of its steps."""
+
+    def __init__(self, step, error):
+        self.step = step
+        self.error = error
+
+    def begin(self, batch):
+        if self.step == "begin":
+            raise self.error
+        part = Interception()
+        setattr(part, self.step, self._raise)
+        return [part]
+
+    def _raise(self, *_arguments):
+        raise self.error
+
+
+class BrokenTurn(FakeTurn):
+    """A turn that raises in one of its steps."""
+
+    def __init__(self, step, error, **fields):
+        super().__init__(**fields)
+        setattr(self, step, self._raise)
+        self.error = error
+
+    def _raise(self, *_arguments, **_named):
+        raise self.error
+
+
+def broken(step, error):
+    """Give an environment and a turn of which one step raises."""
+    match step.split("."):
+        case "turn", name:
+            environment = Environment()
+            environment.does["b1"] = leave
+            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=HIGH)
+        case "interceptor", name:
+            return Environment(Broken(name, error)), FakeTurn()
+        case "telemetry", name:
+            environment = Environment()
+            setattr(environment.telemetry, name, lambda *_given, **_fields: (_ for _ in ()).throw(error))
+            return environment, FakeTurn()
+    environment = Environment()
+    if step == "handler":
+        environment.does["b1"] = lambda _context: (_ for _ in ()).throw(error)
+    else:
+        environment.queues.error = error
+    return environment, FakeTurn()
+
+
+STEPS = [
+    "turn.decide",
+    "turn.checkpoint",
+    "turn.charge",
+    "turn.yielded",
+    "interceptor.begin",
+    "interceptor.admit",
+    "interceptor.before",
+    "interceptor.after",
+    "telemetry.count",
+    "telemetry.event",
+    "visibility",
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_turn_is_closed_whatever_breaks(step):
+    """Once, and with every record that was not decided kept: no exception leaves the corridor."""
+    environment, turn = broken(step, RuntimeError("a bug"))
+
+    found = environment.run(turn, "a1", "b1", "c1", receive_count=2)
+
+    for name, outcome in found.items():
+        assert outcome.is_kept or name in environment.started
+
+
+@pytest.mark.parametrize("step", ["handler", *STEPS])
+def test_the_turn_is_closed_when_the_process_is_interrupted(step):
+    """The interrupt goes on after it."""
+    environment, turn = broken(step, KeyboardInterrupt())
+
+    with pytest.raises(KeyboardInterrupt):
+        environment.corridor.run(environment.batch("a1", "b1", "c1", receive_count=2), turn)
+
+    (outcomes,) = turn.closed
+    for record, outcome in outcomes:
+        assert outcome.is_kept or record.message_id in environment.started
+
+
+@given(
+    names=st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from(["done", "fail", "dead", "leave"])), max_size=8
+    ),
+    yields_at=st.integers(0, 9),
+    lost=st.sets(st.integers(0, 7)),
+)
+def test_order_holds_within_groups_whatever_becomes_of_each_record(names, yields_at, lost):
+    """No record starts once an earlier one of its group stays; every record is answered."""
+    does = {"fail": fail, "dead": give_up, "leave": leave}
+    environment, turn = Environment(), FakeTurn(yields_at=f"#{yields_at}", leaves=HIGH)
+    named = [f"{group}{position}" for position, (group, _) in enumerate(names)]
+    environment.does = {
+        name: does[what] for name, (_, what) in zip(named, names, strict=True) if what in does
+    }
+    turn.yields_at = named[yields_at] if yields_at < len(named) else ""
+    environment.queues.refused = [named[position] for position in lost if position < len(named)]
+    if not named:
+        return
+
+    found = environment.run(turn, *named, receive_count=2)
+
+    assert list(found) == named
+    staying = set()
+    for name, outcome in found.items():
+        if outcome.is_kept:
+            staying.add(name[0])
+        else:
+            assert name[0] not in staying, f"{name} passed an earlier one of its group"
+            assert name in environment.started
+    assert environment.started == [name for name in named if name in environment.started]
+    assert not {*environment.queues.refused} & {*environment.started}

@@ -1,0 +1,159 @@
+"""Peers: what one environment publishes, and how it counts the others."""
+
+import dataclasses
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.consumer.engines.mapped.backlog import UNDELETED
+from lanes.consumer.engines.mapped.presence import Peers, Presence
+from lanes.consumer.ledger import CachedLedger, Entry, Park
+from lanes.consumer.records import Batch
+from lanes.testing.clock import START as NOW
+from lanes.testing.clock import FakeClock
+from tests.support.memory import Calls, MemoryLedger, MemorySlots
+from tests.support.records import record_with
+
+LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]
+CONFIG = LanesConfig.from_dict({"lanes": LANES, "consumer": {"reserved_concurrency": 4}})
+HIGH, MAIN = CONFIG.lanes
+
+
+class Environment:
+    """One environment named `me` before a slot table."""
+
+    def __init__(self, *, alone=False):
+        self.clock = FakeClock()
+        self.slots = MemorySlots(Calls())
+        self.ledger = CachedLedger(MemoryLedger(Calls()), clock=self.clock)
+        self.peers = Peers(
+            config=CONFIG,
+            table=None if alone else self.slots,
+            environment="me",
+            ledger=self.ledger,
+            clock=self.clock,
+        )
+
+    def see(self, *records):
+        """Let peers publish, and read what they did."""
+        for record in records:
+            self.slots.publish(record, now=NOW, parked_until={})
+        self.peers.refresh()
+
+    def batch(self, lane=MAIN, *groups):
+        records = [
+            record_with(f"m{n}", group=group) for n, group in enumerate(groups or ["acme:1", "small:2"])
+        ]
+        return Batch(
+            lane=lane, records=records, name="r", milliseconds_left=lambda: 30_000, began_at=self.clock()
+        )
+
+    def park(self, until, lane=MAIN):
+        self.ledger.remember(
+            Entry(lane=lane.name, message_id="p", park=Park.YIELD, parked_until=until, noted_at=self.clock())
+        )
+
+
+@pytest.fixture
+def environment():
+    return Environment()
+
+
+def peer(name, lane=HIGH, *, records=10, busy=True, until=NOW + 30, **fields):
+    return Presence(environment=name, lane=lane.name, records=records, busy=busy, until=until, **fields)
+
+
+def test_an_environment_publishes_when_it_acquires_and_releases_its_slot(environment):
+    """Until its deadline; then the finished records for as long as they may be undeleted."""
+    batch = environment.batch()
+
+    environment.peers.acquire(batch)
+    acquired = environment.slots.records["me"]
+    environment.clock.advance(2)
+    environment.peers.release(batch, finished=1)
+
+    assert acquired == peer("me", MAIN, records=2, tenant="acme")
+    assert environment.slots.records["me"] == peer(
+        "me", MAIN, records=1, busy=False, until=NOW + 2 + UNDELETED, kept=1, tenant="acme"
+    )
+
+
+def test_the_tenant_is_published_only_for_lanes_that_share(environment):
+    """Elsewhere no peer would ask for it."""
+    environment.peers.acquire(environment.batch(HIGH))
+
+    assert environment.slots.records["me"].tenant == ""
+
+
+def test_alone_nothing_is_published_or_read():
+    """There is no peer to read it."""
+    environment = Environment(alone=True)
+
+    environment.peers.acquire(environment.batch())
+    environment.peers.release(environment.batch(), finished=2)
+    environment.peers.refresh()
+
+    assert environment.peers.alone
+    assert environment.slots.calls.log == []
+
+
+def test_peers_are_counted_while_their_records_mean_something(environment):
+    """Busy ones for slots, all of them for records in flight, by lane."""
+    gone_at = NOW + UNDELETED
+    environment.see(
+        peer("a"),
+        peer("b", MAIN, records=4, tenant="acme"),
+        peer("c", records=2, busy=False, until=gone_at, kept=3),
+        peer("me", records=9),
+    )
+    peers = environment.peers
+
+    assert (peers.free_slots(), peers.busy(HIGH), peers.busy(MAIN)) == (1, 1, 1)
+    assert (peers.in_flight(HIGH), peers.in_flight(MAIN)) == (12, 4)
+    assert (peers.has_kept(HIGH), peers.has_kept(MAIN)) == (True, False)
+    assert (peers.has_finished(HIGH), peers.has_finished(MAIN)) == (True, False)
+    assert (peers.busy_with(MAIN, "acme"), peers.busy_with(MAIN, "small"), peers.busy_with(HIGH, "")) == (
+        1,
+        0,
+        1,
+    )
+
+    environment.clock.now = gone_at
+    assert (peers.in_flight(HIGH), peers.has_kept(HIGH), peers.has_finished(HIGH)) == (10, False, False)
+    environment.clock.now = NOW + 30
+    assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 0)
+
+
+def test_free_slots_are_never_negative(environment):
+    """A record may outlive its environment, which Lambda replaced."""
+    environment.see(*(peer(f"p{number}") for number in range(9)))
+
+    assert environment.peers.free_slots() == 0
+
+
+def test_peers_learn_until_when_a_lane_is_parked(environment):
+    """Each time once, and only a later one than the table has."""
+    asked = []
+    publish = environment.slots.publish
+    environment.slots.publish = lambda record, **given: (
+        asked.append(given["parked_until"]) or publish(record, **given)
+    )
+    environment.park(NOW + 9)
+
+    environment.peers.acquire(environment.batch())
+    environment.peers.release(environment.batch(), finished=0)
+    environment.park(NOW + 12)
+    environment.peers.acquire(environment.batch())
+
+    assert asked == [{"MAIN": NOW + 9}, {}, {"MAIN": NOW + 12}]
+    assert environment.peers.may_have_parked(MAIN)
+    assert not environment.peers.may_have_parked(HIGH)
+    environment.clock.now = NOW + 12
+    assert not environment.peers.may_have_parked(MAIN)
+
+
+def test_a_snapshot_leaves_out_the_environment_that_asks(environment):
+    """Its own record may be of its invocation before."""
+    environment.see(dataclasses.replace(peer("a"), environment="me"))
+
+    assert environment.peers.seen.peers == ()

@@ -1,0 +1,64 @@
+"""What the page works with, made once and again when it was forgotten."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.errors import ConfigurationError
+from lanes.ui.session import Session
+
+PARTS = (
+    "dead_letters",
+    "depths",
+    "mappings",
+    "figures",
+    "audit",
+    "state",
+    "cloudwatch",
+    "overrides",
+    "holds",
+)
+
+
+def operations():
+    """Give operations without anything behind them."""
+    return SimpleNamespace(deployment=SimpleNamespace(config=LanesConfig()), **dict.fromkeys(PARTS, object()))
+
+
+def without_outbox():
+    """Find no outbox."""
+    raise ConfigurationError(["none"], source="stack")
+
+
+def test_operations_are_made_once_until_they_are_forgotten():
+    """Credentials are read anew then."""
+    made = []
+    session = Session(connect=lambda: made.append(operations()) or made[-1], outbox=without_outbox)
+
+    assert session.operations is session.operations
+    session.forget()
+    assert session.operations is made[1]
+    assert len(made) == 2
+
+
+def test_a_lane_is_one_of_the_deployment():
+    """Highest first."""
+    session = Session(connect=operations, outbox=without_outbox)
+
+    assert session.lanes == ["HIGH", "MEDIUM", "MAIN"]
+    assert session.lane("MAIN") == "MAIN"
+    with pytest.raises(ConfigurationError, match="no lane 'main'"):
+        session.lane("main")
+
+
+def test_an_outbox_is_found_once_or_is_none():
+    """A stack may do without."""
+    found = SimpleNamespace(store=1, operations=2, config=3)
+    calls = []
+    session = Session(connect=operations, outbox=lambda: calls.append(1) or found)
+
+    assert session.has_outbox
+    assert session.outbox is found
+    assert calls == [1]
+    assert not Session(connect=operations, outbox=without_outbox).has_outbox
