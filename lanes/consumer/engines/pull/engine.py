@@ -58,10 +58,11 @@ class PullEngine:
         ring = rings[0]
         slot = self._slot(context, lanes=self._lanes_of(ring.group))
         slot.work()
-        if (seconds := self._returns_after(ring, slot)) is None:
+        bell, seconds = self._services.bell, self._returns_after(ring, slot)
+        if bell is None or seconds is None:
             return rings[1:]
         try:
-            self._services.bell.return_after(ring.receipt_handle, seconds)
+            bell.return_after(ring.receipt_handle, seconds)
         except AwsError:
             self._services.looking.telemetry.problem(Event.BELL_NOT_RETURNED)
         return rings

@@ -206,7 +206,10 @@ class Looks:
             refused = self._looking.queues.delete(lane.name, records)
             if refused:
                 raise AwsError(
-                    operation="DeleteMessageBatch", code="Refused", message=f"{len(refused)} records"
+                    operation="DeleteMessageBatch",
+                    code="Refused",
+                    message=f"{len(refused)} records",
+                    retryable=False,
                 )
         except AwsError as error:
             self._report(error, Event.RECORDS_NOT_DELETED, lane)

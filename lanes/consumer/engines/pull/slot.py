@@ -61,7 +61,7 @@ class SlotServices:
     settlement: Settlement
     looking: Looking
     choice: Choice
-    bell: Bell
+    bell: Bell | None
     sleep: Callable[[float], None]
 
 
@@ -109,7 +109,7 @@ class Slot:
                 self.serve(lane)
             elif not self._wait_for_work():
                 break
-        self._leave()
+        self.leave()
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
@@ -203,7 +203,7 @@ class Slot:
             left = min(left - POLL, until - clock())
         return False
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Return the records in hand, and wait for every call beside the handler."""
         self.looks.collect(wait=True)
         for lane in self._lanes:
@@ -221,12 +221,13 @@ class Slot:
     def _ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""
         self.looks.has_more = False
-        now = self.services.looking.clock()
-        if self.services.config.consumer.reserved_concurrency == 1 or now < self._rung_at + RING_EVERY:
+        now, bell = self.services.looking.clock(), self.services.bell
+        slots = self.services.config.consumer.reserved_concurrency
+        if bell is None or slots == 1 or now < self._rung_at + RING_EVERY:
             return
         self._rung_at = now
         try:
-            self.services.bell.ring()
+            bell.ring()
         except AwsError:
             self.services.looking.telemetry.problem(Event.BELL_NOT_RUNG)
             self.services.looking.telemetry.count(Metric.AWS_ERRORS)
