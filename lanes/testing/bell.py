@@ -1,0 +1,89 @@
+"""The bell in memory: its queue, which all processes share, and one process's access to it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.errors import AwsError
+from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.queue import FifoQueue, random_message_id
+from lanes.testing.fifo.settings import FifoSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.config import LanesConfig
+    from lanes.testing.memory import Calls
+
+RETENTION = timedelta(minutes=20)
+AFTER_TIMEOUT = timedelta(seconds=5)
+GROUPS_A_CALL = 10
+
+
+def bell_queue(
+    config: LanesConfig,
+    clock: Callable[[], float],
+    *,
+    new_message_id: Callable[[], str] = random_message_id,
+) -> FifoQueue:
+    """Return an empty bell queue with the attributes that the stack gives it."""
+    return FifoQueue(
+        clock,
+        name="bell",
+        handle_prefix="bell",
+        new_message_id=new_message_id,
+        settings=FifoSettings(
+            visibility_timeout=config.consumer.function_timeout + AFTER_TIMEOUT,
+            retention=RETENTION,
+            content_based_deduplication=True,
+        ),
+    )
+
+
+class MemoryBell:
+    """
+    The bell as one process uses it.
+
+    Args:
+        queue: shared by all processes.
+        slots: number of slots.
+        clock: returns the time in epoch seconds.
+        calls: intercepts each call.
+    """
+
+    def __init__(self, queue: FifoQueue, slots: int, clock: Callable[[], float], calls: Calls) -> None:
+        self.queue = queue
+        self._groups = [f"slot-{number}" for number in range(slots)]
+        self._clock = clock
+        self._calls = calls
+        self._rung: int | None = None
+
+    def ring(self, *, at: float | None = None) -> None:
+        """Ring for every slot, once in each second."""
+        second = int(self._clock() if at is None else at)
+        if second == self._rung:
+            return
+        for start in range(0, len(self._groups), GROUPS_A_CALL):
+            with self._calls.make("SendMessageBatch"):
+                for group in self._groups[start : start + GROUPS_A_CALL]:
+                    self.queue.send("ring", group=group, deduplication_id=f"{group}-{second}")
+        self._rung = second
+
+    def return_after(self, receipt_handle: str, seconds: int) -> None:
+        """
+        Let a received bell become visible again after some seconds.
+
+        Raises:
+            AwsError: the bell was received again since, or is gone.
+        """
+        with self._calls.make("ChangeMessageVisibility"):
+            try:
+                self.queue.change_visibility(receipt_handle, timedelta(seconds=seconds))
+            except FifoQueueError as error:
+                raise AwsError(
+                    operation="ChangeMessageVisibility",
+                    code=type(error).__name__,
+                    message=str(error),
+                    retryable=False,
+                ) from error
