@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lanes.bell import RETENTION, rings, second_of
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.testing.memory import Calls
 
-RETENTION = timedelta(minutes=20)
 AFTER_TIMEOUT = timedelta(seconds=5)
-GROUPS_A_CALL = 10
+LARGEST_BATCH = 10
 
 
 def bell_queue(
@@ -35,7 +35,7 @@ def bell_queue(
         new_message_id=new_message_id,
         settings=FifoSettings(
             visibility_timeout=config.consumer.function_timeout + AFTER_TIMEOUT,
-            retention=RETENTION,
+            retention=timedelta(seconds=RETENTION),
             content_based_deduplication=True,
         ),
     )
@@ -54,21 +54,22 @@ class MemoryBell:
 
     def __init__(self, queue: FifoQueue, slots: int, clock: Callable[[], float], calls: Calls) -> None:
         self.queue = queue
-        self._groups = [f"slot-{number}" for number in range(slots)]
+        self._slots = slots
         self._clock = clock
         self._calls = calls
         self._rung: int | None = None
 
     def ring(self, *, at: float | None = None) -> None:
         """Ring for every slot, once in each second."""
-        second = int(self._clock() if at is None else at)
-        if second == self._rung:
+        moment = self._clock() if at is None else at
+        if second_of(moment) == self._rung:
             return
-        for start in range(0, len(self._groups), GROUPS_A_CALL):
+        wanted = rings(self._slots, moment)
+        for start in range(0, len(wanted), LARGEST_BATCH):
             with self._calls.make("SendMessageBatch"):
-                for group in self._groups[start : start + GROUPS_A_CALL]:
-                    self.queue.send("ring", group=group, deduplication_id=f"{group}-{second}")
-        self._rung = second
+                for ring in wanted[start : start + LARGEST_BATCH]:
+                    self.queue.send("{}", group=ring.group, deduplication_id=ring.deduplication_id)
+        self._rung = second_of(moment)
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """
