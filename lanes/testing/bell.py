@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.bell import RETENTION, rings, second_of
+from lanes.bell import BODY, RETENTION, rings, second_of
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
@@ -68,7 +68,7 @@ class MemoryBell:
         for start in range(0, len(wanted), LARGEST_BATCH):
             with self._calls.make("SendMessageBatch"):
                 for ring in wanted[start : start + LARGEST_BATCH]:
-                    self.queue.send("{}", group=ring.group, deduplication_id=ring.deduplication_id)
+                    self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
         self._rung = second_of(moment)
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
