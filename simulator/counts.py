@@ -57,9 +57,11 @@ class ApproximateQueues(MemoryQueues):
         super().__init__(
             config, scheduler.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
         )
-        if look_ahead != LOOK_AHEAD:
+        if look_ahead != LOOK_AHEAD or unknowns.groups_in_turn:
             for queue in self.live.values():
-                queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)
+                queue.settings = dataclasses.replace(
+                    queue.settings, look_ahead=look_ahead, groups_in_turn=unknowns.groups_in_turn
+                )
         if standard is not None:
             self.live = {
                 name: StandardQueue(scheduler.clock, name=name, settings=queue.settings, chance=standard)
