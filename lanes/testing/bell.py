@@ -50,13 +50,23 @@ class MemoryBell:
         slots: number of slots.
         clock: returns the time in epoch seconds.
         calls: intercepts each call.
+        on_visible: called when a ring may have become visible.
     """
 
-    def __init__(self, queue: FifoQueue, slots: int, clock: Callable[[], float], calls: Calls) -> None:
+    def __init__(
+        self,
+        queue: FifoQueue,
+        slots: int,
+        clock: Callable[[], float],
+        calls: Calls,
+        *,
+        on_visible: Callable[[], None] = lambda: None,
+    ) -> None:
         self.queue = queue
         self._slots = slots
         self._clock = clock
         self._calls = calls
+        self._on_visible = on_visible
         self._rung: int | None = None
 
     def ring(self, *, at: float | None = None) -> None:
@@ -70,6 +80,7 @@ class MemoryBell:
                 for ring in wanted[start : start + LARGEST_BATCH]:
                     self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
         self._rung = second_of(moment)
+        self._on_visible()
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
         """
@@ -88,3 +99,4 @@ class MemoryBell:
                     message=str(error),
                     retryable=False,
                 ) from error
+        self._on_visible()

@@ -91,7 +91,11 @@ class MemoryQueues:
     def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:  # noqa: ARG002
         """Receive up to ten records that are here now; a long poll ends at once too, since time is the caller's."""
         with self.calls.make("ReceiveMessage"):
-            received = self.live[lane].receive(maximum, visibility_timeout=timedelta(seconds=visibility))
+            return self.taken(lane, maximum=maximum, visibility=visibility)
+
+    def taken(self, lane: str, *, maximum: int, visibility: int) -> list[RawRecord]:
+        """Take records out of a lane's queue."""
+        received = self.live[lane].receive(maximum, visibility_timeout=timedelta(seconds=visibility))
         arn = QUEUE_ARN.format(lane)
         return [RawRecord.from_event(event_entry(arn, message)) for message in received]
 

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.aws.errors import aws_errors, is_throttle
-from lanes.bell import Ring, rings, second_of
+from lanes.bell import BODY, Ring, rings, second_of
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 OPERATION = "SendMessageBatch"
 # AWS: a batch call has at most 10 entries (API_SendMessageBatch).
 LARGEST_BATCH = 10
-BODY = "{}"
+
 
 
 class BellQueue:

@@ -60,7 +60,7 @@ class Threads:
         return _InThread(self._pool.submit(run), asked)
 
     def wait(self, calls: Sequence[Pending[object]]) -> None:
-        """Wait until one of the calls has ended."""
+        """Wait until one of the calls has ended, all of them started here."""
         futures = [call.future for call in calls if isinstance(call, _InThread)]
         concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_COMPLETED)
 
