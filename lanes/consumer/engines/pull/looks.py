@@ -113,7 +113,15 @@ class Looks:
         age = now - min(self._looked_at.get(lane.name, 0.0) for lane in lanes)
         after = looking.pace.next_look(during, age=age, calls=len(lanes))
         if after is not None:
-            self._timed = looking.beside.start(lambda: self._ask(lanes), after=after)
+            # The highest last: its answer is the newest when the record ends.
+            self._timed = looking.beside.start(
+                lambda: [self._ask_one(lane) for lane in reversed(lanes)], after=after
+            )
+
+    def look_below(self, lanes: Sequence[Lane]) -> None:
+        """Look at the lanes beside a record, in order, until one has records."""
+        if lanes and not self.hands and not self._polls:
+            self._polls.append(self._looking.beside.start(lambda: self._ask(lanes)))
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
@@ -134,10 +142,11 @@ class Looks:
             self._add(poll.result())
 
     def delete(self, lane: Lane, records: Sequence[RawRecord]) -> None:
-        """Delete finished records beside the work. The records behind them in their groups can be received then."""
+        """Delete finished records beside the work; the records behind them in their groups can be received then."""
         call = self._looking.beside.start(lambda: self._delete(lane, records))
         self._deletions.setdefault(lane.name, []).append(call)
-        self._looked_at.pop(lane.name, None)
+        if self._looking.pace.is_chain(lane):
+            self._looked_at.pop(lane.name, None)
 
     def land(self, lane: Lane) -> None:
         """Wait for the lane's deletions, and repeat those that were refused."""
@@ -163,7 +172,7 @@ class Looks:
                 break
         return looks
 
-    def _ask_one(self, lane: Lane, *, wait: int) -> Look:
+    def _ask_one(self, lane: Lane, *, wait: int = 0) -> Look:
         looking, left = self._looking, self._seconds_left()
         look = Look(
             lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock()
@@ -189,9 +198,10 @@ class Looks:
             if look.took:
                 pace.looked(look.took)
             if look.records:
-                pace.received(look.lane, look.records)
+                is_full = len(look.records) == look.asked
+                pace.received(look.lane, look.records, is_full=is_full)
                 self.hands.setdefault(name, []).extend(look.records)
-                self.has_more = self.has_more or len(look.records) == look.asked
+                self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""

@@ -100,6 +100,8 @@ class Slot:
         self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
+        self._serving: Lane | None = None
+        self._aside: Lane | None = None
         self._overdue_at: dict[str, float] = {}
 
     def work(self) -> None:
@@ -126,12 +128,15 @@ class Slot:
             milliseconds_left=self._milliseconds_left,
             began_at=self.services.looking.clock(),
         )
-        aside = self._reported
+        aside, self._aside, outer = self._aside, self._serving, self._serving
+        self._serving = lane
         self._report_for(lane.name)
         try:
             return self.services.corridor.run(batch, PullTurn(batch, self, is_mapped=is_mapped))
         finally:
-            self._report_for(aside or lane.name)
+            self._serving, self._aside = outer, aside
+            if outer is not None:
+                self._report_for(outer.name)
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
         """Return the lane for which a batch is set aside, after a look at those above if one is due."""
@@ -140,12 +145,14 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy = self.services.choice.policy
-        lanes = policy.above(lane)
-        if is_last and not self.looks.hands:
-            order = policy.order(self._lanes)
-            lanes = order[: order.index(lane) + 1] if lanes else order
-        self.looks.look_soon([one for one in self._served(lanes) if self.has_time_for(one)], during=lane)
+        policy, order = self.services.choice.policy, self._served(self.services.choice.policy.order(self._lanes))
+        place = order.index(lane) + 1
+        if not all(map(self.has_time_for, order)):
+            return
+        above = self._served(policy.above(lane))
+        self.looks.look_soon(order[:place] if is_last and not self.looks.hands else above, during=lane)
+        if is_last and not self._aside:
+            self.looks.look_below(order[place:])
 
     def has_time_for(self, lane: Lane) -> bool:
         """Whether a record of a lane that starts now is likely to end in time; if not, this invocation ends."""
