@@ -160,7 +160,7 @@ class Slot:
             return
         is_next = is_last and lane.name not in self.looks.hands
         self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
-        if is_last and not self._aside:
+        if is_last and not self._aside and self.services.looking.pace.is_short(lane):
             self.looks.look_below(order[place:])
 
     def has_time_for(self, lane: Lane) -> bool:
