@@ -115,7 +115,9 @@ def _delete_after_everything_else() -> None:
     # (CloudFormation User Guide, "Stack update status codes"). moto deletes first, and remembers what it deleted.
     """
 
-    def update(resources_map: Any, template: dict[str, Any], parameters: dict[str, Any] | None = None) -> None:
+    def update(
+        resources_map: Any, template: dict[str, Any], parameters: dict[str, Any] | None = None
+    ) -> None:
         names = resources_map.build_resource_diff(template, parameters)
         former = {name: resources_map._resource_json_map[name] for name in names["Remove"]}  # noqa: SLF001
         _load(resources_map, template, parameters)

@@ -12,7 +12,7 @@ from cfnlint.api import lint
 from cfnlint.config import ManualArgs
 
 import app as cdk_app
-from cdk import BulkEnqueue, LaneQueues, Ledger, PriorityLanesStack
+from cdk import BulkEnqueue, LaneQueues, PriorityLanesStack
 from lanes import bell
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
@@ -20,7 +20,6 @@ from lanes.errors import ConfigurationError
 from tests.support.infrastructure import (
     FUNCTION_FOLDER,
     allowed,
-    foreign_stack,
     foreign_template,
     lane_queue,
     lanes_config,

@@ -92,9 +92,7 @@ def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
     found = mappings.of_lane(lane)
     if len(found) != 1:
         count = len(found) or "no"
-        problem = (
-            f"{count} event source mappings serve it, there must be exactly one; deploy the stack again"
-        )
+        problem = f"{count} event source mappings serve it, there must be exactly one; deploy the stack again"
         raise ConfigurationError([problem], source=f"lane {lane}")
     return found[0]
 
