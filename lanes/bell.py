@@ -17,6 +17,9 @@ from __future__ import annotations
 import dataclasses
 import math
 
+BODY = "ring"
+"""The body of each message of the bell."""
+_PREFIX = "slot-"
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
 COALESCING = 1.0
@@ -55,7 +58,7 @@ class Ring:
 
 def groups(slots: int) -> list[str]:
     """Return the message group of each slot."""
-    return [f"slot-{slot}" for slot in range(slots)]
+    return [f"{_PREFIX}{slot}" for slot in range(slots)]
 
 
 def maximum_concurrency(slots: int) -> int:
@@ -67,9 +70,9 @@ def maximum_concurrency(slots: int) -> int:
     return min(max(2, slots), 1000)
 
 
-def is_heartbeat(group: str) -> bool:
-    """Check whether a message of this group is a heartbeat."""
-    return group == HEARTBEAT
+def slot_of(group: str) -> int | None:
+    """Return the number of the slot that a group rings for, from 0; None for the heartbeat's."""
+    return int(group.removeprefix(_PREFIX)) if group.startswith(_PREFIX) else None
 
 
 def second_of(at: float) -> int:

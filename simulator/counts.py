@@ -57,9 +57,11 @@ class ApproximateQueues(MemoryQueues):
         super().__init__(
             config, scheduler.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
         )
-        if look_ahead != LOOK_AHEAD:
+        if look_ahead != LOOK_AHEAD or unknowns.groups_in_turn:
             for queue in self.live.values():
-                queue.settings = dataclasses.replace(queue.settings, look_ahead=look_ahead)
+                queue.settings = dataclasses.replace(
+                    queue.settings, look_ahead=look_ahead, groups_in_turn=unknowns.groups_in_turn
+                )
         if standard is not None:
             self.live = {
                 name: StandardQueue(scheduler.clock, name=name, settings=queue.settings, chance=standard)
@@ -80,6 +82,25 @@ class ApproximateQueues(MemoryQueues):
             if not self._unknowns.noise:
                 return counts
             return LaneDepth(backlog=self._wrong(counts.backlog), in_flight=self._wrong(counts.in_flight))
+
+    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
+        """Receive records; a long poll waits for one, and a short poll may miss those that are there."""
+        until = self._scheduler.now + wait
+        if not wait and self._unknowns.missed_polls and self._chance.random() < self._unknowns.missed_polls:
+            with self.calls.make("ReceiveMessage"):
+                return []
+        received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
+        while not received and self._scheduler.now < until:
+            self._scheduler.sleep(min(self._unknowns.notice, until - self._scheduler.now))
+            if self.live[lane].is_receivable():
+                received = self.taken(lane, maximum=maximum, visibility=visibility)
+        return received
+
+    def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
+        """Delete records; return the ids of those that could not be deleted."""
+        refused = super().delete(lane, records)
+        self.on_visible(lane)
+        return refused
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Change the visibility of records; return the ids of those that could not be changed."""

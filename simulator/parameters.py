@@ -34,6 +34,11 @@ class Unknowns:
         noise: largest relative error of such a count, up or down.
         blocked_counted: whether messages behind a group in flight count as visible.
         cold_start: seconds until a new environment runs its first batch.
+        groups_in_turn: whether a group goes behind all other waiting groups when it is received; otherwise the group
+            with the oldest message is received first. AWS promises neither.
+        receive: seconds of a receive of the function; None for `call`.
+        missed_polls: share of short polls that miss the messages of a queue. AWS: a short poll asks a subset of the
+            servers (Amazon SQS short and long polling).
 
     """
 
@@ -53,6 +58,9 @@ class Unknowns:
     noise: float = 0.0
     blocked_counted: bool = True
     cold_start: float = 0.4
+    groups_in_turn: bool = False
+    receive: float | None = None
+    missed_polls: float = 0.0
 
     @property
     def scaling(self) -> Scaling:
@@ -113,5 +121,19 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
         "counts wrong by a third": {"noise": 0.34},
         "blocked groups not counted": {"blocked_counted": False},
         "calls of 25 ms, spread": {"call": 0.025, "call_spread": 0.7},
+        "groups in turn": {"groups_in_turn": True},
+        "short polls miss 1 in 10": {"missed_polls": 0.1},
+        "short polls miss 1 in 3": {"missed_polls": 1 / 3},
+        "receives of 25 ms": {"receive": 0.025, "poll": 0.025},
     }
     return {name: dataclasses.replace(base, **change) for name, change in changed.items()}
+
+
+def all_variants(base: Unknowns) -> Mapping[str, Unknowns]:
+    """
+    Return the range, and a throttled batch that is dropped until its visibility timeout ends.
+
+    AWS documents that Lambda retries such a batch (see `ThrottleBackoff`), so no plan has to tolerate that.
+    """
+    dropped = dataclasses.replace(base, backoff=dataclasses.replace(base.backoff, retries=False))
+    return {**variants(base), "throttled batches dropped": dropped}

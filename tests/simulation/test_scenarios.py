@@ -15,6 +15,7 @@ from simulator.comparison import Range, compare, lane_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of, percentile
+from simulator.parameters import Unknowns, variants
 from simulator.presentation import draw, plain, readable
 from simulator.scenario import arrivals_option, resolve
 from simulator.search import Search
@@ -181,7 +182,7 @@ def test_patterns_and_unknowns_become_rows_with_ranges(tmp_path):
     assert " .. " in readable(rows)[0]["p99"]
     told = plain(runs)
     assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].low, rows[0]["p99"].high]
-    assert len(told["unknowns"]) == 11
+    assert len(told["unknowns"]) == len(variants(Unknowns()))
     assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
 
     draw(runs, tmp_path / "waits.png")
@@ -279,7 +280,7 @@ def test_a_plan_holds_its_targets_over_the_whole_range_and_says_so():
 
     assert answer.best is not None
     assert answer.best.settings.slots == 1
-    assert len(answer.best.outcomes) == 11
+    assert len(answer.best.outcomes) == len(variants(Unknowns()))
     assert all(target.miss(one) <= 1 for target in answer.targets for one in answer.best.outcomes.values())
     assert "reserved_concurrency = 1" in answer.text()
     assert "# HIGH p99 < 30.0 s: " in answer.text()

@@ -8,7 +8,7 @@ from lanes.config import LanesConfig
 from lanes.mapping.undocumented import Winner
 from simulator.counts import ApproximateQueues
 from simulator.memory import Calls
-from simulator.parameters import Unknowns
+from simulator.parameters import Unknowns, all_variants, variants
 from simulator.scheduler import Scheduler
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
@@ -152,3 +152,41 @@ def test_a_group_that_fills_the_look_ahead_hides_the_groups_behind_it():
     """A handful of messages in place of 120,000: the other group waits until the large one has become short."""
     assert place_of_the_group_behind() <= 2
     assert place_of_the_group_behind(look_ahead=20) >= 5
+
+
+def order_of_groups(**unknowns):
+    """Receive two messages at a time from three groups of four, and name the group of each receive."""
+    queues, _ = counts_with(**unknowns)
+    for start, group in enumerate("abc"):
+        send(queues, 4, group=group, start=4 * start)
+    queue, order = queues.live["HIGH"], ""
+    while received := queue.receive(2):
+        order += received[0].group
+        for message in received:
+            queue.delete(message.receipt_handle)
+    return order
+
+
+def test_groups_are_received_by_their_oldest_message_or_in_turn():
+    """AWS promises neither: by age one group is emptied first, in turn all proceed together."""
+    assert order_of_groups() == "aabbcc"
+    assert order_of_groups(groups_in_turn=True) == "abcabc"
+
+
+def test_a_new_group_waits_behind_one_that_had_its_turn_before_it_came():
+    """It was sent later, and the other has waited since."""
+    queues, _ = counts_with(groups_in_turn=True)
+    send(queues, 3, group="a")
+    queue = queues.live["HIGH"]
+    (first,) = queue.receive(1)
+    send(queues, 1, group="b", start=3)
+    queue.delete(first.receipt_handle)
+
+    assert [queue.receive(1)[0].group for _ in range(2)] == ["a", "b"]
+
+
+def test_a_throttled_batch_is_dropped_in_no_plan_but_in_claims():
+    """AWS documents that it is retried, so only a claim over all behaviour has to hold without."""
+    dropped = set(all_variants(Unknowns())) - set(variants(Unknowns()))
+
+    assert [all_variants(Unknowns())[name].backoff.retries for name in dropped] == [False]

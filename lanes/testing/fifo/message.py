@@ -121,9 +121,13 @@ class StoredMessage:
 
 
 class MessageGroup:
-    """The messages of a group that are not in flight, and how many are; `is_queued` means listed as ready."""
+    """
+    The messages of a group that are not in flight, and how many are.
 
-    __slots__ = ("first", "in_flight", "is_queued", "last", "name")
+    `is_queued` means listed as ready, `behind` is the last arrival and the turn at its receive if groups take turns.
+    """
+
+    __slots__ = ("behind", "first", "in_flight", "is_queued", "last", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -131,6 +135,7 @@ class MessageGroup:
         self.last: StoredMessage | None = None
         self.in_flight = 0
         self.is_queued = False
+        self.behind = (0, 0)
 
     def length(self) -> int:
         """Count the messages that are not in flight."""

@@ -73,7 +73,7 @@ class FifoQueue:
         self._settings = settings or FifoSettings()
         self._delay = self._settings.delay.total_seconds()
         self._retention = self._settings.retention.total_seconds()
-        self._store = FifoStore(look_ahead=self._settings.look_ahead)
+        self._store = FifoStore(look_ahead=self._settings.look_ahead, in_turn=self._settings.groups_in_turn)
         self._window = DeduplicationWindow()
         self._last_position = 0
         self._receipts = Receipts(prefix=handle_prefix)
@@ -90,6 +90,7 @@ class FifoQueue:
         self._settings = settings
         self._delay = settings.delay.total_seconds()
         self._retention = settings.retention.total_seconds()
+        self._store.in_turn = settings.groups_in_turn
         self._store.look_ahead_by(settings.look_ahead)
 
     def send(

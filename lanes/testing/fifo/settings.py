@@ -28,6 +28,7 @@ class FifoSettings:
         max_receive_count: receives after which the next one moves the message to the dead-letter queue;
             without a dead-letter queue it has no effect.
         look_ahead: number of oldest messages that are searched for available groups.
+        groups_in_turn: whether a received group goes behind all groups that wait; AWS documents no order of groups.
     """
 
     visibility_timeout: timedelta = timedelta(seconds=30)
@@ -37,3 +38,4 @@ class FifoSettings:
     deduplicate_by_group: bool = False
     max_receive_count: int | None = None
     look_ahead: int = LOOK_AHEAD
+    groups_in_turn: bool = False

@@ -18,7 +18,8 @@ class FifoStore:
     Messages in arrival order, and the groups that may be received from next.
 
     A message within the look-ahead is *admitted*. A group is *ready* when nothing of it is in flight and its
-    first message is admitted. The ready group with the oldest message is served first.
+    first message is admitted. The ready group with the oldest message is served first; if groups are served `in_turn`,
+    a group goes behind all others with messages when it is served.
 
     # AWS: a receive looks for available groups from the head of the backlog, so that a large backlog of one
     # group hides groups that were sent later (developer guide, "Avoid a large backlog with the same message
@@ -34,23 +35,28 @@ class FifoStore:
         "_groups",
         "_held_back",
         "_in_flight",
+        "_latest",
         "_look_ahead",
         "_ready",
+        "_turns",
         "_visible",
+        "in_turn",
     )
 
-    def __init__(self, *, look_ahead: int) -> None:
+    def __init__(self, *, look_ahead: int, in_turn: bool = False) -> None:
         self._look_ahead = look_ahead
+        self.in_turn = in_turn
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, as a purge does."""
         self._groups: dict[str, MessageGroup] = {}
-        self._ready: list[tuple[int, MessageGroup]] = []
+        self._ready: list[tuple[tuple[int, int], MessageGroup]] = []
         self._held_back: deque[StoredMessage] = deque()
         self._beyond: deque[StoredMessage] = deque()
         self._arrivals: deque[StoredMessage] = deque()
         self._admitted = self._gone = 0
+        self._latest = self._turns = 0
         self._visible = self._in_flight = self._delayed = 0
 
     @property
@@ -80,8 +86,8 @@ class FifoStore:
         """Whether a receive would find a message."""
         ready = self._ready
         while ready:
-            position, group = ready[0]
-            if self._is_ready(group) and _head(group) == position:
+            rank, group = ready[0]
+            if self._is_ready(group) and _rank(group) == rank:
                 return True
             heapq.heappop(ready)
             group.is_queued = False
@@ -113,6 +119,7 @@ class FifoStore:
         message.group = group
         group.append(message)
         self._arrivals.append(message)
+        self._latest = message.position
         if delayed:
             message.state = MessageState.DELAYED
             self._delayed += 1
@@ -127,11 +134,14 @@ class FifoStore:
         self._show(message, _group_of(message))
 
     def next_group(self) -> MessageGroup | None:
-        """Take the group with the oldest message from the ready ones."""
+        """Take the first of the ready groups."""
         if not self.has_ready_group:
             return None
         _, group = heapq.heappop(self._ready)
         group.is_queued = False
+        if self.in_turn:
+            self._turns += 1
+            group.behind = (self._latest, self._turns)
         return group
 
     def take_off(self, message: StoredMessage, *, until: float) -> None:
@@ -202,7 +212,7 @@ class FifoStore:
         if self._is_ready(group):
             if not group.is_queued:
                 group.is_queued = True
-                heapq.heappush(self._ready, (_head(group), group))
+                heapq.heappush(self._ready, (_rank(group), group))
         elif group.first is None and not group.in_flight and self._groups.get(group.name) is group:
             del self._groups[group.name]
 
@@ -213,9 +223,10 @@ class FifoStore:
             self._gone = 0
 
 
-def _head(group: MessageGroup) -> int:
-    """Rank of the group's first message; no two messages share one, so groups are never compared."""
-    return group.first.position if group.first is not None else 0
+def _rank(group: MessageGroup) -> tuple[int, int]:
+    """Rank by arrival of the first message, or by the last turn; no two share one, so groups are never compared."""
+    head = (group.first.position if group.first is not None else 0, 0)
+    return max(head, group.behind)
 
 
 def _group_of(message: StoredMessage) -> MessageGroup:

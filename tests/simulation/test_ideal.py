@@ -1,0 +1,107 @@
+"""The ideal scheduler is the bound that its description claims: strict, in order, and never late."""
+
+import itertools
+from random import Random
+
+import pytest
+
+from lanes.config import LanesConfig
+from simulator.ideal import IdealLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
+
+
+def ideal(*, slots=1):
+    return IdealLanes(LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}}))
+
+
+def order(lanes):
+    return [f"{one.lane}-{one.group}{one.number}" for one in lanes.handled]
+
+
+def test_a_slot_takes_the_highest_lane_and_there_the_oldest_message():
+    """All are sent at one moment, the lowest first."""
+    lanes = ideal()
+    for lane in ("MAIN", "MEDIUM", "HIGH"):
+        for group in "ab":
+            lanes.send(lane, group=group, seconds=1.0)
+    lanes.run(seconds=6.0)
+
+    assert order(lanes) == ["HIGH-a1", "HIGH-b1", "MEDIUM-a1", "MEDIUM-b1", "MAIN-a1", "MAIN-b1"]
+
+
+def test_a_running_handler_is_not_interrupted():
+    """The urgent message starts at its end."""
+    lanes = ideal()
+    lanes.send("MAIN", group="a", seconds=2.0)
+    lanes.scheduler.after(0.5, lambda: lanes.send("HIGH", group="a", seconds=1.0))
+    lanes.run(seconds=10.0)
+
+    assert lanes.handled.waits("HIGH") == [1.5]
+
+
+def test_groups_run_one_message_at_a_time_and_slots_side_by_side():
+    """Three slots have work for two: the third message of the lane is behind its group."""
+    lanes = ideal(slots=3)
+    for group in "aab":
+        lanes.send("MAIN", group=group, seconds=1.0)
+    lanes.run(seconds=10.0)
+
+    assert [(one.group, one.number) for one in lanes.handled] == [("a", 1), ("b", 1), ("a", 2)]
+    assert lanes.handled.waits("MAIN") == [0.0, 0.0, 1.0]
+
+
+def test_the_same_group_in_two_lanes_is_two_groups():
+    """Order is promised within a lane."""
+    lanes = ideal(slots=2)
+    lanes.send("HIGH", group="a", seconds=1.0)
+    lanes.send("MAIN", group="a", seconds=1.0)
+    lanes.run(seconds=10.0)
+
+    assert lanes.handled.waits("MAIN") == [0.0]
+
+
+def test_a_fault_is_refused():
+    """The ideal of a load with failures is not defined."""
+    with pytest.raises(ValueError, match="no faults"):
+        ideal().send("MAIN", group="a", seconds=1.0, fault="always")
+
+
+def load(lanes, *, seed, messages=200):
+    """Send messages to all lanes at random times, and wait for all of them."""
+    chance = Random(seed)
+    for _ in range(messages):
+        lane, group = chance.choice(("HIGH", "MEDIUM", "MAIN")), f"g{chance.randrange(12)}"
+        lanes.scheduler.after(
+            chance.uniform(0.0, 10.0),
+            lambda lane=lane, group=group: lanes.send(lane, group=group, seconds=0.1),
+        )
+    assert lanes.run(seconds=600.0, until=lambda: len(lanes.handled) == messages)
+    return lanes
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("slots", [1, 3])
+def test_no_slot_is_free_while_a_group_could_start(slots, seed):
+    """All of the work is done in the shortest time: at one slot the sum of the handlers' times."""
+    lanes = load(ideal(slots=slots), seed=seed)
+    running = sorted(
+        [(one.started_at, 1) for one in lanes.handled] + [(one.finished_at, -1) for one in lanes.handled],
+    )
+    most = max(itertools.accumulate(change for _, change in running))
+
+    assert most <= slots
+    for one in lanes.handled:
+        if one.started_at > one.sent_at:
+            ends = [other.finished_at for other in lanes.handled]
+            assert any(abs(end - one.started_at) < 1e-9 for end in ends)
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_no_consumer_finishes_the_top_lane_earlier(slots):
+    """Under the same arrivals."""
+    real = SimulatedLanes(
+        LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}}), pattern=Pattern.LANES
+    )
+    ours, bound = load(real, seed=7), load(ideal(slots=slots), seed=7)
+
+    assert sum(bound.handled.waits("HIGH")) < sum(ours.handled.waits("HIGH"))
