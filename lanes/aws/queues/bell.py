@@ -144,7 +144,7 @@ def sender_bell(deployment: Deployment, client: SQSClient) -> SenderBell:
 
 def date_of(answer: Mapping[str, Any]) -> str | None:
     """Return the `Date` header of an answer of boto3's client."""
-    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    headers: Mapping[str, str] = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return headers.get("date")
 
 
