@@ -139,7 +139,7 @@ def _yields_without_work(lane: Lane, consumer: PriorityConsumer) -> cloudwatch.M
 
 
 def _waiting_without_work(queue: LaneQueue, consumer: PriorityConsumer) -> cloudwatch.MathExpression:
-    """Count waiting messages: in the pull engine a lane that is passed over is not received from, and yields nothing."""
+    """Count waiting messages: the pull engine does not receive from a lane that it passes over, so nothing yields."""
     return cloudwatch.MathExpression(
         expression="IF(FILL(handled, 0) + FILL(failed, 0) < 1, FILL(waiting, 0), 0)",
         label="Waiting while nothing is handled",
@@ -210,7 +210,7 @@ def _heartbeat(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         below=True,
         periods=_periods_without_a_start(config),
         description="No invocation starts, though the heartbeat starts one every 20 seconds: all lanes stand still.",
-        first_step="`lanes check` shows the bell's mapping, the function's reserved concurrency and the account's quota.",
+        first_step="`lanes check` shows the bell, its mapping, and the function's reserved concurrency.",
         page=Page.HEARTBEAT,
     )
 

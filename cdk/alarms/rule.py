@@ -29,6 +29,7 @@ class Page(StrEnum):
     ERRORS = "errors"
     THROTTLES = "throttles"
     HEARTBEAT = "heartbeat"
+    INTAKE = "intake"
     OUTBOX_ABANDONED = "outbox-abandoned"
     OUTBOX_OLDEST_AGE = "outbox-oldest-age"
     OUTBOX_ERRORS = "outbox-errors"
