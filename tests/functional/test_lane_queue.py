@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from lanes.aws.clients import Clients, receiver_config
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
+from lanes.aws.runtime import runtime_from_env
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.records import RawRecord
@@ -378,6 +379,27 @@ def test_an_answer_is_waited_for_longer_than_sqs_may_take(longest, at_least):
     timeout = receiver_config(longest_wait=timedelta(seconds=longest)).read_timeout
 
     assert at_least <= timeout <= 25
+
+
+def test_the_deployed_function_waits_for_the_longest_of_its_polls(monkeypatch, urls):
+    """In the pull engine; with mappings it receives nothing and has one client."""
+    timeouts = []
+
+    def config(*, longest_wait):
+        timeouts.append(longest_wait)
+        return receiver_config(longest_wait=longest_wait)
+
+    monkeypatch.setattr("lanes.aws.runtime.receiver_config", config)
+    for engine in ({"engine": "pull", "linger": "7s"}, {}):
+        deployment = Deployment(
+            config=LanesConfig.from_dict({"consumer": engine, "lanes": [{"name": "MAIN"}]}),
+            queues={"MAIN": LaneQueues(url=urls[0], dead_letter_url=urls[1])},
+            table="t",
+            bell=urls[0] if engine else None,
+        )
+        runtime_from_env({"LANES_DEPLOYMENT": deployment.to_json()})
+
+    assert timeouts == [timedelta(seconds=7)]
 
 
 def event_attribute(value, data_type="String"):

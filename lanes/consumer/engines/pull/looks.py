@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError
@@ -97,8 +98,6 @@ class Looks:
 
     def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
         """Ask the lanes that were last asked too long ago, in order, until one has records."""
-        if self._timed is not None:
-            self._end_timed()
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
@@ -126,15 +125,15 @@ class Looks:
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
         start = self._looking.beside.start
-        self._polls += [start(lambda lane=lane: self._ask([lane], wait=POLL)) for lane in lanes]
+        self._polls += [start(partial(self._ask, [lane], wait=POLL)) for lane in lanes]
         while self._polls and not self.hands:
             self._looking.beside.wait(self._polls)
             self.collect()
         return bool(self.hands)
 
     def collect(self, *, wait: bool = False) -> None:
-        """Take in what calls beside the handler have found; `wait` for those that have not ended."""
-        if wait and self._timed is not None:
+        """End the look that was meant for this moment, and take in the polls that have ended, or `wait` for them."""
+        if self._timed is not None:
             self._end_timed()
         ended = [poll for poll in self._polls if wait or poll.done()]
         self._polls = [poll for poll in self._polls if poll not in ended]
@@ -174,9 +173,7 @@ class Looks:
 
     def _ask_one(self, lane: Lane, *, wait: int = 0) -> Look:
         looking, left = self._looking, self._seconds_left()
-        look = Look(
-            lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock()
-        )
+        look = Look(lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock())
         try:
             records = looking.queues.receive(
                 lane.name, maximum=look.asked, visibility=max(0, math.ceil(left)) + BEYOND, wait=wait
@@ -212,16 +209,9 @@ class Looks:
         return [record for record in records if record.message_id in refused]
 
     def _repeat(self, lane: Lane, records: Sequence[RawRecord]) -> None:
-        try:
-            refused = self._looking.queues.delete(lane.name, records)
-            if refused:
-                raise AwsError(
-                    operation="DeleteMessageBatch",
-                    code="Refused",
-                    message=f"{len(refused)} records",
-                    retryable=False,
-                )
-        except AwsError as error:
+        if refused := self._delete(lane, records):
+            code, text = "Refused", f"{len(refused)} records"
+            error = AwsError(operation="DeleteMessageBatch", code=code, message=text, retryable=False)
             self._report(error, Event.RECORDS_NOT_DELETED, lane)
 
     def _report(self, error: AwsError, problem: Event, lane: Lane) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.bell import COALESCING
+from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
-from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import Batch
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines import Turn
     from lanes.consumer.engines.pull.looks import Looking
     from lanes.consumer.engines.pull.policy import Policy
     from lanes.consumer.engines.pull.rates import Rates
@@ -73,7 +73,9 @@ class Slot:
         services: those of the environment.
         lanes: the lanes that this slot serves, highest first.
         name: of the invocation.
+        context: Lambda's.
         milliseconds_left: call it for the time until the invocation ends.
+        turn: makes the turn of a batch.
 
     Attributes:
         is_over: whether the time is too short for another record, so that work may be left.
@@ -88,6 +90,7 @@ class Slot:
         name: str,
         context: object,
         milliseconds_left: Callable[[], float],
+        turn: Callable[[Batch, Slot], Turn],
     ) -> None:
         self.services = services
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
@@ -96,6 +99,7 @@ class Slot:
         self._name = name
         self._context = context
         self._milliseconds_left = milliseconds_left
+        self._turn = turn
         self._began_at = services.looking.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
@@ -119,7 +123,7 @@ class Slot:
         self.handle(lane, self.looks.hands.pop(lane.name))
         self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
 
-    def handle(self, lane: Lane, records: Sequence[RawRecord], *, is_mapped: bool = False) -> Outcomes:
+    def handle(self, lane: Lane, records: Sequence[RawRecord]) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
         batch = Batch(
             lane=lane,
@@ -132,7 +136,7 @@ class Slot:
         self._serving = lane
         self._report_for(lane.name)
         try:
-            return self.services.corridor.run(batch, PullTurn(batch, self, is_mapped=is_mapped))
+            return self.services.corridor.run(batch, self._turn(batch, self))
         finally:
             self._serving, self._aside = outer, aside
             if outer is not None:
@@ -145,12 +149,15 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy, order = self.services.choice.policy, self._served(self.services.choice.policy.order(self._lanes))
+        policy, order = (
+            self.services.choice.policy,
+            self._served(self.services.choice.policy.order(self._lanes)),
+        )
         place = order.index(lane) + 1
         if not all(map(self.has_time_for, order)):
             return
-        above = self._served(policy.above(lane))
-        self.looks.look_soon(order[:place] if is_last and not self.looks.hands else above, during=lane)
+        is_next = is_last and lane.name not in self.looks.hands
+        self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
         if is_last and not self._aside:
             self.looks.look_below(order[place:])
 
@@ -202,7 +209,7 @@ class Slot:
         for lane in lanes:
             self.looks.land(lane)
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
-        until = max(clock() + linger, self._began_at + COALESCING, self._returns_at)
+        until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
         while lanes and left > 0 and all(map(self.has_time_for, lanes)):
             if self.looks.poll(lanes):
