@@ -20,6 +20,7 @@ from lanes.consumer.engines.pull.beside import Threads
 from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.engines.pull.looks import Looking, ReceivingQueues
 from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.engines.pull.paused import Paused
 from lanes.consumer.engines.pull.policy import Strict, Weighted
 from lanes.consumer.engines.pull.rates import Rates
 from lanes.consumer.engines.pull.slot import Choice, SlotServices
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
     from lanes.holds import Holds
     from lanes.overrides import Overrides
+    from lanes.pauses import Pauses
 
 
 class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
@@ -67,6 +69,7 @@ class Runtime:
         presence: the slot table; None with one slot, where there are no peers.
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
         holds: the held groups; None if no group is ever held.
+        pauses: the paused lanes of the pull engine; None if no lane is ever paused.
         bell: the bell of the pull engine; None where nobody listens to one.
         beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
@@ -82,6 +85,7 @@ class Runtime:
     presence: PresenceTable | None = None
     overrides: Overrides | None = None
     holds: Holds | None = None
+    pauses: Pauses | None = None
     bell: Bell | None = None
     beside: Beside | None = None
     clock: Callable[[], float] = time.time
@@ -135,6 +139,7 @@ class Runtime:
         has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
         tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
         return SlotServices(
+            paused=Paused(self.pauses, looking),
             tenants=tenants if has_tenants else None,
             config=config,
             corridor=corridor,

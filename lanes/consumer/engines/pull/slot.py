@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lanes.consumer.batch import Corridor
     from lanes.consumer.engines import Turn
     from lanes.consumer.engines.pull.looks import Looking
+    from lanes.consumer.engines.pull.paused import Paused
     from lanes.consumer.engines.pull.policy import Policy
     from lanes.consumer.engines.pull.rates import Rates
     from lanes.consumer.engines.pull.tenants import Tenants
@@ -62,6 +63,7 @@ class SlotServices:
     settlement: Settlement
     looking: Looking
     choice: Choice
+    paused: Paused
     tenants: Tenants | None
     bell: Bell | None
     sleep: Callable[[float], None]
@@ -112,6 +114,8 @@ class Slot:
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
+        self.services.paused.lanes()
+        self.services.paused.land()
         while not self.is_over:
             if (lane := self._next()) is not None:
                 self.serve(lane)
@@ -230,11 +234,13 @@ class Slot:
                 self.serve(lane)
         for lane in self._lanes:
             self.looks.land(lane)
+        self.services.paused.land()
         self._report_for(None)
 
     def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return those of the lanes that this slot serves."""
-        return [lane for lane in lanes if lane in self._lanes]
+        """Return those of the lanes that this slot serves, but for paused ones."""
+        paused = self.services.paused.lanes()
+        return [lane for lane in lanes if lane in self._lanes and lane.name not in paused]
 
     def _ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""
