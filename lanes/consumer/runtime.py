@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from lanes.pauses import Pauses
 
 
+BESIDES = 4
+"""Calls at once besides a poll of each lane: a look, deletions of two lanes, and the paused lanes."""
+
+
 class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
     """The consumer's calls to its queues: read counts, receive, delete, change visibility, dead-letter, send on."""
 
@@ -126,7 +130,7 @@ class Runtime:
         consumer = config.consumer
         looking = Looking(
             queues=self.queues,
-            beside=self.beside or Threads(len(config.lanes) + 2),
+            beside=self.beside or Threads(len(config.lanes) + BESIDES),
             pace=Pace(consumer),
             telemetry=self.telemetry,
             clock=clock,
