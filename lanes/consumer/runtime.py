@@ -138,7 +138,7 @@ class Runtime:
         choice = Choice(
             policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
             reserve=Reserve(share=consumer.reserve, clock=clock),
-            rates=Rates(consumer, clock=clock),
+            rates=Rates(consumer, clock=clock, random=self.random),
         )
         has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
         tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)

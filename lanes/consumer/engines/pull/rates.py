@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from random import Random
 
     from lanes.config import ConsumerSettings
 
@@ -14,22 +15,24 @@ class Rates:
     """
     The slot's part of `max_rate` and of `max_rates`.
 
-    Each slot spaces its records evenly, and begins with a pause: a new environment knows no records of the one before.
+    Each slot spaces its records evenly, and begins with a pause of about that length: a new environment knows no records
+    of the one before. After a quiet time each slot may start one record at once.
 
     Args:
         settings: the consumer's.
         clock: epoch seconds.
+        random: spreads the first records of the slots.
 
     """
 
-    def __init__(self, settings: ConsumerSettings, *, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: ConsumerSettings, *, clock: Callable[[], float], random: Random) -> None:
         slots = settings.reserved_concurrency
         self._clock = clock
         self._pause = {kind: slots / rate for kind, rate in settings.max_rates.items()}
         self._pause_of_all = slots / settings.max_rate if settings.max_rate else 0.0
-        now = clock()
-        self._next = {kind: now + pause for kind, pause in self._pause.items()}
-        self._next_of_all = now + self._pause_of_all
+        now, part = clock(), 0.5 + random.random()
+        self._next = {kind: now + pause * part for kind, pause in self._pause.items()}
+        self._next_of_all = now + self._pause_of_all * part
         self.has_kinds = bool(self._pause)
 
     def wait(self, kind: str = "") -> float:

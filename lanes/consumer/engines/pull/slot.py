@@ -239,9 +239,9 @@ class Slot:
         """Return the records in hand, and wait for every call beside the handler."""
         self.looks.collect(wait=True)
         for lane in self._lanes:
-            if lane.name in self.looks.hands:
+            if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 self.is_over = True
-                self.serve(lane)
+                self.handle(lane, records)
         for lane in self._lanes:
             self.looks.land(lane)
         self.services.paused.land()
