@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.looks import Looking
     from lanes.consumer.engines.pull.paused import Paused
     from lanes.consumer.engines.pull.policy import Policy
-    from lanes.consumer.engines.pull.rates import Rates
+    from lanes.consumer.engines.pull.rates import Rate
     from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcomes
@@ -51,7 +51,7 @@ class Choice:
 
     policy: Policy
     reserve: Reserve
-    rates: Rates
+    rate: Rate | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
