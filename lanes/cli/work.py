@@ -59,18 +59,17 @@ def work(
     """
     with usage(SOURCE):
         split_name(consumer)
+    patience = duration(grace) if grace else None
     target = target_of(context)
     deployment = _with_slots(_deployment(context, target), slots)
     settings = deployment.config.consumer
     environment = _environment(target, deployment)
-    with usage("--grace"):
-        patience = (duration(grace) if grace else settings.function_timeout).total_seconds()
     write_whole_lines()
     supervisor = Supervisor(
         slots=settings.reserved_concurrency,
         start=lambda number: RunningSlot.start(number, consumer=consumer, environment=environment),
         timeout=settings.function_timeout.total_seconds(),
-        grace=patience,
+        grace=(settings.function_timeout if patience is None else patience).total_seconds(),
         telemetry=PowertoolsTelemetry(environ=environment),
     )
     raise typer.Exit(_run(supervisor))

@@ -49,11 +49,10 @@ def load_consumer(name: str) -> Consumer:
     if isinstance(found, Consumer):
         return found
     consumers = [key for key, value in vars(module).items() if isinstance(value, Consumer)]
-    known = f"its consumers are {', '.join(consumers)}" if consumers else "it has no lanes.Consumer"
-    if hasattr(module, attribute):
-        problem = f"{name} is a {type(found).__name__}, not a lanes.Consumer; in {module_name}, {known}"
-    else:
-        problem = f"{module_name} has no {attribute!r}{nearest(attribute, consumers)}; {known}"
+    known = nearest(attribute, consumers) if consumers else "; the module has no lanes.Consumer"
+    is_there = hasattr(module, attribute)
+    problem = f"it is of type {type(found).__name__}, no lanes.Consumer" if is_there else "there is no such name"
+    problem = f"{name}: {problem}{known}"
     raise ConfigurationError([problem], source=SOURCE)
 
 

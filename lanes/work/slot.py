@@ -73,6 +73,8 @@ def main(control_fd: str, number: str, consumer: str) -> None:
     try:
         timeout = Deployment.from_env().config.consumer.function_timeout.total_seconds()
         loaded = load_consumer(consumer)
+        # Without time nothing is received, but the clients are made, which may take longer than a run.
+        loaded.work(Run(ends_at=0.0, stop=stop), slot=int(number))
     except ConfigurationError as error:
         control.send((REFUSED, "; ".join(error.problems)))
         sys.exit(1)
