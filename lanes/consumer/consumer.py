@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.handlers import Handlers
+from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,9 +96,32 @@ class Consumer:
                 deployment. All its records stay.
 
         """
+        return self._built().run(event, context)
+
+    def work(self, context: Any, *, slot: int) -> bool:
+        """
+        Serve the lanes without an event, as one slot of a process, and return whether all of them could be asked.
+
+        It ends when the context's time is nearly over, or when the lanes have been empty for some seconds; `lanes work`
+        calls it again and again.
+
+        Args:
+            context: like Lambda's; its remaining time and request id are used.
+            slot: number of this slot, from 0.
+
+        Raises:
+            ConfigurationError: the environment is wrong, or the engine is not pull.
+
+        """
+        engine = self._built()
+        if not isinstance(engine, PullEngine):
+            raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
+        return engine.work(context, slot=slot)
+
+    def _built(self) -> Engine:
         if self._engine is None:
             self._engine = (self._runtime or _runtime_of_function()).build_engine(self._handlers)
-        return self._engine.run(event, context)
+        return self._engine
 
 
 def _call(handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext) -> Any:

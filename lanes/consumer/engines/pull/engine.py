@@ -7,8 +7,13 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+<<<<<<< HEAD
+from lanes.bell import HEARTBEAT, HEARTBEAT_LIFE, RETURN_EVERY, slot_of
+from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
+=======
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
 from lanes.consumer.engines.pull.slot import Slot
+>>>>>>> main
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
@@ -56,10 +61,17 @@ class PullEngine:
         slot.leave()
         return response_for(outcomes.kept)
 
+    def work(self, context: Any, *, slot: int) -> bool:
+        """Serve the lanes as a slot that no ring started; return whether all of them could be asked."""
+        held = self._slot(context, lanes=self._lanes_of(slot))
+        held.returns_in(LONGEST_STAY)
+        held.work()
+        return not held.looks.failed
+
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        slot = self._slot(context, lanes=self._lanes_of(ring.group))
+        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)))
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
@@ -82,9 +94,9 @@ class PullEngine:
         age = self._services.looking.clock() - ring.sent_at
         return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
 
-    def _lanes_of(self, group: str) -> Sequence[Lane]:
+    def _lanes_of(self, number: int | None) -> Sequence[Lane]:
         """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
-        slots, number = self._deployment.config.consumer.reserved_concurrency, slot_of(group)
+        slots = self._deployment.config.consumer.reserved_concurrency
         return [
             lane
             for lane in self._deployment.config.lanes
