@@ -18,8 +18,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-BODY = "ring"
-"""The body of each message of the bell."""
+BODY = '{"lanes":"ring"}'
+"""The body of each message of the bell: JSON, since EventBridge can send no other constant."""
 _PREFIX = "slot-"
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""

@@ -1,5 +1,6 @@
 """The bell of the pull engine: the queue that starts its invocations, and the schedule of the heartbeat."""
 
+import json
 from datetime import timedelta
 
 from aws_cdk import Duration, RemovalPolicy
@@ -84,7 +85,7 @@ class Bell(Construct):
                 targets.SqsQueue(
                     self.queue,
                     # Constant, so that its deduplication id is too.
-                    message=events.RuleTargetInput.from_object({"bell": bell.HEARTBEAT}),
+                    message=events.RuleTargetInput.from_object(json.loads(bell.BODY)),
                     message_group_id=bell.HEARTBEAT,
                 )
             ],

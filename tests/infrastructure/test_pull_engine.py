@@ -131,7 +131,7 @@ def test_a_rule_sends_heartbeats_to_the_bell(pulled):
     assert target["Arn"] == {"Fn::GetAtt": [queue, "Arn"]}
     assert target["SqsParameters"] == {"MessageGroupId": bell.HEARTBEAT}
     assert target["SqsParameters"]["MessageGroupId"] not in bell.groups(1000)
-    assert json.loads(target["Input"])
+    assert target["Input"] == bell.BODY
     template.has_resource_properties(
         "AWS::SQS::QueuePolicy",
         {

@@ -72,16 +72,18 @@ class Pace:
 
     def is_short(self, lane: Lane) -> bool:
         """Whether messages of other lanes may be received at the start of a record."""
-        return self._longest[lane.name] < LONG_RECORD
+        return 0.0 < self._longest[lane.name] < LONG_RECORD
 
     def most(self, lane: Lane, *, seconds_left: float) -> int:
         """Return how many records to receive at once."""
         record = self._records.get(lane.name)
         fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
+        if record is not None and record >= LONG_RECORD:
+            return 1
         if self._slots == 1 or (lane.threshold is None and self._deep[lane.name]):
             return min(LARGEST_RECEIVE, fitting)
         by_time = math.ceil(SPREAD / record) if record else 1
-        by_slots = math.ceil(LARGEST_RECEIVE / self._slots) if (record or 0.0) < LONG_RECORD else 1
+        by_slots = math.ceil(LARGEST_RECEIVE / self._slots)
         return min(LARGEST_RECEIVE, fitting, max(by_slots, by_time, self._chains[lane.name]))
 
     def is_stale(self, age: float, *, expected: float) -> bool:
