@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 RING_EVERY = 5.0
 """Seconds between two rings of a slot that sees more work than it can take."""
 
+REPORT_EVERY = 10.0
+"""Seconds after which a slot sends its figures, so that those of a long invocation are in CloudWatch in time."""
+
 LONGEST_STAY = 5.0
 """Seconds for which a slot without work stays for records that return from a backoff by then."""
 
@@ -113,6 +116,8 @@ class Slot:
         self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
+        self._reported_at = 0.0
+        self._nested = 0.0
         self._serving: Lane | None = None
         self._aside: Lane | None = None
         self._batches = 0
@@ -147,12 +152,16 @@ class Slot:
             began_at=self.services.looking.clock(),
         )
         aside, self._aside, outer = self._aside, self._serving, self._serving
+        nested, self._nested = self._nested, 0.0
         self._serving = lane
         self._report_for(lane.name)
         try:
             return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
             self._serving, self._aside = outer, aside
+            looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
+            looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+            self._nested = nested + took
             if outer is not None:
                 self._report_for(outer.name)
 
@@ -268,11 +277,11 @@ class Slot:
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
-        if lane == self._reported:
+        telemetry, now = self.services.looking.telemetry, self.services.looking.clock()
+        if lane == self._reported and now < self._reported_at + REPORT_EVERY:
             return
-        telemetry = self.services.looking.telemetry
         if self._reported is not None:
             telemetry.end()
-        self._reported = lane
+        self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._context)
