@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.slot import SlotServices
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
+STALE = 5.0
+"""
+Age in seconds from which a ring's second is over by any clock, so that one look at each lane is enough.
+
+Rings pile up behind a long invocation, one for each second with a send.
+"""
+
 NOT_RECEIVED = 5
 """Seconds until a ring returns for which a lane could not be asked."""
 
@@ -71,7 +78,9 @@ class PullEngine:
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)))
+        age = self._services.looking.clock() - ring.sent_at
+        is_fresh = ring.group != HEARTBEAT and age < STALE
+        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)), is_rung=is_fresh)
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
@@ -103,7 +112,7 @@ class PullEngine:
             if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
         ]
 
-    def _slot(self, context: Any, *, lanes: Sequence[Lane]) -> Slot:
+    def _slot(self, context: Any, *, lanes: Sequence[Lane], is_rung: bool = True) -> Slot:
         clock = self._services.looking.clock
         ends_at = clock() + self._timeout
         return Slot(
@@ -114,4 +123,5 @@ class PullEngine:
             milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
             or (lambda: (ends_at - clock()) * 1000),
             turn=PullTurn,
+            is_rung=is_rung,
         )

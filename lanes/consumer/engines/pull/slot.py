@@ -86,6 +86,7 @@ class Slot:
         context: Lambda's.
         milliseconds_left: call it for the time until the invocation ends.
         turn: makes the turn of a batch.
+        is_rung: whether a fresh ring started it, so that messages may still come in that ring's second.
 
     Attributes:
         is_over: whether the time is too short for another record.
@@ -102,6 +103,7 @@ class Slot:
         context: object,
         milliseconds_left: Callable[[], float],
         turn: TurnMaker,
+        is_rung: bool,
     ) -> None:
         self.services = services
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
@@ -112,6 +114,7 @@ class Slot:
         self._context = context
         self._milliseconds_left = milliseconds_left
         self._turn = turn
+        self._is_rung = is_rung
         self._began_at = services.looking.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
@@ -235,6 +238,8 @@ class Slot:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
+        if not self._is_rung and not self.has_worked:
+            return False
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
