@@ -82,6 +82,7 @@ class MappedEngine:
 
     def work(self, context: Any, *, slot: int) -> bool:
         """Refuse: this engine handles batches of mappings only."""
+        del context, slot
         raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
 
     def _lane_of(self, queue: str) -> Lane:
