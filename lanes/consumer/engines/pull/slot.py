@@ -122,7 +122,6 @@ class Slot:
         self._reported_at = 0.0
         self._nested = 0.0
         self._serving: Lane | None = None
-        self._aside: Lane | None = None
         self._batches = 0
         self._overdue_at: dict[str, float] = {}
 
@@ -154,14 +153,13 @@ class Slot:
             milliseconds_left=self._milliseconds_left,
             began_at=self.services.looking.clock(),
         )
-        aside, self._aside, outer = self._aside, self._serving, self._serving
+        outer, self._serving = self._serving, lane
         nested, self._nested = self._nested, 0.0
-        self._serving = lane
         self._report_for(lane.name)
         try:
             return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
-            self._serving, self._aside = outer, aside
+            self._serving = outer
             looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
             looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
             self._nested = nested + took
@@ -178,15 +176,13 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy, pace = self.services.choice.policy, self.services.looking.pace
+        policy = self.services.choice.policy
         order = self._served(policy.order(self._lanes))
         if lane not in order or not all(map(self.has_time_for, order)):
             return
         place = order.index(lane) + 1
         is_next = is_last and lane.name not in self.looks.hands
         self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
-        if is_last and not self._aside and pace.is_short(lane):
-            self.looks.look_below(order[place:])
 
     def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
         """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
