@@ -1,9 +1,9 @@
-"""Two lanes and the sample function; the engine and the number of slots come from the context."""
+"""Two lanes and the sample function; engine, slots and the wish for an intake come from the context."""
 
 from pathlib import Path
 
-from aws_cdk import App
-from lanes_cdk import PriorityLanesStack
+from aws_cdk import App, CfnOutput
+from lanes_cdk import Intake, PriorityLanesStack, consumer_code
 
 from lanes import LanesConfig
 
@@ -24,4 +24,8 @@ stack = PriorityLanesStack(
 )
 # Slow enough that a deploy falls into the middle of a flood of moderate size.
 stack.consumer.function.add_environment("RESOURCE_SECONDS", "0.1")
+if app.node.get_context("intake") == "on":
+    code = consumer_code(CHECKOUT / "lambdas" / "intake")
+    intake = Intake(stack, "Intake", queues=stack.queues, ledger=stack.ledger, code=code)
+    CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)
 app.synth()
