@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -186,7 +187,7 @@ class Slot:
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: nobody rings for it."""
         if seconds <= LONGEST_STAY:
-            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds)
+            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
 
     def _next(self) -> Lane | None:
         """Return the lane to serve next, with its records in hand; None if no lane has any, or the time is over."""
@@ -272,7 +273,9 @@ class Slot:
             return
         telemetry = self.services.looking.telemetry
         if self._reported is not None:
-            telemetry.end()
+            # The outcomes count, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                telemetry.end()
         self._reported = lane
         if lane is not None:
             telemetry.begin(lane, self._context)
