@@ -159,9 +159,13 @@ class World:
         *,
         seed: int = 1,
         native: int | None = None,
+        engine: str = "mappings",
         beside: Any = None,
     ) -> None:
-        self.config = LanesConfig.from_dict(raw or {})
+        raw = raw or {}
+        self.config = LanesConfig.from_dict(
+            {**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}}
+        )
         self.clock = FakeClock()
         self.calls = Calls()
         self.queues = PolledQueues(self.config, self.clock, self.calls, native=native)
