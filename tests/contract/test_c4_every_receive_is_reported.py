@@ -80,7 +80,9 @@ def test_every_receive_is_told_once(engine, messages, slots, idempotency, seed):
 )
 def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(engine, operation, reason):
     """Their receive is explained although nothing was tried."""
-    scenario = Scenario({"consumer": {"idempotency": True}}, environments=2, engine=engine)
+    scenario = Scenario(
+        {"consumer": {"idempotency": True, "backoff_base": 20}}, environments=2, engine=engine
+    )
     message_id = scenario.send("HIGH", "m", "fail", "ok")
     scenario.step("HIGH")
     scenario.world.clock.advance(600)

@@ -108,6 +108,7 @@ class PolledQueues(MemoryQueues):
         received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
         if wait and not received:
             self.clock.advance(wait / len(self.live))
+            received = self.taken(lane, maximum=maximum, visibility=visibility)
         return received
 
 
