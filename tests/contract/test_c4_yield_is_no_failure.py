@@ -336,7 +336,7 @@ def test_an_attempt_that_could_not_be_counted_is_counted_by_the_settlement(engin
 
 def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down(engine):
     """It is postponed, and costs nothing."""
-    scenario = Scenario({"consumer": {"max_attempts": 2}}, engine=engine)
+    scenario = Scenario({"consumer": {"max_attempts": 2, "backoff_base": 8}}, engine=engine)
     scenario.send("MAIN", "main", "fail", "ok")
     scenario.step("MAIN")
     scenario.world.clock.advance(10)
