@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -194,7 +195,7 @@ class Slot:
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: nobody rings for it."""
         if seconds <= LONGEST_STAY:
-            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds)
+            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
 
     def _next(self) -> Lane | None:
         """Return the lane to serve next, with its records in hand; None if no lane has any, or the time is over."""
@@ -282,7 +283,9 @@ class Slot:
         if lane == self._reported and now < self._reported_at + REPORT_EVERY:
             return
         if self._reported is not None:
-            telemetry.end()
+            # The outcomes count, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                telemetry.end()
         self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._context)
