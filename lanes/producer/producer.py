@@ -6,8 +6,6 @@ Owns the word send. The priority of a message alone decides its lane; you need n
 
 from __future__ import annotations
 
-import random
-import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,14 +14,14 @@ from lanes.config.deployment import Deployment
 from lanes.errors import MessageError
 from lanes.message import Message, size_bytes
 from lanes.priority import PriorityRules, priority_to_send
-from lanes.producer.dispatch import Dispatch
-from lanes.producer.order import RetryPolicy, SendOrder
+from lanes.producer.dispatch import Dispatch, Pacing
+from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
-from lanes.producer.report import RefusedMessagesError, SentMessage
+from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Sequence
 
     import boto3
 
@@ -41,11 +39,7 @@ class Producer:
         sqs: sends one batch.
         rules: priorities by kind.
         source: CloudEvents source of the messages that `send` creates.
-        retries: decides about retries.
-        clock: monotonic seconds.
-        pause: sleeps for a number of seconds.
-        jitter: returns numbers from 0 to 1 that spread the retries.
-        max_concurrency: limit for the `concurrency` of `send_many`; with 1 no thread is started.
+        pacing: retries, concurrency, time and chance.
     """
 
     def __init__(
@@ -55,21 +49,13 @@ class Producer:
         sqs: BatchSender,
         rules: PriorityRules | None = None,
         source: str = "lanes",
-        retries: RetryPolicy | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
-        max_concurrency: int | None = None,
+        pacing: Pacing | None = None,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
         self._rules = rules
         self._source = source
-        self._retries = retries or RetryPolicy()
-        self._clock = clock
-        self._pause = pause
-        self._jitter = jitter
-        self._max_concurrency = max_concurrency
+        self._pacing = pacing or Pacing()
 
     @classmethod
     def from_stack(
@@ -199,15 +185,27 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        concurrency = min(concurrency, self._max_concurrency or concurrency)
-        items, lanes = self._prepared(messages)
+        report = self._dispatched(self._prepared(messages), concurrency=concurrency)
+        if report.unsent:
+            raise report.error() from report.cause
+        return report.sent
+
+    def forward(self, items: Sequence[Outgoing]) -> SendReport:
+        """Send bodies as they are, each to the lane of its message's priority, and report every one."""
+        return self._dispatched(items, concurrency=CONCURRENCY)
+
+    def _dispatched(self, items: Sequence[Outgoing], *, concurrency: int) -> SendReport:
+        concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
+        lanes: dict[str, list[Outgoing]] = defaultdict(list)
+        for item in items:
+            lanes[self.deployment.config.lane_for(item.message.priority or 0).name].append(item)
         orders = [
             SendOrder(
                 lane.name,
                 lanes[lane.name],
                 concurrency=concurrency,
-                policy=self._retries,
-                jitter=self._jitter,
+                policy=self._pacing.retries,
+                jitter=self._pacing.jitter,
             )
             for lane in self.deployment.config.lanes
             if lane.name in lanes
@@ -217,17 +215,12 @@ class Producer:
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
             sqs=self._sqs,
             concurrency=concurrency if len(items) > 1 else 1,
-            clock=self._clock,
-            pause=self._pause,
+            pacing=self._pacing,
         )
-        report = dispatch.run(items)
-        if report.unsent:
-            raise report.error() from report.cause
-        return report.sent
+        return dispatch.run(items)
 
-    def _prepared(self, messages: Iterable[Message]) -> tuple[list[Outgoing], dict[str, list[Outgoing]]]:
+    def _prepared(self, messages: Iterable[Message]) -> list[Outgoing]:
         items: list[Outgoing] = []
-        lanes: dict[str, list[Outgoing]] = defaultdict(list)
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
             if not isinstance(message, Message):
@@ -235,15 +228,12 @@ class Producer:
                     f"send_many accepts Message(kind=..., data=...), not {type(message).__name__}"
                 )
             try:
-                item = self._outgoing(index, message)
+                items.append(self._outgoing(index, message))
             except MessageError as error:
                 refusals.append((index, message, error))
-                continue
-            items.append(item)
-            lanes[self.deployment.config.lane_for(item.message.priority or 0).name].append(item)
         if refusals:
             raise RefusedMessagesError(refusals)
-        return items, lanes
+        return items
 
     def _outgoing(self, index: int, message: Message) -> Outgoing:
         priority = priority_to_send(message, self._rules)

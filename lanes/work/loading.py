@@ -51,7 +51,9 @@ def load_consumer(name: str) -> Consumer:
     consumers = [key for key, value in vars(module).items() if isinstance(value, Consumer)]
     known = nearest(attribute, consumers) if consumers else "; the module has no lanes.Consumer"
     is_there = hasattr(module, attribute)
-    problem = f"it is of type {type(found).__name__}, no lanes.Consumer" if is_there else "there is no such name"
+    problem = (
+        f"it is of type {type(found).__name__}, no lanes.Consumer" if is_there else "there is no such name"
+    )
     problem = f"{name}: {problem}{known}"
     raise ConfigurationError([problem], source=SOURCE)
 
