@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.handlers import Handlers
-from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,10 +111,7 @@ class Consumer:
             ConfigurationError: the environment is wrong, or the engine is not pull.
 
         """
-        engine = self._built()
-        if not isinstance(engine, PullEngine):
-            raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
-        return engine.work(context, slot=slot)
+        return self._built().work(context, slot=slot)
 
     def _built(self) -> Engine:
         if self._engine is None:

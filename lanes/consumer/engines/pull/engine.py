@@ -7,13 +7,8 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from lanes.bell import HEARTBEAT, HEARTBEAT_LIFE, RETURN_EVERY, slot_of
-from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
-=======
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
-from lanes.consumer.engines.pull.slot import Slot
->>>>>>> main
+from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
