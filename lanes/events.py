@@ -206,6 +206,28 @@ class Event(enum.StrEnum):
         "continues: the group hold ends with the next message of the group",
         _RECORD,
     )
+    LANE_NOT_RECEIVED = (
+        "lane_not_received",
+        "",
+        "continues with other lanes; the lane is asked again before the next record",
+        ("lane",),
+    )
+    RECORDS_NOT_DELETED = (
+        "records_not_deleted",
+        "",
+        "continues: the finished records come again, and may be handled again",
+        ("lane",),
+    )
+    BELL_NOT_RUNG = (
+        "bell_not_rung",
+        "",
+        "continues: the heartbeat starts other slots",
+    )
+    BELL_NOT_RETURNED = (
+        "bell_not_returned",
+        "",
+        "continues: the ring comes again when its visibility timeout ends",
+    )
     SLOT_NOT_ENTERED = (
         "slot_not_entered",
         "",

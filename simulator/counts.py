@@ -83,6 +83,25 @@ class ApproximateQueues(MemoryQueues):
                 return counts
             return LaneDepth(backlog=self._wrong(counts.backlog), in_flight=self._wrong(counts.in_flight))
 
+    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
+        """Receive records; a long poll waits for one, and a short poll may miss those that are there."""
+        until = self._scheduler.now + wait
+        if not wait and self._unknowns.missed_polls and self._chance.random() < self._unknowns.missed_polls:
+            with self.calls.make("ReceiveMessage"):
+                return []
+        received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
+        while not received and self._scheduler.now < until:
+            self._scheduler.sleep(min(self._unknowns.notice, until - self._scheduler.now))
+            if self.live[lane].is_receivable():
+                received = self.taken(lane, maximum=maximum, visibility=visibility)
+        return received
+
+    def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
+        """Delete records; return the ids of those that could not be deleted."""
+        refused = super().delete(lane, records)
+        self.on_visible(lane)
+        return refused
+
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Change the visibility of records; return the ids of those that could not be changed."""
         refused = super().change_visibility(lane, changes)

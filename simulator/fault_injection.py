@@ -80,8 +80,10 @@ class FaultInjector:
             return self._scheduler.clock
         return JumpingClock(self._scheduler, within=self._faults.clock_jumps, chance=self._chance).read
 
-    def _take(self, operation: str) -> None:  # noqa: ARG002 - all calls take about the same
+    def _take(self, operation: str) -> None:
         seconds = self._unknowns.call
+        if operation == "ReceiveMessage" and self._unknowns.receive is not None:
+            seconds = self._unknowns.receive
         if self._unknowns.call_spread:
             seconds *= self._chance.lognormvariate(0.0, self._unknowns.call_spread)
         if self._faults.slow_calls and self._chance.random() < self._faults.slow_calls:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from lanes.mapping.answer import BatchOutcome, failed, read_answer
 from lanes.testing.event import sqs_event
 
 from .scheduler import ProcessLost
+
+PER_SLOT = 10
+"""
+AWS: a function starts at most ten invocations a second for each unit of its concurrency (Lambda quotas, "Invocation
+requests per second").
+"""
+
+BELL = "bell"
+"""The name of the bell's mapping."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -105,6 +115,7 @@ class SimulatedFunction:
         self._doom = doom
         self._warm: list[Environment] = []
         self._running = 0
+        self._started: deque[float] = deque()
         self._deployment = 1
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
@@ -128,8 +139,12 @@ class SimulatedFunction:
         self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
     ) -> bool:
         """Start an invocation unless all slots are taken; return whether it started."""
-        if self._running >= self._slots:
+        now = self._scheduler.now
+        while self._started and self._started[0] <= now - 1.0:
+            self._started.popleft()
+        if self._running >= self._slots or len(self._started) >= PER_SLOT * self._slots:
             return False
+        self._started.append(now)
         self._running += 1
         environment = self._warm.pop() if self._warm else Environment(self._make_handle(), self._deployment)
         self._scheduler.spawn(lambda: self._run(environment, lane, messages, done))
@@ -153,7 +168,8 @@ class SimulatedFunction:
                 self._warm.append(environment)
         spent = self._scheduler.now - began
         self.times.invoked += spent
-        if verdict.outcome is BatchOutcome.PARTIAL and len(verdict.failed_ids) == len(messages):
+        returned = verdict.outcome is BatchOutcome.PARTIAL and len(verdict.failed_ids) == len(messages)
+        if returned and lane.name != BELL:
             self.times.only_yielded += spent
         self._running -= 1
         done(verdict)

@@ -23,9 +23,15 @@ class ProcessLost(KeyboardInterrupt):
 
 
 class Task(greenlet):  # type: ignore[misc] # greenlet comes without types
-    """One sequence of blocking code in virtual time; it is killed when time reaches `ends_at`."""
+    """
+    One sequence of blocking code in virtual time; it is killed when time reaches `ends_at`.
+
+    A task that another one started, like a thread of its process, is killed with its `owner`.
+    """
 
     ends_at: float = _NEVER
+    owner: Task | None = None
+    paused: object = None
 
 
 class Scheduler:
@@ -56,9 +62,11 @@ class Scheduler:
         """Run an action after some seconds."""
         heapq.heappush(self._events, (self.now + seconds, next(self._numbers), action))
 
-    def spawn(self, action: Callable[[], object]) -> None:
-        """Start a task now; it runs until it sleeps or ends."""
-        Task(action, parent=self._hub).switch()
+    def spawn(self, action: Callable[[], object], *, owner: Task | None = None) -> None:
+        """Start a task now; it runs until it sleeps or ends. It dies with its owner."""
+        task = Task(action, parent=self._hub)
+        task.owner = owner
+        task.switch()
 
     def sleep(self, seconds: float) -> None:
         """
@@ -69,11 +77,39 @@ class Scheduler:
 
         """
         task = getcurrent()
-        ends_at = getattr(task, "ends_at", _NEVER)
+        ends_at = _end_of(task)
         if self.now + seconds >= ends_at:
             self._pass(task, ends_at - self.now)
             self.die()
         self._pass(task, seconds)
+        if _end_of(task) is not ends_at:
+            self._check_alive(task)
+
+    def pause(self) -> None:
+        """
+        Let time pass in the calling task until `resume` is called for it.
+
+        Raises:
+            ProcessLost: the task's end came first.
+
+        """
+        task, ends_at = getcurrent(), _end_of(getcurrent())
+        task.paused = token = object()
+        if ends_at < _NEVER:
+            self.after(max(0.0, ends_at - self.now), lambda: task.paused is token and self.resume(task))
+        assert self._hub is not None  # noqa: S101 - tasks run inside of `run`
+        self._hub.switch()
+        self._check_alive(task)
+
+    def resume(self, task: greenlet) -> None:
+        """Continue a paused task; one that is not paused is left alone."""
+        if task.paused is not None:
+            task.paused = None
+            self.after(0.0, task.switch)
+
+    def _check_alive(self, task: greenlet) -> None:
+        if self.now >= _end_of(task):
+            self.die()
 
     def die(self) -> None:
         """
@@ -111,3 +147,10 @@ class Scheduler:
         self.after(seconds, task.switch)
         assert self._hub is not None  # noqa: S101 - tasks run inside of `run`
         self._hub.switch()
+
+
+def _end_of(task: greenlet) -> float:
+    """Return when a task is killed, or its owner."""
+    ends_at: float = getattr(task, "ends_at", _NEVER)
+    owner = getattr(task, "owner", None)
+    return ends_at if owner is None else min(ends_at, _end_of(owner))

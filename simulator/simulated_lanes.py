@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.handlers import Yielded
@@ -15,10 +16,12 @@ from lanes.consumer.runtime import Runtime
 from lanes.metrics import Metric
 from lanes.testing.fifo.settings import LOOK_AHEAD
 
+from .bell import SimulatedBell
+from .beside import SimulatedBeside
 from .bodies import KIND, Bodies, data_of
 from .counts import ApproximateQueues
 from .fault_injection import FaultInjector
-from .function import SimulatedFunction
+from .function import BELL, SimulatedFunction
 from .handled import Handled, HandledLog
 from .history import History
 from .mapping import SimulatedMapping
@@ -31,8 +34,9 @@ from .scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.config import LanesConfig
+    from lanes.config import Lane, LanesConfig
     from lanes.message import Message
+    from lanes.testing.fifo.queue import FifoQueue
 
     from .function import InvocationContext
 
@@ -42,6 +46,7 @@ class Pattern(enum.StrEnum):
 
     LANES = "lanes"  # this product, as deployed
     PLAIN = "plain"  # the published pattern
+    PULL = "pull"  # this product with slots that receive
     NONE = "none"  # no priority: the same queues without yields
 
 
@@ -126,6 +131,9 @@ class SimulatedLanes:
         if pattern is Pattern.PLAIN:
             lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
+        if pattern is Pattern.PULL:
+            consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)
+            config = dataclasses.replace(config, consumer=consumer)
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()
@@ -165,8 +173,13 @@ class SimulatedLanes:
         self._bodies = Bodies()
         self._numbers: Counter[tuple[str, str]] = Counter()
         self.function = self._function()
-        self.mappings = {lane.name: self._mapping(lane.name) for lane in config.lanes}
-        self.queues.on_visible = lambda lane: self.mappings[lane].notice()
+        self.bell = SimulatedBell(self.scheduler, config)
+        self.mappings = {lane.name: self._mapping(lane, self.queues.live[lane.name]) for lane in self._mapped}
+        self.bell_mapping = self._mapping(self.bell.as_lane, self.bell.queue)
+        self.bell.on_visible = self.bell_mapping.notice
+        self.queues.on_visible = self._notice
+        if pattern is Pattern.PULL:
+            self.bell.start()
         if self.faults.redeploy_every:
             self._redeploy_later()
 
@@ -189,7 +202,9 @@ class SimulatedLanes:
         body = self._bodies.write(lane=lane, place=place, number=number, seconds=seconds, fault=fault)
         self.meter.sent(lane, group)
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
-        self.mappings[lane].notice()
+        self._notice(lane)
+        if self.pattern is Pattern.PULL:
+            self.bell.ring()
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass; return whether `until` became true."""
@@ -211,10 +226,18 @@ class SimulatedLanes:
             doom=self._injector.doom,
         )
 
-    def _mapping(self, lane: str) -> SimulatedMapping:
+    @property
+    def _mapped(self) -> tuple[Lane, ...]:
+        return () if self.pattern is Pattern.PULL else self.config.lanes
+
+    def _notice(self, lane: str) -> None:
+        if lane in self.mappings:
+            self.mappings[lane].notice()
+
+    def _mapping(self, lane: Lane, queue: FifoQueue) -> SimulatedMapping:
         return SimulatedMapping(
-            self.config.lane(lane),
-            queue=self.queues.live[lane],
+            lane,
+            queue=queue,
             function=self.function,
             scheduler=self.scheduler,
             unknowns=self.unknowns,
@@ -230,7 +253,9 @@ class SimulatedLanes:
         self.scheduler.after(self.faults.redeploy_every, redeploy)
 
     def _make_handle(self) -> Callable[[Mapping[str, Any], InvocationContext], Mapping[str, Any]]:
-        return self._consumer().handle if self.pattern is Pattern.LANES else self._plain_consumer().handle
+        if self.pattern in (Pattern.LANES, Pattern.PULL):
+            return self._consumer().handle
+        return self._plain_consumer().handle
 
     def _plain_consumer(self) -> PlainConsumer:
         return PlainConsumer(
@@ -251,6 +276,9 @@ class SimulatedLanes:
                 ledger=self.ledger,
                 presence=None if alone else self.slots,
                 telemetry=EnvironmentTelemetry(self.tally),
+                bell=self.bell.of_environment(self.calls),
+                beside=SimulatedBeside(self.scheduler),
+                sleep=self.scheduler.sleep,
                 clock=self._injector.clock(),
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
@@ -275,7 +303,8 @@ class SimulatedLanes:
             )
             for lane in self.config.lanes
         }
-        return Deployment(config=self.config, queues=queues, table="ledger")
+        bell = f"https://sqs/1/{BELL}.fifo" if self.pattern is Pattern.PULL else None
+        return Deployment(config=self.config, queues=queues, table="ledger", bell=bell)
 
     def _work(
         self,

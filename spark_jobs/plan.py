@@ -99,7 +99,7 @@ class WritePlan:
         from lanes.aws.queues.lean_calls import open_calls
 
         clients = self._clients()
-        calls = open_calls(clients, concurrency=self.options.concurrency)
+        calls = open_calls(clients, concurrency=self.options.concurrency, deployment=self.deployment)
         try:
             return self._task(context, clients, calls).send(chunks)
         finally:

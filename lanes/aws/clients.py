@@ -14,6 +14,7 @@ from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from botocore.credentials import ReadOnlyCredentials
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 10
 CONSUMER_TIMEOUT_SECONDS = 2
+# AWS: WaitTimeSeconds is at most 20 (API_ReceiveMessage).
+LONGEST_POLL_SECONDS = 20
 CONNECTIONS = 32
 NO_REGION = (
     "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
@@ -51,6 +54,23 @@ def consumer_config() -> Config:
         connect_timeout=CONSUMER_TIMEOUT_SECONDS,
         read_timeout=CONSUMER_TIMEOUT_SECONDS,
         retries={"mode": "standard", "total_max_attempts": 2},
+        tcp_keepalive=True,
+    )
+
+
+def receiver_config(*, longest_wait: timedelta) -> Config:
+    """
+    Return the settings for the function's receives, which are tried three times.
+
+    A lost answer hides its records for their visibility timeout unless the call is repeated.
+
+    Args:
+        longest_wait: the longest time that a receive waits at SQS for a first record, cut to 20 s.
+    """
+    return Config(
+        connect_timeout=CONSUMER_TIMEOUT_SECONDS,
+        read_timeout=CONSUMER_TIMEOUT_SECONDS + min(longest_wait.total_seconds(), LONGEST_POLL_SECONDS),
+        retries={"mode": "standard", "total_max_attempts": 3},
         tcp_keepalive=True,
     )
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.clients import Clients, consumer_config, receiver_config
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.slots import DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
+from lanes.config import EngineName
 from lanes.config.deployment import Deployment
 from lanes.consumer.runtime import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mypy_boto3_sqs import SQSClient
 
 
 def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
@@ -34,10 +37,18 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,
-        queues=LaneQueueCalls(deployment=deployment, client=clients.sqs()),
+        queues=LaneQueueCalls(deployment=deployment, client=clients.sqs(), receiver=_receiver(deployment)),
         ledger=DynamoDBLedger(table=table, client=database),
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
         holds=DynamoDBHolds(table=table, client=database),
     )
+
+
+def _receiver(deployment: Deployment) -> SQSClient | None:
+    """Return the client for receives, which the pull engine alone makes."""
+    consumer = deployment.config.consumer
+    if consumer.engine is EngineName.MAPPINGS:
+        return None
+    return Clients(config=receiver_config(longest_wait=consumer.linger)).sqs()

@@ -4,16 +4,20 @@ from lanes.config.model import LanesConfig
 from lanes.config.settings import (
     VISIBILITY_FACTOR,
     ConsumerSettings,
+    EngineName,
     Lane,
     OnDeadLetter,
     OutboxSettings,
+    Policy,
 )
 
 __all__ = [
     "VISIBILITY_FACTOR",
     "ConsumerSettings",
+    "EngineName",
     "Lane",
     "LanesConfig",
     "OnDeadLetter",
     "OutboxSettings",
+    "Policy",
 ]

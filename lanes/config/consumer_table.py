@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.config.settings import ConsumerSettings, OnDeadLetter
+from lanes.config.settings import ConsumerSettings, EngineName, OnDeadLetter, Policy
 from lanes.config.table import SECOND, ConfigTable, format_duration
 
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
+PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)
@@ -32,6 +33,9 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     default = ConsumerSettings()
     slots = table.integer("reserved_concurrency", default.reserved_concurrency, minimum=1)
     recheck = SHORT_RECHECK if slots >= SLOTS_WITH_SHORT_RECHECK else default.recheck_interval
+    # An unknown name is one problem: settings that depend on it are read as if it were right.
+    engine = table.choice("engine", EngineName.PULL, allowed=EngineName)
+    policy = table.choice("policy", Policy.WEIGHTED, allowed=Policy)
     settings = ConsumerSettings(
         reserved_concurrency=slots,
         function_timeout=table.duration(
@@ -52,8 +56,15 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         idempotency_window=table.duration("idempotency_window", default.idempotency_window, minimum=SECOND),
         reserve=table.number("reserve", default.reserve, minimum=0.0, maximum=0.5),
         on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
+        engine=EngineName(engine) if table.has("engine") else default.engine,
+        linger=table.duration("linger", default.linger),
+        policy=Policy(policy) if table.has("policy") else default.policy,
+        max_rate=table.optional_rate("max_rate"),
+        max_rates=_max_rates(table.raw("max_rates", {}), problems),
     )
     _compare_times(settings, table)
+    if settings.engine is not EngineName.PULL:
+        _refuse_pull_keys(table)
     return settings
 
 
@@ -67,6 +78,20 @@ def _on_dead_letter(raw: object, problems: list[str]) -> dict[str, OnDeadLetter]
     }
 
 
+def _max_rates(raw: object, problems: list[str]) -> dict[str, float]:
+    """Read rates by kind."""
+    kinds = list(raw) if isinstance(raw, Mapping) else []
+    table = ConfigTable(raw, "consumer.max_rates", known=kinds, problems=problems)
+    rates = {kind: table.optional_rate(kind) for kind in kinds}
+    return {kind: rate for kind, rate in rates.items() if rate is not None}
+
+
+def _refuse_pull_keys(table: ConfigTable) -> None:
+    for key in PULL_KEYS:
+        if table.has(key):
+            table.problem(f'{key} takes effect with engine = "pull" only; remove it, or set that engine')
+
+
 def _compare_times(settings: ConsumerSettings, table: ConfigTable) -> None:
     if settings.backoff_base > settings.backoff_max:
         table.problem(
@@ -77,4 +102,9 @@ def _compare_times(settings: ConsumerSettings, table: ConfigTable) -> None:
         table.problem(
             f"record_time {format_duration(settings.record_time)} does not fit into "
             f"function_timeout {format_duration(settings.function_timeout)}; no record would ever start"
+        )
+    if settings.linger > settings.function_timeout:
+        table.problem(
+            f"linger {format_duration(settings.linger)} is longer than "
+            f"function_timeout {format_duration(settings.function_timeout)}; must be at most that"
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.model import LanesConfig
+from lanes.config.settings import EngineName
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ class Deployment:
         queues: URLs by name of the lane.
         table: name of the ledger's table.
         outbox: name of the outbox's table, or None if the stack has no outbox.
+        bell: URL of the queue that starts invocations of the pull engine, or None if the stack has none.
     """
 
     config: LanesConfig
     queues: Mapping[str, LaneQueues]
     table: str
     outbox: str | None = None
+    bell: str | None = None
 
     def to_json(self) -> str:
         """Write the document, without default values, since a function's environment holds only 4 KB."""
@@ -59,8 +62,8 @@ class Deployment:
             },
             "table": self.table,
         }
-        if self.outbox is not None:
-            document["outbox"] = self.outbox
+        optional = {"outbox": self.outbox, "bell": self.bell}
+        document |= {key: value for key, value in optional.items() if value is not None}
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -90,9 +93,17 @@ class Deployment:
         outbox = document.get("outbox")
         if outbox is not None and (not isinstance(outbox, str) or not outbox):
             problems.append("outbox must be the name of a table")
+        bell = document.get("bell")
+        if bell is not None and (not isinstance(bell, str) or not bell):
+            problems.append("bell must be the URL of a queue")
+        elif bell is None and config.consumer.engine is EngineName.PULL:
+            problems.append(
+                'bell is missing: with engine = "pull" it is the URL of the queue that starts invocations; '
+                "deploy with this release"
+            )
         if problems:
             raise ConfigurationError(problems, source=SOURCE)
-        return cls(config=config, queues=queues, table=str(table), outbox=outbox)
+        return cls(config=config, queues=queues, table=str(table), outbox=outbox, bell=bell)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Deployment:
@@ -122,6 +133,10 @@ class Deployment:
                 return lane
         known = ", ".join(_queue_name(queues.url) for queues in self.queues.values())
         raise KeyError(f"queue {wanted!r} is not a lane of this deployment; lanes: {known}")
+
+    def is_bell(self, name_or_arn: str) -> bool:
+        """Check whether a queue, by its name, ARN or URL, is the bell."""
+        return self.bell is not None and _queue_name(self.bell) == _queue_name(name_or_arn)
 
 
 def _queue_name(address: str) -> str:

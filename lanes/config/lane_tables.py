@@ -19,6 +19,9 @@ LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
 # AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
 LONGEST_VISIBILITY = timedelta(hours=12)
 
+# Weights of one configuration are relative to each other; with more than this between them a lane starves.
+LOWEST_WEIGHT, HIGHEST_WEIGHT = 0.01, 100.0
+
 SLOTS_WITH_LONG_PARKING = 2
 LONG_PARKING = timedelta(seconds=15), timedelta(seconds=30)
 
@@ -142,7 +145,13 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         if table.has("tenant_share")
         else None,
         tenant_separator=_separator(table, default.tenant_separator),
+        weight=table.number("weight", default.weight, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
     )
+    if table.has("weight") and not consumer.is_weighted:
+        table.problem(
+            'weight takes effect with engine = "pull" and policy = "weighted" only; '
+            "remove it, or set both in [consumer]"
+        )
     # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
     if lane.visibility_timeout < needed:
         table.problem(

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.config.file import read_toml, resolve
-from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings, default_lanes
-from lanes.config.writing import plain, without_defaults
+from lanes.config.settings import ConsumerSettings, EngineName, Lane, OutboxSettings, default_lanes
+from lanes.config.writing import plain, without_defaults, without_effect
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -67,10 +67,14 @@ class LanesConfig:
         """
         Return the resolved settings as JSON-able data, durations in seconds; `from_dict` reads them back.
 
+        Settings that the engine has no use for are left out.
+
         Args:
             brief: omit the values that `from_dict` fills in by itself.
         """
-        consumer, lanes = plain(self.consumer), [plain(lane) for lane in self.lanes]
+        omitted = without_effect(self.consumer)
+        consumer = plain(self.consumer, without=omitted)
+        lanes = [plain(lane, without=omitted) for lane in self.lanes]
         if brief:
             consumer, lanes = without_defaults(consumer, lanes, self.consumer)
         document: dict[str, Any] = {"enabled": self.enabled, "consumer": consumer, "lanes": lanes}
@@ -116,7 +120,8 @@ class LanesConfig:
         notes = []
         total = sum(lane.maximum_concurrency for lane in self.lanes)
         slots = self.consumer.reserved_concurrency
-        if slots < total:
+        has_mappings = self.consumer.engine is EngineName.MAPPINGS
+        if has_mappings and slots < total:
             notes.append(
                 f"reserved_concurrency is {slots} and the mappings may start {total} invocations at once: "
                 f"Lambda throttles the difference and tries again. This is right if your resource tolerates "
@@ -128,7 +133,7 @@ class LanesConfig:
             )
         if slots == 1 and any(lane.tenant_share is not None for lane in self.lanes):
             notes.append("tenant_share has no effect with one slot: there is nothing to share.")
-        if self.lanes[0].max_wait is not None and self.enabled:
+        if self.lanes[0].max_wait is not None and self.enabled and not self.consumer.is_weighted:
             notes.append(
                 f"max_wait of {self.lanes[0].name} has no effect: no lane has priority over the highest one."
             )

@@ -32,6 +32,7 @@ class Lane:
         maximum_concurrency: maximum number of concurrent invocations of this lane's mapping.
         tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
         tenant_separator: ends the tenant's name in a group; a group without it is a tenant of its own.
+        weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Lane:
     maximum_concurrency: int = 2
     tenant_share: float | None = None
     tenant_separator: str = ":"
+    weight: float = 1.0
 
     def tenant_of(self, group: str) -> str:
         """Return the tenant of a group."""
@@ -53,6 +55,24 @@ class Lane:
     def outranks(self, other: Lane) -> bool:
         """Check whether this lane has priority over the other."""
         return self.position < other.position
+
+
+class EngineName(enum.StrEnum):
+    """The way in which slots get their messages."""
+
+    MAPPINGS = "mappings"
+    """An event source mapping on each lane starts invocations with batches."""
+    PULL = "pull"
+    """Each invocation receives the most urgent messages itself; the bell starts it."""
+
+
+class Policy(enum.StrEnum):
+    """The choice of the lane that is served next, in the pull engine."""
+
+    STRICT = "strict"
+    """The highest lane that has messages."""
+    WEIGHTED = "weighted"
+    """All lanes that have messages, by their weights."""
 
 
 class OnDeadLetter(enum.StrEnum):
@@ -84,6 +104,11 @@ class ConsumerSettings:
         reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
         on_dead_letter: treatment of a group after a message of it is dead-lettered, by patterns of kinds. The first
             matching pattern decides; the default is `continue`.
+        engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
+        linger: how long a slot waits for messages before it leaves empty lanes.
+        policy: the choice of the lane that is served next.
+        max_rate: records a second that all slots start together; by default no limit.
+        max_rates: the same for a kind, by its name.
     """
 
     reserved_concurrency: int = 1
@@ -98,6 +123,16 @@ class ConsumerSettings:
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
     on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
+    engine: EngineName = EngineName.MAPPINGS
+    linger: timedelta = timedelta(seconds=1)
+    policy: Policy = Policy.STRICT
+    max_rate: float | None = None
+    max_rates: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the lanes are served by their weights."""
+        return self.engine is EngineName.PULL and self.policy is Policy.WEIGHTED
 
     def holds_group_of(self, kind: str) -> bool:
         """Check whether a dead letter of this kind holds its group; the kind of a raw body is empty."""

@@ -1,12 +1,14 @@
 """
 A typed reader of one table of `lanes.toml` that collects all problems.
 
-Durations are numbers of seconds or strings such as "250ms", "30s", "15m", "12h", "1d".
+Durations are numbers of seconds or strings such as "250ms", "30s", "15m", "12h", "1d". Rates are numbers of records a
+second or strings such as "50/s", "600/min".
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|min)")
+RATE_SECONDS = {"s": 1, "min": 60}
+LOWEST_RATE = 1 / 60
 SECOND = timedelta(seconds=1)
 LONGEST = timedelta(days=3650)
 
@@ -117,6 +122,22 @@ class ConfigTable:
             return None
         return self.duration(key, minimum, minimum=minimum, maximum=maximum)
 
+    def optional_rate(self, key: str) -> float | None:
+        """Read an optional rate in records a second, at least one a minute."""
+        if key not in self._raw:
+            return None
+        raw = self._raw[key]
+        value = parse_rate(raw)
+        if value is not None and value >= LOWEST_RATE:
+            return value
+        needed = (
+            'must be a number of records a second or a string such as "50/s", "600/min"'
+            if value is None
+            else 'must be at least one record a minute, "1/min"'
+        )
+        self.problem(f"{key} is {describe(raw)}; {needed}")
+        return None
+
     def _is_within(self, key: str, value: Any, minimum: Any, maximum: Any) -> bool:
         if minimum is not None and value < minimum:
             self.problem(f"{key} is {_shown(value)}; must be at least {_shown(minimum)}")
@@ -167,6 +188,21 @@ def parse_duration(value: object) -> timedelta | None:
         return timedelta(seconds=float(match[1]) * UNIT_SECONDS[match[2]]) if match else None
     except (OverflowError, ValueError):
         return None
+
+
+def parse_rate(value: object) -> float | None:
+    """Read a number of records a second or a string with a unit; return None if it is neither."""
+    if isinstance(value, bool):
+        return None
+    try:
+        if isinstance(value, int | float):
+            rate = float(value)
+        else:
+            match = RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+            rate = float(match[1]) / RATE_SECONDS[match[2]] if match else math.nan
+    except OverflowError:
+        return None
+    return rate if math.isfinite(rate) else None
 
 
 def format_duration(value: timedelta) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.config.consumer_table import read_consumer
+from lanes.config.consumer_table import PULL_KEYS, read_consumer
 from lanes.config.lane_tables import read_lanes
+from lanes.config.settings import EngineName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings
 
@@ -18,10 +19,25 @@ DECIDING_CONSUMER_KEYS = ("reserved_concurrency", "function_timeout")
 DECIDING_LANE_KEYS = ("name", "threshold", "max_wait")
 
 
-def plain(settings: Lane | ConsumerSettings | OutboxSettings) -> dict[str, Any]:
-    """Return the settings of a record by their keys, durations in seconds, without those that are not set."""
-    values = {key: getattr(settings, key) for key in settings.__slots__ if key != "position"}
+def plain(
+    settings: Lane | ConsumerSettings | OutboxSettings, *, without: Collection[str] = ()
+) -> dict[str, Any]:
+    """
+    Return the settings of a record by their keys, durations in seconds, without those that are not set.
+
+    Args:
+        settings: the record.
+        without: keys to leave out.
+    """
+    omitted = {"position", *without}
+    values = {key: getattr(settings, key) for key in settings.__slots__ if key not in omitted}
     return {key: _plain_value(value) for key, value in values.items() if value is not None}
+
+
+def without_effect(consumer: ConsumerSettings) -> tuple[str, ...]:
+    """Return the keys of consumer and lanes that reading refuses for this engine and this policy."""
+    pull_keys = () if consumer.engine is EngineName.PULL else PULL_KEYS
+    return pull_keys if consumer.is_weighted else (*pull_keys, "weight")
 
 
 def without_defaults(

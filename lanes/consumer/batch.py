@@ -18,7 +18,6 @@ from lanes.consumer.handlers import Yielded
 from lanes.consumer.interceptors import Interceptions
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason
-from lanes.consumer.records import SETTLING
 from lanes.consumer.settlement import receive_floor
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -50,7 +49,7 @@ class Corridor:
         """Decide and settle every record. No error leaves it, and an interrupt only after the turn is closed."""
         outcomes = Outcomes(batch.records, {})
         try:
-            if self._prepare(batch, outcomes):
+            if self._prepare(batch, turn, outcomes):
                 self._work(batch, turn, outcomes)
         except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
             self.telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name)
@@ -58,14 +57,13 @@ class Corridor:
             turn.close(outcomes)
         return outcomes
 
-    def _prepare(self, batch: Batch, outcomes: Outcomes) -> bool:
+    def _prepare(self, batch: Batch, turn: Turn, outcomes: Outcomes) -> bool:
         """Look up the entries and keep the records invisible; if that fails, keep all records and return False."""
         problem = Event.LEDGER_NOT_READ
         try:
             outcomes.entries = self.ledger.entries_of(batch.lane.name, batch.records)
             problem = Event.RECORDS_NOT_HELD
-            seconds = batch.milliseconds_left() / 1000 + SETTLING
-            if lost := self.settlement.extend_visibility(batch, outcomes.entries, seconds=seconds):
+            if lost := turn.hold(outcomes):
                 outcomes.lose(lost)
         except AwsError:
             self._return_unprepared(batch, outcomes, problem)
@@ -115,7 +113,7 @@ class Corridor:
             return True
         way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)
         if not isinstance(way, Proceed):
-            self._yield_rest(batch, outcomes, rest, way)
+            self._keep_rest(batch, outcomes, rest, way)
             return False
         entry, check = outcomes.entries[record.message_id], partial(_check, batch, turn, way)
         began = self.attempts.clock() if way.from_reserve else 0.0
@@ -153,10 +151,12 @@ class Corridor:
         outcomes.set(record, outcome)
         return True
 
-    def _yield_rest(
+    def _keep_rest(
         self, batch: Batch, outcomes: Outcomes, rest: Sequence[RawRecord], outcome: Outcome
     ) -> None:
         outcomes.keep(rest, outcome)
+        if outcome.ending is not Ending.YIELDED:
+            return
         to_lane = outcome.to.name if outcome.to else None
         report.together(
             self.telemetry, Event.BATCH_YIELDED, batch.lane, rest, to_lane=to_lane, delay=outcome.delay
@@ -171,7 +171,7 @@ class Corridor:
         if batch.is_over:
             outcomes.keep(rest, _for_time(rest))
         else:
-            self._yield_rest(batch, outcomes, rest, turn.yielded(rest, to=outcome.to))
+            self._keep_rest(batch, outcomes, rest, turn.yielded(rest, to=outcome.to))
 
 
 def _check(batch: Batch, turn: Turn, way: Proceed) -> None:

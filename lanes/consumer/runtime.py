@@ -8,12 +8,21 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.config.settings import EngineName
+from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader, QueueBacklogs
 from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
 from lanes.consumer.engines.mapped.presence import Peers, PresenceTable
 from lanes.consumer.engines.mapped.waking import Waker
+from lanes.consumer.engines.pull.beside import Threads
+from lanes.consumer.engines.pull.engine import PullEngine
+from lanes.consumer.engines.pull.looks import Looking, ReceivingQueues
+from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.engines.pull.policy import Strict, Weighted
+from lanes.consumer.engines.pull.rates import Rates
+from lanes.consumer.engines.pull.slot import Choice, SlotServices
 from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors import Forwarding, Reach
 from lanes.consumer.interceptors.group_hold import GroupHold
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
     from lanes.consumer.engines import Engine
+    from lanes.consumer.engines.pull.beside import Beside
+    from lanes.consumer.engines.pull.slot import Bell
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
     from lanes.consumer.ledger import Ledger
@@ -38,8 +49,8 @@ if TYPE_CHECKING:
     from lanes.overrides import Overrides
 
 
-class Queues(DepthReader, SettlementQueues, Forwarding, Protocol):
-    """The consumer's calls to its queues: read counts, change visibility, dead-letter, send on."""
+class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
+    """The consumer's calls to its queues: read counts, receive, delete, change visibility, dead-letter, send on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +66,10 @@ class Runtime:
         presence: the slot table; None with one slot, where there are no peers.
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
         holds: the held groups; None if no group is ever held.
+        bell: the bell of the pull engine; None where nobody listens to one.
+        beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
+        sleep: lets seconds pass.
         random: decides the jitter of delays.
 
     """
@@ -67,7 +81,10 @@ class Runtime:
     presence: PresenceTable | None = None
     overrides: Overrides | None = None
     holds: Holds | None = None
+    bell: Bell | None = None
+    beside: Beside | None = None
     clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
     random: Random = dataclasses.field(default_factory=randomness.Random)
 
     def build_engine(self, handlers: Handlers) -> Engine:
@@ -94,8 +111,35 @@ class Runtime:
             settlement=settlement,
             telemetry=telemetry,
         )
+        if config.consumer.engine is EngineName.PULL:
+            return PullEngine(deployment=self.deployment, services=self._slot_services(corridor))
         services = self._turn_services(settlement, peers, ledger)
         return MappedEngine(deployment=self.deployment, corridor=corridor, services=services, clock=clock)
+
+    def _slot_services(self, corridor: Corridor) -> SlotServices:
+        config, clock = self.deployment.config, self.clock
+        consumer = config.consumer
+        looking = Looking(
+            queues=self.queues,
+            beside=self.beside or Threads(len(config.lanes) + 2),
+            pace=Pace(consumer),
+            telemetry=self.telemetry,
+            clock=clock,
+        )
+        choice = Choice(
+            policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
+            reserve=Reserve(share=consumer.reserve, clock=clock),
+            rates=Rates(consumer, clock=clock),
+        )
+        return SlotServices(
+            config=config,
+            corridor=corridor,
+            settlement=corridor.settlement,
+            looking=looking,
+            choice=choice,
+            bell=self.bell,
+            sleep=self.sleep,
+        )
 
     def _turn_services(self, settlement: Settlement, peers: Peers, ledger: CachedLedger) -> TurnServices:
         config, clock = self.deployment.config, self.clock

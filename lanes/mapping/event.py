@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import deque
 from dataclasses import dataclass
@@ -45,6 +46,34 @@ def sqs_record(
         "eventSourceARN": queue_arn,
         "awsRegion": queue_arn.split(":")[3],
     }
+
+
+def polled_record(message: Mapping[str, Any], *, queue_arn: str) -> dict[str, Any]:
+    """Return a message of ReceiveMessage's answer as one record of an event, attribute names in camel case."""
+    attributes = message.get("MessageAttributes", {})
+    return sqs_record(
+        message_id=message["MessageId"],
+        receipt_handle=message["ReceiptHandle"],
+        body=message["Body"],
+        md5_of_body=message["MD5OfBody"],
+        attributes=message.get("Attributes", {}),
+        queue_arn=queue_arn,
+        message_attributes={name: _attribute(value) for name, value in attributes.items()},
+    )
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {
+        "stringListValues": [],
+        "binaryListValues": [],
+        "dataType": value["DataType"],
+    }
+    if "StringValue" in value:
+        converted["stringValue"] = value["StringValue"]
+    if "BinaryValue" in value:
+        binary = value["BinaryValue"]
+        converted["binaryValue"] = base64.b64encode(binary).decode() if isinstance(binary, bytes) else binary
+    return converted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

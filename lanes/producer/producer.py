@@ -132,7 +132,8 @@ class Producer:
         from lanes.aws.queues.sending import SqsSender
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
-        return cls(deployment=deployment, sqs=SqsSender(clients.sqs()), rules=rules, source=source)
+        sender = SqsSender.to_lanes(deployment, clients.sqs())
+        return cls(deployment=deployment, sqs=sender, rules=rules, source=source)
 
     def send(
         self,

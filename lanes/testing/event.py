@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from lanes.testing.fifo.message import ReceivedMessage
 
+QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
+
 
 def sqs_event(queue_arn: str, messages: Sequence[ReceivedMessage]) -> dict[str, Any]:
     """
@@ -19,10 +21,11 @@ def sqs_event(queue_arn: str, messages: Sequence[ReceivedMessage]) -> dict[str, 
 
     AWS: attribute values are text, times milliseconds (Lambda developer guide, "Using Lambda with Amazon SQS").
     """
-    return {"Records": [_record(queue_arn, message) for message in messages]}
+    return {"Records": [event_entry(queue_arn, message) for message in messages]}
 
 
-def _record(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
+def event_entry(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
+    """Return a message as one entry of `Records`."""
     return sqs_record(
         message_id=message.message_id,
         receipt_handle=message.receipt_handle,

@@ -14,7 +14,7 @@ from lanes.consumer.handlers import Yielded
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import MappingRules, handled, is_expired
 from lanes.mapping.settings import MappingSettings
-from lanes.testing.event import sqs_event
+from lanes.testing.event import QUEUE_ARN, sqs_event
 from lanes.testing.fifo.errors import FifoQueueError
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.fifo.queue import FifoQueue
     from lanes.testing.journal import Journal
-
-QUEUE_ARN = "arn:aws:sqs:eu-central-1:123456789012:{}.fifo"
 
 INVOCATION = 0.02
 """Seconds of an invocation beside its handlers."""

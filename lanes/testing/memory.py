@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.mapped.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Effect, Entry
+from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
+from lanes.testing.event import QUEUE_ARN, event_entry
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
 from lanes.testing.fifo.settings import FifoSettings
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lanes.config import LanesConfig
-    from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 
 
@@ -86,6 +87,29 @@ class MemoryQueues:
         with self.calls.make("GetQueueAttributes"):
             counts = self.live[lane].counts()
             return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
+
+    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:  # noqa: ARG002
+        """Receive up to ten records that are here now; a long poll ends at once too, since time is the caller's."""
+        with self.calls.make("ReceiveMessage"):
+            return self.taken(lane, maximum=maximum, visibility=visibility)
+
+    def taken(self, lane: str, *, maximum: int, visibility: int) -> list[RawRecord]:
+        """Take records out of a lane's queue."""
+        received = self.live[lane].receive(maximum, visibility_timeout=timedelta(seconds=visibility))
+        arn = QUEUE_ARN.format(lane)
+        return [RawRecord.from_event(event_entry(arn, message)) for message in received]
+
+    def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
+        """Delete records; return the ids that were refused."""
+        refused = []
+        for start in range(0, len(records), 10):
+            with self.calls.make("DeleteMessageBatch"):
+                for record in records[start : start + 10]:
+                    try:
+                        self.live[lane].delete(record.receipt_handle)
+                    except FifoQueueError:
+                        refused.append(record.message_id)
+        return refused
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Change visibilities; return the ids that were refused."""

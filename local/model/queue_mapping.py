@@ -1,11 +1,10 @@
 """The event source mapping of a queue as it is deployed, and its records as Lambda sends them."""
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from lanes.mapping.event import sqs_record
+from lanes.mapping.event import polled_record
 from lanes.mapping.settings import MappingSettings
 
 
@@ -57,27 +56,4 @@ class PolledMessage:
 
     def record(self, queue_arn: str) -> dict[str, Any]:
         """Return the record of the message in a Lambda event, attribute names in camel case."""
-        attributes = self.fields.get("MessageAttributes", {})
-        return sqs_record(
-            message_id=self.message_id,
-            receipt_handle=self.receipt_handle,
-            body=self.fields["Body"],
-            md5_of_body=self.fields["MD5OfBody"],
-            attributes=self.fields.get("Attributes", {}),
-            queue_arn=queue_arn,
-            message_attributes={name: _attribute(value) for name, value in attributes.items()},
-        )
-
-
-def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
-    converted: dict[str, Any] = {
-        "stringListValues": [],
-        "binaryListValues": [],
-        "dataType": value["DataType"],
-    }
-    if "StringValue" in value:
-        converted["stringValue"] = value["StringValue"]
-    if "BinaryValue" in value:
-        binary = value["BinaryValue"]
-        converted["binaryValue"] = base64.b64encode(binary).decode() if isinstance(binary, bytes) else binary
-    return converted
+        return polled_record(self.fields, queue_arn=queue_arn)

@@ -22,18 +22,20 @@ if TYPE_CHECKING:
 READ_BYTES = 256 * 1024
 STATUS_OK = b"HTTP/1.1 200 "
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+) *\r\n", re.IGNORECASE)
+DATE = re.compile(rb"\r\ndate: *([^\r]+)\r\n", re.IGNORECASE)
 UNUSUAL = re.compile(rb"\r\n(?:connection: *close|transfer-encoding:|content-encoding:)", re.IGNORECASE)
 END_OF_HEAD = b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An HTTP response; the headers of a plain success are left out."""
+    """An HTTP response; the headers of a plain success are left out, but for its date."""
 
     status: int
     body: bytes
     headers: Sequence[tuple[str, str]] = ()
     closes: bool = False
+    date: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -91,12 +93,21 @@ class Connection:
         if end >= 0 and start.startswith(STATUS_OK) and not UNUSUAL.search(start, 0, end + 2):
             length = LENGTH.search(start, 0, end + 2)
             if length is not None and len(start) == end + len(END_OF_HEAD) + int(length[1]):
-                return Answer(status=200, body=start[end + len(END_OF_HEAD) :])
+                date = DATE.search(start, 0, end + 2)
+                return Answer(
+                    status=200,
+                    body=start[end + len(END_OF_HEAD) :],
+                    date=None if date is None else date[1].decode("latin-1"),
+                )
         response = HTTPResponse(_Stream(start, self.socket), method="POST")  # type: ignore[arg-type]
         response.begin()
         body = response.read()
         return Answer(
-            status=response.status, body=body, headers=response.getheaders(), closes=response.will_close
+            status=response.status,
+            body=body,
+            headers=response.getheaders(),
+            closes=response.will_close,
+            date=response.getheader("date"),
         )
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.queues.bell import date_of, sender_bell
 from lanes.aws.queues.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
@@ -43,6 +44,7 @@ class DeadLetterQueueCalls:
         self._queues = deployment.queues
         self._client = client
         self._redrives = redrives
+        self._bell = sender_bell(deployment, client)
 
     def dead_letters(self, lane: str) -> LaneDepth:
         """Return the counts of a lane's dead-letter queue."""
@@ -105,6 +107,8 @@ class DeadLetterQueueCalls:
                     ],
                 )
             sent = {entry["Id"] for entry in answer.get("Successful", [])}
+            if sent:
+                self._bell.answered(date_of(answer))
             why = {
                 entry["Id"]: f"{entry['Code']}: {entry.get('Message', '')}"
                 for entry in answer.get("Failed", [])

@@ -1,16 +1,19 @@
-"""The lanes' queues, for the consumer: counts, visibility timeouts and dead letters."""
+"""The lanes' queues, for the consumer: counts, receives, deletions, visibility timeouts and dead letters."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import json
+import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
+from lanes.mapping.event import polled_record
 from lanes.message import LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config.deployment import Deployment
-    from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 
 NOTE_ATTRIBUTE = "lanes.dead_letter"
@@ -32,11 +34,21 @@ LONGEST_ERROR = 4_000
 
 
 class LaneQueueCalls:
-    """Speaks to SQS for one deployment; every method raises `AwsError`."""
+    """
+    Speaks to SQS for one deployment; every method raises `AwsError`.
 
-    def __init__(self, *, deployment: Deployment, client: SQSClient) -> None:
+    Args:
+        deployment: the lanes.
+        client: client of SQS.
+        receiver: client for receives, which waits longer for answers than the longest poll; by default `client`.
+    """
+
+    def __init__(
+        self, *, deployment: Deployment, client: SQSClient, receiver: SQSClient | None = None
+    ) -> None:
         self._queues = deployment.queues
         self._client = client
+        self._receiver = receiver or client
 
     def depth(self, lane: str) -> LaneDepth:
         """
@@ -60,6 +72,52 @@ class LaneQueueCalls:
             raise AwsError(
                 operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
             ) from error
+
+    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
+        """
+        Receive records, those of each group in the order in which they were sent.
+
+        AWS: if an answer is lost, the same call with the same attempt id returns the same records. Any other call
+        finds them hidden until their visibility timeout ends (API_ReceiveMessage). boto3's retries repeat a call with
+        its parameters as they are, so the id is one for each call of this method.
+
+        Args:
+            lane: name of the lane.
+            maximum: 1 to 10 records.
+            visibility: seconds for which the records are hidden.
+            wait: seconds to wait for a first record, up to 20; 0 is a short poll.
+        """
+        with aws_errors("ReceiveMessage"):
+            answer = self._receiver.receive_message(
+                QueueUrl=self._queues[lane].url,
+                MaxNumberOfMessages=maximum,
+                VisibilityTimeout=visibility,
+                WaitTimeSeconds=wait,
+                ReceiveRequestAttemptId=uuid.uuid4().hex,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        arn = self._arn(lane)
+        return [
+            RawRecord.from_event(polled_record(message, queue_arn=arn))
+            for message in answer.get("Messages", [])
+        ]
+
+    def delete(self, lane: str, records: Sequence[RawRecord]) -> list[str]:
+        """
+        Delete records, ten a call; return the message ids of those that SQS refused.
+
+        SQS refuses a receipt that is no longer valid, since the record may be received again (SQS developer guide,
+        "Exactly-once processing"). An entry that failed through no fault of its own is tried once more.
+        """
+        refused: list[str] = []
+        for start in range(0, len(records), LARGEST_BATCH):
+            wrong, failed = self._delete_batch(lane, records[start : start + LARGEST_BATCH])
+            if failed:
+                more, failed = self._delete_batch(lane, failed)
+                wrong += more
+            refused += [record.message_id for record in [*wrong, *failed]]
+        return refused
 
     def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> list[str]:
         """Apply the changes in their order, ten a call; return the message ids of those that were refused."""
@@ -113,6 +171,31 @@ class LaneQueueCalls:
                 MessageDeduplicationId=deduplication_id,
                 MessageAttributes=attributes,
             )
+
+    def _delete_batch(
+        self, lane: str, records: Sequence[RawRecord]
+    ) -> tuple[list[RawRecord], list[RawRecord]]:
+        """Return the records with a wrong receipt, and those that SQS could not delete for another reason."""
+        with aws_errors("DeleteMessageBatch"):
+            answer = self._client.delete_message_batch(
+                QueueUrl=self._queues[lane].url,
+                Entries=[
+                    {"Id": str(position), "ReceiptHandle": record.receipt_handle}
+                    for position, record in enumerate(records)
+                ],
+            )
+        done = {entry["Id"] for entry in answer.get("Successful", [])}
+        wrong = {entry["Id"] for entry in answer.get("Failed", []) if entry["SenderFault"]}
+        named = {str(position): record for position, record in enumerate(records)}
+        return (
+            [record for name, record in named.items() if name in wrong],
+            [record for name, record in named.items() if name not in done | wrong],
+        )
+
+    def _arn(self, lane: str) -> str:
+        account, name = self._queues[lane].url.split("/")[-2:]
+        meta = self._client.meta
+        return f"arn:{meta.partition}:sqs:{meta.region_name}:{account}:{name}"
 
 
 def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from urllib3.util.wait import wait_for_read
 from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
 from lanes.aws.errors import aws_errors, is_throttle
 from lanes.aws.queues.batch_calls import UNANSWERED, BatchCalls, CallEnded, ClientCalls, Entry
+from lanes.aws.queues.bell import SenderBell, sender_bell
 from lanes.aws.queues.connection import Answer, Connection
 from lanes.aws.queues.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
 from lanes.aws.queues.sending import SqsSender
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.aws.queues.request_signature import Credentials
+    from lanes.config.deployment import Deployment
 
 _logger = logging.getLogger(__name__)
 
@@ -47,23 +49,27 @@ FRESH_SECONDS = 1.0
 NO_SHAPE: Any = None
 
 
-def open_calls(clients: Clients, *, concurrency: int) -> BatchCalls:
+def open_calls(clients: Clients, *, concurrency: int, deployment: Deployment | None = None) -> BatchCalls:
     """
     Open lean calls, or calls of boto3's client if the requests are not understood; the log has the reason.
 
     Args:
         clients: creates the client.
         concurrency: maximum number of calls in progress.
+        deployment: its bell, if it has one, is rung while you send; by default none is.
     """
     client = clients.sqs()
+    bell = SenderBell(None) if deployment is None else sender_bell(deployment, client)
     try:
         with aws_errors(OPERATION):
             credentials = clients.credentials()
         form = learn_form(client, credentials())
-        return LeanCalls(form, client=client, credentials=credentials, ca_bundle=clients.ca_bundle())
+        return LeanCalls(
+            form, client=client, credentials=credentials, ca_bundle=clients.ca_bundle(), bell=bell
+        )
     except FormNotKnownError as reason:
         _logger.warning("sending through boto3's client, which takes more time a message: %s", reason)
-        return ClientCalls(SqsSender(client), concurrency=concurrency)
+        return ClientCalls(SqsSender(client, bell), concurrency=concurrency)
 
 
 class LeanCalls:
@@ -75,6 +81,7 @@ class LeanCalls:
         client: client of boto3; its service model reads error answers.
         credentials: returns the current credentials, refreshed by botocore.
         ca_bundle: trusted certificates; by default those of botocore.
+        bell: rung for accepted messages; by default none is.
         clock: monotonic seconds.
     """
 
@@ -85,11 +92,13 @@ class LeanCalls:
         client: SQSClient,
         credentials: Callable[[], Credentials],
         ca_bundle: str | None = None,
+        bell: SenderBell | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._form = form
         self._client = client
         self._credentials = credentials
+        self._bell = bell or SenderBell(None)
         self._clock = clock
         self._tls = _tls_context(ca_bundle) if form.scheme == "https" else None
         self._selector = selectors.DefaultSelector()
@@ -176,9 +185,12 @@ class LeanCalls:
         try:
             if answer.status != OK:
                 raise self._refusal(answer)
-            return CallEnded(number=number, answers=_answers(answer.body, number, entries))
+            answers = _answers(answer.body, number, entries)
         except AwsError as error:
             return CallEnded(number=number, error=error)
+        if None in answers:
+            self._bell.answered(answer.date)
+        return CallEnded(number=number, answers=answers)
 
     def _drop(self, connection: Connection, error: Exception) -> CallEnded:
         number, _ = self._release(connection)

@@ -1,10 +1,11 @@
-"""Sends batches to SQS."""
+"""Sends batches to SQS, and rings the bell for them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors, is_throttle
+from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
@@ -13,12 +14,26 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
+    from lanes.config.deployment import Deployment
+
 
 class SqsSender:
-    """Sends batches through one client, which threads may share."""
+    """
+    Sends batches through one client, which threads may share.
 
-    def __init__(self, client: SQSClient) -> None:
+    Args:
+        client: client of SQS.
+        bell: rung for accepted messages; by default none is.
+    """
+
+    def __init__(self, client: SQSClient, bell: SenderBell | None = None) -> None:
         self._client = client
+        self._bell = bell or SenderBell(None)
+
+    @classmethod
+    def to_lanes(cls, deployment: Deployment, client: SQSClient) -> SqsSender:
+        """Return a sender for the lanes of a deployment, with their bell if they have one."""
+        return cls(client, sender_bell(deployment, client))
 
     def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
         """
@@ -37,6 +52,8 @@ class SqsSender:
             sent["Id"]: Accepted(message_id=sent["MessageId"], sequence_number=sent.get("SequenceNumber", ""))
             for sent in answer.get("Successful", [])
         }
+        if answers:
+            self._bell.answered(date_of(answer))
         for failed in answer.get("Failed", []):
             answers[failed["Id"]] = Refused(
                 code=failed["Code"],

@@ -153,7 +153,8 @@ class Operations:
 
     def producer(self, *, source: str) -> Producer:
         """Return a producer for these lanes."""
-        return Producer(deployment=self.deployment, sqs=SqsSender(self._sqs), source=source)
+        sender = SqsSender.to_lanes(self.deployment, self._sqs)
+        return Producer(deployment=self.deployment, sqs=sender, source=source)
 
     def service_name(self) -> str:
         """Return the service name in the function's metrics; the stack's name if the function can't be read."""

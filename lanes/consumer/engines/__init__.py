@@ -11,7 +11,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.outcome import Outcome, Outcomes
@@ -33,8 +33,20 @@ class Proceed:
     may_yield: bool = True
 
 
+PROCEED = Proceed()
+
+
 class Turn(Protocol):
     """One batch's turn with a slot, from its acquisition to the last call for its records."""
+
+    def hold(self, outcomes: Outcomes) -> Collection[str]:
+        """
+        Keep the records invisible while they are handled; return the ids of those that are no longer ours.
+
+        Raises:
+            AwsError: the visibility can't be changed.
+
+        """
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """

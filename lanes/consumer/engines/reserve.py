@@ -33,10 +33,14 @@ class Reserve:
 
     def admits(self, lane: Lane, record: RawRecord) -> bool:
         """Whether a record starts although its lane would yield: it is overdue and the account has time left."""
-        if lane.max_wait is None or not self._share:
+        if lane.max_wait is None or not self.has_time:
             return False
-        now = self._clock()
-        return now - record.sent_at > lane.max_wait.total_seconds() and now > self._paid_until
+        return self._clock() - record.sent_at > lane.max_wait.total_seconds()
+
+    @property
+    def has_time(self) -> bool:
+        """Whether the account has time left."""
+        return self._share > 0 and self._clock() > self._paid_until
 
     def charge(self, seconds: float) -> None:
         """Charge a record's time. The account may be overdrawn once, and is paid back before the next record."""

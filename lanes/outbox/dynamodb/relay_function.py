@@ -63,7 +63,7 @@ def relay_producer(
     """Create the producer of a relay."""
     return Producer(
         deployment=deployment,
-        sqs=SqsSender(clients.sqs()),
+        sqs=SqsSender.to_lanes(deployment, clients.sqs()),
         retries=send_policy(deployment.config.outbox, longest=longest),
     )
 

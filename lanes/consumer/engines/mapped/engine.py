@@ -7,15 +7,16 @@ import dataclasses
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from lanes.consumer.engines import Proceed
-from lanes.consumer.records import Batch, oldest_first, read_batch, response_for
+from lanes.bell import BODY
+from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.records import SETTLING, Batch, oldest_first, read_batch, response_for
 from lanes.consumer.settlement import LAST_RECEIVE
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
@@ -57,6 +58,9 @@ class MappedEngine:
         """
         telemetry, began_at = self._services.settlement.telemetry, self._clock()
         queue, records = read_batch(event)
+        if all(record.body == BODY for record in records):
+            # A ring for the pull engine, which ran before: the mapping of its bell is about to go.
+            return response_for(())
         lane = self._lanes.get(queue) or self._lane_of(queue)
         batch = Batch(
             lane=lane,
@@ -104,6 +108,11 @@ class MappedTurn:
         if not services.peers.alone:
             # Without it, its records seem to wait, and peers yield to them.
             self._try(Event.SLOT_NOT_ENTERED, lambda: services.peers.acquire(batch))
+
+    def hold(self, outcomes: Outcomes) -> Collection[str]:
+        """Extend the visibility if little of it is left."""
+        seconds = self._batch.seconds_left + SETTLING
+        return self._services.settlement.extend_visibility(self._batch, outcomes.entries, seconds=seconds)
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog, or if that can't be known."""
@@ -176,6 +185,3 @@ class MappedTurn:
         """Report an error, in an `except` block."""
         self._services.settlement.telemetry.problem(problem, lane=self._batch.lane.name)
         self._services.settlement.telemetry.count(Metric.AWS_ERRORS)
-
-
-PROCEED = Proceed()

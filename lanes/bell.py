@@ -1,0 +1,79 @@
+"""
+The rules of the bell: the FIFO queue that starts the invocations of the pull engine.
+
+Its mapping has a batch size of one. AWS runs no more invocations for a FIFO queue than the queue has message groups, so
+one group for each slot starts as many invocations as there are slots; a ring behind one in flight starts the next
+(https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html). One more group carries the heartbeat, for
+senders that do not ring, messages that return from a backoff, and crashes.
+
+Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation looks at all
+lanes once more when `COALESCING` has passed since its start, so it sees everything that was sent in its ring's second.
+
+All durations are in seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+BODY = "ring"
+"""The body of each message of the bell."""
+_PREFIX = "slot-"
+HEARTBEAT = "heartbeat"
+"""The group of the heartbeat."""
+COALESCING = 1.0
+"""Rings within one such interval are one ring."""
+RETURN_EVERY = 20
+"""A heartbeat is returned to its queue for this time, again and again."""
+HEARTBEAT_LIFE = 11 * 60
+"""
+A heartbeat of this age is let go, and the next one takes its place.
+
+A rule sends one every minute, and SQS accepts one of these in five minutes, the deduplication interval. So at least one
+waits behind a heartbeat of this age
+(https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-exactly-once-processing.html).
+"""
+RETENTION = 20 * 60
+"""The queue keeps a ring for this time: longer than a heartbeat's life and than any invocation, 15 minutes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ring:
+    """
+    A message for the bell.
+
+    Attributes:
+        group: its message group.
+        deduplication_id: the same for all rings of a group within `COALESCING`.
+    """
+
+    group: str
+    deduplication_id: str
+
+
+def groups(slots: int) -> list[str]:
+    """Return the message group of each slot."""
+    return [f"{_PREFIX}{slot}" for slot in range(slots)]
+
+
+def slot_of(group: str) -> int | None:
+    """Return the number of the slot that a group rings for, from 0; None for the heartbeat's."""
+    return int(group.removeprefix(_PREFIX)) if group.startswith(_PREFIX) else None
+
+
+def second_of(at: float) -> int:
+    """Return the number of the interval that an epoch time is in."""
+    return math.floor(at / COALESCING)
+
+
+def rings(slots: int, at: float) -> list[Ring]:
+    """
+    Return the messages that ring for all slots.
+
+    Args:
+        slots: number of slots.
+        at: epoch time of SQS's answer to the send.
+    """
+    second = second_of(at)
+    return [Ring(group, f"{group}-{second}") for group in groups(slots)]

@@ -1,0 +1,98 @@
+"""The pull engine's invocations: a ring of the bell, and the slot that it starts."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from lanes.bell import HEARTBEAT, HEARTBEAT_LIFE, RETURN_EVERY, slot_of
+from lanes.consumer.engines.pull.slot import Slot
+from lanes.consumer.records import read_batch, response_for
+from lanes.errors import AwsError, ConfigurationError
+from lanes.events import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lanes.config import Lane
+    from lanes.config.deployment import Deployment
+    from lanes.consumer.engines.pull.slot import SlotServices
+    from lanes.consumer.records import PartialBatchResponse, RawRecord
+
+NOT_RECEIVED = 5
+"""Seconds until a ring returns for which a lane could not be asked."""
+
+
+class PullEngine:
+    """Runs the invocations of one environment."""
+
+    def __init__(self, *, deployment: Deployment, services: SlotServices) -> None:
+        self._deployment = deployment
+        self._services = services
+        self._timeout = deployment.config.consumer.function_timeout.total_seconds()
+
+    def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
+        """
+        Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
+
+        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
+
+        Raises:
+            ConfigurationError: the event comes neither from the bell nor from a lane of this deployment.
+
+        """
+        queue, records = read_batch(event)
+        if self._deployment.is_bell(queue):
+            return response_for(self._answer(records, context))
+        try:
+            lane = self._deployment.lane_of_queue(queue)
+        except KeyError as error:
+            raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+        slot = self._slot(context, lanes=self._deployment.config.lanes)
+        outcomes = slot.handle(lane, records, is_mapped=True)
+        slot.leave()
+        return response_for(outcomes.kept)
+
+    def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
+        """Serve the lanes; return the rings that stay in the queue."""
+        ring = rings[0]
+        slot = self._slot(context, lanes=self._lanes_of(ring.group))
+        slot.work()
+        bell, seconds = self._services.bell, self._returns_after(ring, slot)
+        if bell is None or seconds is None:
+            return rings[1:]
+        try:
+            bell.return_after(ring.receipt_handle, seconds)
+        except AwsError:
+            self._services.looking.telemetry.problem(Event.BELL_NOT_RETURNED)
+        return rings
+
+    def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:
+        """Return the seconds after which a ring comes back; None if it has done its work."""
+        if slot.is_over:
+            return 0
+        if slot.looks.has_failed:
+            return NOT_RECEIVED
+        age = self._services.looking.clock() - ring.sent_at
+        return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
+
+    def _lanes_of(self, group: str) -> Sequence[Lane]:
+        """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
+        slots, number = self._deployment.config.consumer.reserved_concurrency, slot_of(group)
+        return [
+            lane
+            for lane in self._deployment.config.lanes
+            if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
+        ]
+
+    def _slot(self, context: Any, *, lanes: Sequence[Lane]) -> Slot:
+        clock = self._services.looking.clock
+        ends_at = clock() + self._timeout
+        return Slot(
+            self._services,
+            lanes=lanes,
+            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
+            context=context,
+            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
+            or (lambda: (ends_at - clock()) * 1000),
+        )

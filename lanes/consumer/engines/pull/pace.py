@@ -1,0 +1,83 @@
+"""The pace of a slot: how long its records take, how many to receive at once, and when to look at other lanes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanes.config import ConsumerSettings, Lane
+    from lanes.consumer.records import RawRecord
+
+LARGEST_RECEIVE = 10
+"""AWS: the most messages of one receive (API_ReceiveMessage)."""
+
+SPREAD = 0.2
+"""Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
+
+LONG_RECORD = 1.0
+"""Seconds from which a record is received alone if there are other slots: behind another it would wait too long."""
+
+FRESH = 0.05
+"""Age in seconds of a look that counts as taken right now: one round trip for each of a few lanes."""
+
+NEW = 0.3
+"""Weight of the newest measurement in a mean."""
+
+
+class Pace:
+    """The measurements of one environment."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._slots = settings.reserved_concurrency
+        self._recheck = settings.recheck_interval.total_seconds()
+        self._records: dict[str, float] = {}
+        self._chains: set[str] = set()
+        self._look = 0.0
+
+    def worked(self, lane: Lane, seconds: float) -> None:
+        """Add the time of one record."""
+        self._records[lane.name] = _mean(self._records.get(lane.name, seconds), seconds)
+
+    def looked(self, seconds: float) -> None:
+        """Add the time of one look."""
+        self._look = _mean(self._look or seconds, seconds)
+
+    def received(self, lane: Lane, records: Sequence[RawRecord]) -> None:
+        """Remember whether a lane has one group in front, which only this slot can serve now."""
+        if len({record.group for record in records}) == 1 < len(records):
+            self._chains.add(lane.name)
+        else:
+            self._chains.discard(lane.name)
+
+    def most(self, lane: Lane, *, seconds_left: float) -> int:
+        """Return how many records to receive at once."""
+        record = self._records.get(lane.name)
+        fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
+        if self._slots == 1 or lane.name in self._chains:
+            return min(LARGEST_RECEIVE, fitting)
+        if record is not None and record >= LONG_RECORD:
+            return 1
+        by_time = math.ceil(SPREAD / record) if record else 1
+        return min(LARGEST_RECEIVE, fitting, max(math.ceil(LARGEST_RECEIVE / self._slots), by_time))
+
+    def is_stale(self, age: float, *, expected: float) -> bool:
+        """Whether a look of this age is too old for a record that takes `expected` seconds to start."""
+        return age > max(FRESH, self._recheck - expected)
+
+    def next_look(self, lane: Lane, *, age: float, calls: int) -> float | None:
+        """
+        Return the seconds from the start of a lane's record to the start of the look that ends with it.
+
+        None if no look is due then, or the record's time is not known.
+        """
+        record = self._records.get(lane.name)
+        if record is None or not self.is_stale(age + record, expected=record):
+            return None
+        return max(0.0, record - self._look * calls)
+
+
+def _mean(known: float, new: float) -> float:
+    return known + NEW * (new - known)

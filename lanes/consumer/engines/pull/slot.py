@@ -1,0 +1,244 @@
+"""A slot for the length of one invocation: it serves the most urgent lane until all are empty or its time is over."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.bell import COALESCING
+from lanes.consumer.engines.pull.looks import POLL, Looks
+from lanes.consumer.engines.pull.turn import PullTurn
+from lanes.consumer.records import Batch
+from lanes.errors import AwsError
+from lanes.events import Event
+from lanes.metrics import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lanes.config import Lane, LanesConfig
+    from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines.pull.looks import Looking
+    from lanes.consumer.engines.pull.policy import Policy
+    from lanes.consumer.engines.pull.rates import Rates
+    from lanes.consumer.engines.reserve import Reserve
+    from lanes.consumer.outcome import Outcomes
+    from lanes.consumer.records import RawRecord
+    from lanes.consumer.settlement import Settlement
+
+RING_EVERY = 5.0
+"""Seconds between two rings of a slot that sees more work than it can take."""
+
+LONGEST_STAY = 5.0
+"""Seconds for which a slot without work stays for records that return from a backoff by then."""
+
+
+class Bell(Protocol):
+    """The bell; each call raises `AwsError`."""
+
+    def ring(self, *, at: float | None = None) -> None:
+        """Ring for all slots."""
+
+    def return_after(self, receipt_handle: str, seconds: int) -> None:
+        """Make a received ring visible after some seconds."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How one environment chooses the next lane, and when its records may start."""
+
+    policy: Policy
+    reserve: Reserve
+    rates: Rates
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SlotServices:
+    """The services of one environment's slots."""
+
+    config: LanesConfig
+    corridor: Corridor
+    settlement: Settlement
+    looking: Looking
+    choice: Choice
+    bell: Bell | None
+    sleep: Callable[[float], None]
+
+
+class Slot:
+    """
+    One invocation's hold of a slot.
+
+    Args:
+        services: those of the environment.
+        lanes: the lanes that this slot serves, highest first.
+        name: of the invocation.
+        milliseconds_left: call it for the time until the invocation ends.
+
+    Attributes:
+        is_over: whether the time is too short for another record, so that work may be left.
+
+    """
+
+    def __init__(
+        self,
+        services: SlotServices,
+        *,
+        lanes: Sequence[Lane],
+        name: str,
+        context: object,
+        milliseconds_left: Callable[[], float],
+    ) -> None:
+        self.services = services
+        self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
+        self.is_over = False
+        self._lanes = lanes
+        self._name = name
+        self._context = context
+        self._milliseconds_left = milliseconds_left
+        self._began_at = services.looking.clock()
+        self._rung_at = 0.0
+        self._returns_at = 0.0
+        self._reported: str | None = None
+        self._overdue_at: dict[str, float] = {}
+
+    def work(self) -> None:
+        """Serve the lanes until they are empty, or until this invocation has no time for another record."""
+        while not self.is_over:
+            if (lane := self._next()) is not None:
+                self.serve(lane)
+            elif not self._wait_for_work():
+                break
+        self.leave()
+
+    def serve(self, lane: Lane) -> None:
+        """Handle the records in hand of a lane."""
+        began = self.services.looking.clock()
+        self.handle(lane, self.looks.hands.pop(lane.name))
+        self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
+
+    def handle(self, lane: Lane, records: Sequence[RawRecord], *, is_mapped: bool = False) -> Outcomes:
+        """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
+        batch = Batch(
+            lane=lane,
+            records=records,
+            name=self._name,
+            milliseconds_left=self._milliseconds_left,
+            began_at=self.services.looking.clock(),
+        )
+        aside = self._reported
+        self._report_for(lane.name)
+        try:
+            return self.services.corridor.run(batch, PullTurn(batch, self, is_mapped=is_mapped))
+        finally:
+            self._report_for(aside or lane.name)
+
+    def above(self, lane: Lane, *, expected: float) -> Lane | None:
+        """Return the lane for which a batch is set aside, after a look at those above if one is due."""
+        above = self._served(self.services.choice.policy.above(lane))
+        return self._first(above, expected=expected) if above else None
+
+    def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
+        """Look beside a record, just before its end, for work to do after it."""
+        policy = self.services.choice.policy
+        lanes = policy.above(lane)
+        if is_last and not self.looks.hands:
+            order = policy.order(self._lanes)
+            lanes = order[: order.index(lane) + 1] if lanes else order
+        self.looks.look_soon([one for one in self._served(lanes) if self.has_time_for(one)], during=lane)
+
+    def has_time_for(self, lane: Lane) -> bool:
+        """Whether a record of a lane that starts now is likely to end in time; if not, this invocation ends."""
+        fits = self._milliseconds_left() / 1000 >= self.services.corridor.attempts.needed[lane.name]
+        self.is_over = self.is_over or not fits
+        return fits
+
+    def returns_in(self, seconds: float) -> None:
+        """Stay for a record that returns soon: nobody rings for it."""
+        if seconds <= LONGEST_STAY:
+            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds)
+
+    def _next(self) -> Lane | None:
+        """Return the lane to serve next, with its records in hand; None if no lane has any, or the time is over."""
+        return self._first(self.services.choice.policy.order(self._served(self._lanes)), expected=0.0)
+
+    def _first(self, order: Sequence[Lane], *, expected: float) -> Lane | None:
+        """Return the first lane with records in hand, after a look at those before it if one is due."""
+        looks, hands = self.looks, self.looks.hands
+        looks.collect()
+        found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
+        if all(self.has_time_for(lane) for lane in order[:found]):
+            looks.look(order[:found], expected=expected)
+        if looks.has_more:
+            self._ring()
+        found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
+        overdue = next((lane for lane in order[found + 1 :] if self._is_overdue(lane)), None)
+        return overdue or next(iter(order[found:]), None)
+
+    def _is_overdue(self, lane: Lane) -> bool:
+        """Whether a lane has a record in hand that is due from the reserve, after a look at it if that may be so."""
+        reserve, now = self.services.choice.reserve, self.services.looking.clock()
+        if lane.max_wait is None or not reserve.has_time or now < self._overdue_at.get(lane.name, 0.0):
+            return False
+        if lane.name not in self.looks.hands:
+            self.looks.look([lane], expected=0.0)
+        if (records := self.looks.hands.get(lane.name)) is None:
+            self._overdue_at[lane.name] = now + lane.max_wait.total_seconds()
+            return False
+        self._overdue_at[lane.name] = records[0].sent_at + lane.max_wait.total_seconds()
+        return reserve.admits(lane, records[0])
+
+    def _wait_for_work(self) -> bool:
+        """Poll all lanes while this slot stays; return whether any has records."""
+        clock, linger = self.services.looking.clock, self.services.config.consumer.linger.total_seconds()
+        lanes = self._served(self._lanes)
+        for lane in lanes:
+            self.looks.land(lane)
+        # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
+        until = max(clock() + linger, self._began_at + COALESCING, self._returns_at)
+        left = until - clock()
+        while lanes and left > 0 and all(map(self.has_time_for, lanes)):
+            if self.looks.poll(lanes):
+                return True
+            left = min(left - POLL, until - clock())
+        return False
+
+    def leave(self) -> None:
+        """Return the records in hand, and wait for every call beside the handler."""
+        self.looks.collect(wait=True)
+        for lane in self._lanes:
+            if lane.name in self.looks.hands:
+                self.is_over = True
+                self.serve(lane)
+        for lane in self._lanes:
+            self.looks.land(lane)
+        self._report_for(None)
+
+    def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """Return those of the lanes that this slot serves."""
+        return [lane for lane in lanes if lane in self._lanes]
+
+    def _ring(self) -> None:
+        """Ring for the other slots: more messages wait than this one has taken."""
+        self.looks.has_more = False
+        now, bell = self.services.looking.clock(), self.services.bell
+        slots = self.services.config.consumer.reserved_concurrency
+        if bell is None or slots == 1 or now < self._rung_at + RING_EVERY:
+            return
+        self._rung_at = now
+        try:
+            bell.ring()
+        except AwsError:
+            self.services.looking.telemetry.problem(Event.BELL_NOT_RUNG)
+            self.services.looking.telemetry.count(Metric.AWS_ERRORS)
+
+    def _report_for(self, lane: str | None) -> None:
+        """Report from now on for a lane; None to end the reports."""
+        if lane == self._reported:
+            return
+        telemetry = self.services.looking.telemetry
+        if self._reported is not None:
+            telemetry.end()
+        self._reported = lane
+        if lane is not None:
+            telemetry.begin(lane, self._context)

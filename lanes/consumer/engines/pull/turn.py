@@ -1,0 +1,142 @@
+"""One batch's turn in a slot: it is set aside for higher lanes between two records, and deleted when it is done."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from lanes.consumer import telemetry as report
+from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.ledger import Ending
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.records import SETTLING
+from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.events import Event
+from lanes.metrics import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lanes.config import Lane
+    from lanes.consumer.engines.pull.slot import Slot
+    from lanes.consumer.outcome import Outcomes
+    from lanes.consumer.records import Batch, RawRecord
+
+LONG_ASIDE = 5.0
+"""Seconds after which a batch that is set aside returns, so that a free slot can serve it."""
+
+
+class PullTurn:
+    """
+    One batch's turn.
+
+    Args:
+        is_mapped: whether a mapping delivered the batch, as after a change of engine; then Lambda deletes it too.
+
+    """
+
+    def __init__(self, batch: Batch, slot: Slot, *, is_mapped: bool = False) -> None:
+        self._batch = batch
+        self._slot = slot
+        self._is_mapped = is_mapped
+        self._outcomes: Outcomes | None = None
+        self._deleted: set[str] = set()
+        self._started_at: float | None = None
+
+    def hold(self, outcomes: Outcomes) -> Collection[str]:
+        """Do nothing: received records stay invisible for as long as the invocation lasts."""
+        self._outcomes = outcomes
+        if not self._is_mapped:
+            return ()
+        return self._slot.services.settlement.extend_visibility(
+            self._batch, outcomes.entries, seconds=self._batch.seconds_left + SETTLING
+        )
+
+    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+        """Serve the lanes above first, then let the record start."""
+        del has_worked
+        slot, lane, clock = self._slot, self._batch.lane, self._slot.services.looking.clock
+        self._measure()
+        began = clock()
+        while (above := slot.above(lane, expected=expected)) is not None:
+            if slot.services.choice.reserve.admits(lane, rest[0]):
+                return self._start(rest, Proceed(from_reserve=True, may_yield=False))
+            self._delete_finished()
+            slot.serve(above)
+            if not slot.has_time_for(lane):
+                return Outcome(delay=0, reason=Reason.TIME)
+            if clock() - began > LONG_ASIDE and slot.services.config.consumer.reserved_concurrency > 1:
+                return Outcome(delay=0, reason=Reason.ASIDE)
+        if not self._wait_for_rate(rest[0]):
+            return Outcome(delay=0, reason=Reason.TIME)
+        may_yield = rest[0].receive_count < LAST_RECEIVE
+        return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
+
+    def checkpoint(self) -> Lane | None:
+        """Return a lane above that has records."""
+        return self._slot.above(self._batch.lane, expected=0.0)
+
+    def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
+        """Return the rest at once: this slot serves the lane above first, and another may be free."""
+        del rest
+        return Outcome(ending=Ending.YIELDED, delay=0, to=to)
+
+    def charge(self, seconds: float) -> None:
+        """Charge the reserve."""
+        self._slot.services.choice.reserve.charge(seconds)
+        self._slot.services.settlement.telemetry.count(Metric.RESERVE)
+
+    def close(self, outcomes: Outcomes) -> None:
+        """Delete finished records beside the next ones, and settle those that stay."""
+        self._outcomes = outcomes
+        self._measure()
+        settlement = self._slot.services.settlement
+        try:
+            if not self._is_mapped:
+                self._delete_finished()
+            settlement.settle(self._batch, outcomes)
+            if (back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]) :
+                self._slot.returns_in(min(back))
+        except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
+            settlement.telemetry.problem(Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
+            settlement.telemetry.count(Metric.AWS_ERRORS)
+
+    def _start(self, rest: Sequence[RawRecord], way: Proceed) -> Proceed:
+        self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)
+        self._started_at = self._slot.services.looking.clock()
+        return way
+
+    def _measure(self) -> None:
+        """Add the time of the record that has just ended."""
+        if self._started_at is not None:
+            looking = self._slot.services.looking
+            looking.pace.worked(self._batch.lane, looking.clock() - self._started_at)
+            self._started_at = None
+
+    def _delete_finished(self) -> None:
+        if self._outcomes is None:
+            return
+        finished = [
+            record
+            for record, outcome in self._outcomes
+            if not outcome.is_kept and record.message_id not in self._deleted
+        ]
+        if finished:
+            self._deleted.update(record.message_id for record in finished)
+            self._slot.looks.delete(self._batch.lane, finished)
+
+    def _wait_for_rate(self, record: RawRecord) -> bool:
+        """Wait until the rates let a record start, and serve lanes above meanwhile; return whether time is left."""
+        slot, lane = self._slot, self._batch.lane
+        rates = slot.services.choice.rates
+        kind = report.unopened(record)["kind"] if rates.has_kinds else ""
+        recheck = slot.services.config.consumer.recheck_interval.total_seconds()
+        while (wait := rates.wait(kind)) > 0:
+            slot.services.sleep(min(wait, recheck))
+            while (above := slot.above(lane, expected=0.0)) is not None:
+                self._delete_finished()
+                slot.serve(above)
+            if not slot.has_time_for(lane):
+                return False
+        rates.start(kind)
+        return True

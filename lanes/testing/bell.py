@@ -1,0 +1,102 @@
+"""The bell in memory: its queue, which all processes share, and one process's access to it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.bell import BODY, RETENTION, rings, second_of
+from lanes.errors import AwsError
+from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.queue import FifoQueue, random_message_id
+from lanes.testing.fifo.settings import FifoSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.config import LanesConfig
+    from lanes.testing.memory import Calls
+
+AFTER_TIMEOUT = timedelta(seconds=5)
+LARGEST_BATCH = 10
+
+
+def bell_queue(
+    config: LanesConfig,
+    clock: Callable[[], float],
+    *,
+    new_message_id: Callable[[], str] = random_message_id,
+) -> FifoQueue:
+    """Return an empty bell queue with the attributes that the stack gives it."""
+    return FifoQueue(
+        clock,
+        name="bell",
+        handle_prefix="bell",
+        new_message_id=new_message_id,
+        settings=FifoSettings(
+            visibility_timeout=config.consumer.function_timeout + AFTER_TIMEOUT,
+            retention=timedelta(seconds=RETENTION),
+            content_based_deduplication=True,
+        ),
+    )
+
+
+class MemoryBell:
+    """
+    The bell as one process uses it.
+
+    Args:
+        queue: shared by all processes.
+        slots: number of slots.
+        clock: returns the time in epoch seconds.
+        calls: intercepts each call.
+        on_visible: called when a ring may have become visible.
+    """
+
+    def __init__(
+        self,
+        queue: FifoQueue,
+        slots: int,
+        clock: Callable[[], float],
+        calls: Calls,
+        *,
+        on_visible: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.queue = queue
+        self._slots = slots
+        self._clock = clock
+        self._calls = calls
+        self._on_visible = on_visible
+        self._rung: int | None = None
+
+    def ring(self, *, at: float | None = None) -> None:
+        """Ring for every slot, once in each second."""
+        moment = self._clock() if at is None else at
+        if second_of(moment) == self._rung:
+            return
+        wanted = rings(self._slots, moment)
+        for start in range(0, len(wanted), LARGEST_BATCH):
+            with self._calls.make("SendMessageBatch"):
+                for ring in wanted[start : start + LARGEST_BATCH]:
+                    self.queue.send(BODY, group=ring.group, deduplication_id=ring.deduplication_id)
+        self._rung = second_of(moment)
+        self._on_visible()
+
+    def return_after(self, receipt_handle: str, seconds: int) -> None:
+        """
+        Let a received bell become visible again after some seconds.
+
+        Raises:
+            AwsError: the bell was received again since, or is gone.
+        """
+        with self._calls.make("ChangeMessageVisibility"):
+            try:
+                self.queue.change_visibility(receipt_handle, timedelta(seconds=seconds))
+            except FifoQueueError as error:
+                raise AwsError(
+                    operation="ChangeMessageVisibility",
+                    code=type(error).__name__,
+                    message=str(error),
+                    retryable=False,
+                ) from error
+        self._on_visible()

@@ -1,0 +1,66 @@
+"""The bell in virtual time: rung by senders, by slots, and by the rule that seeds its heartbeat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.bell import BODY, HEARTBEAT
+from lanes.config import Lane
+from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.memory import PlainCalls
+
+from .function import BELL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lanes.config import LanesConfig
+    from lanes.testing.memory import Calls
+
+    from .scheduler import Scheduler
+
+SEEDED_EVERY = 60.0
+"""Seconds between two heartbeats of the rule; SQS drops those of the same five minutes."""
+
+
+class SimulatedBell:
+    """
+    The bell of one deployment.
+
+    Attributes:
+        queue: its queue.
+        as_lane: its mapping's settings.
+        on_visible: called when a ring may have become visible.
+
+    """
+
+    def __init__(self, scheduler: Scheduler, config: LanesConfig) -> None:
+        self._scheduler = scheduler
+        self._slots = config.consumer.reserved_concurrency
+        self.queue = bell_queue(config, scheduler.clock)
+        self.as_lane = Lane(
+            name=BELL,
+            batch_size=1,
+            visibility_timeout=self.queue.settings.visibility_timeout,
+            maximum_concurrency=self._slots + 1,
+        )
+        self.on_visible: Callable[[], None] = lambda: None
+        self._of_senders = self.of_environment(PlainCalls())
+
+    def start(self) -> None:
+        """Send heartbeats from now on."""
+        self.queue.send(BODY, group=HEARTBEAT)
+        self.on_visible()
+        self._scheduler.after(SEEDED_EVERY, self.start)
+
+    def of_environment(self, calls: Calls) -> MemoryBell:
+        """Return the bell as one process uses it."""
+        return MemoryBell(self.queue, self._slots, self._scheduler.clock, calls, on_visible=self.on_change)
+
+    def on_change(self) -> None:
+        """Tell the mapping."""
+        self.on_visible()
+
+    def ring(self) -> None:
+        """Ring as a sender does, at once."""
+        self._of_senders.ring()

@@ -1,0 +1,186 @@
+"""Receiving, deleting and ringing in memory: the queues of the pull engine without AWS."""
+
+from datetime import timedelta
+
+import pytest
+
+from lanes import LanesConfig
+from lanes.errors import AwsError
+from lanes.testing.bell import MemoryBell, bell_queue
+from lanes.testing.clock import FakeClock
+from lanes.testing.memory import MemoryQueues
+from lanes.testing.stack import deployment_in_memory
+from simulator.memory import Calls
+from tests.support.memory import aws_error
+
+
+@pytest.fixture
+def config():
+    """Give one lane and twelve slots."""
+    return LanesConfig.from_dict(
+        {"consumer": {"reserved_concurrency": 12, "function_timeout": "30s"}, "lanes": [{"name": "MAIN"}]}
+    )
+
+
+@pytest.fixture
+def clock():
+    """Give a clock that stands still."""
+    return FakeClock()
+
+
+@pytest.fixture
+def calls():
+    """Give counted calls."""
+    return Calls()
+
+
+@pytest.fixture
+def queues(config, clock, calls):
+    """Give the lane in memory."""
+    return MemoryQueues(config, clock, calls, native=None)
+
+
+@pytest.fixture
+def queue(config, clock):
+    """Give the queue of the bell."""
+    return bell_queue(config, clock)
+
+
+def send(queues, count, *, group="g"):
+    for number in range(count):
+        queues.live["MAIN"].send(f"body {number}", group=group, deduplication_id=f"{group}-{number}")
+
+
+def bells(queue):
+    """Receive all bells, ten at a time."""
+    received = []
+    while some := queue.receive(10):
+        received += some
+    return received
+
+
+def test_a_received_record_is_complete(queues, config, clock):
+    """Its event leads to its lane, as that of a mapping does."""
+    send(queues, 1, group="customer-1")
+
+    (record,) = queues.receive("MAIN", maximum=10, visibility=60, wait=0)
+
+    deployment = deployment_in_memory(config)
+    assert (record.body, record.group, record.receive_count) == ("body 0", "customer-1", 1)
+    assert (record.sent_at, record.first_received_at) == (clock.now, clock.now)
+    assert record.deduplication_id == "customer-1-0"
+    assert deployment.lane_of_queue(record.event.event_source_arn).name == "MAIN"
+    assert record.event.attributes.message_group_id == "customer-1"
+
+
+def test_records_stay_hidden_as_long_as_the_receive_says(queues, clock):
+    """Whatever the lane's own visibility timeout."""
+    send(queues, 1)
+    queues.receive("MAIN", maximum=1, visibility=70, wait=0)
+
+    clock.advance(69)
+    assert queues.receive("MAIN", maximum=1, visibility=70, wait=0) == []
+    clock.advance(1)
+    assert len(queues.receive("MAIN", maximum=1, visibility=70, wait=0)) == 1
+
+
+def test_a_long_poll_of_an_empty_lane_ends_at_once(queues, clock):
+    """Time is the caller's."""
+    before = clock.now
+
+    assert queues.receive("MAIN", maximum=10, visibility=60, wait=20) == []
+
+    assert clock.now == before
+
+
+def test_records_are_deleted_ten_a_call(queues, calls):
+    """And a repeated deletion is none that SQS refuses."""
+    send(queues, 12)
+    records = queues.receive("MAIN", maximum=10, visibility=60, wait=0)
+
+    assert queues.delete("MAIN", [*records, records[0]]) == []
+
+    assert calls.counts["DeleteMessageBatch"] == 2
+    assert queues.depth("MAIN").backlog == 2
+
+
+def test_a_record_that_was_received_again_is_not_deleted(queues, clock):
+    """Its id is returned, and its next receive decides."""
+    send(queues, 1)
+    (old,) = queues.receive("MAIN", maximum=1, visibility=10, wait=0)
+    clock.advance(10)
+    (new,) = queues.receive("MAIN", maximum=1, visibility=10, wait=0)
+
+    assert queues.delete("MAIN", [old]) == [old.message_id]
+    assert queues.delete("MAIN", [new]) == []
+
+
+def test_a_ring_reaches_every_slot(queue, clock, calls):
+    """In calls of ten."""
+    MemoryBell(queue, 12, clock, calls).ring()
+
+    assert sorted(bell.group for bell in bells(queue)) == sorted(f"slot-{number}" for number in range(12))
+    assert calls.counts["SendMessageBatch"] == 2
+
+
+def test_rings_of_one_second_are_one(queue, clock, calls):
+    """A process skips the second call, and the queue drops that of another process."""
+    one, other = (MemoryBell(queue, 2, clock, calls) for _ in range(2))
+
+    one.ring(at=5.0)
+    one.ring(at=5.9)
+    other.ring(at=5.5)
+
+    assert calls.counts["SendMessageBatch"] == 2
+    assert queue.counts().visible == 2
+    one.ring(at=6.0)
+    assert queue.counts().visible == 4
+
+
+def test_a_failed_ring_is_rung_again(queue, clock, calls):
+    """In the same second too."""
+    bell = MemoryBell(queue, 2, clock, calls)
+    calls.break_if = lambda _operation, _position: aws_error("SendMessageBatch")
+    with pytest.raises(AwsError):
+        bell.ring()
+    calls.break_if = lambda _operation, _position: None
+
+    bell.ring()
+
+    assert queue.counts().visible == 2
+
+
+def test_a_bell_returns_when_its_slot_says(queue, clock, calls):
+    """Not at its visibility timeout, which is that of the function and five seconds."""
+    bell = MemoryBell(queue, 1, clock, calls)
+    bell.ring()
+    (received,) = bells(queue)
+    assert queue.next_event_at() == clock.now + 35
+
+    bell.return_after(received.receipt_handle, 20)
+
+    clock.advance(19)
+    assert bells(queue) == []
+    clock.advance(1)
+    assert len(bells(queue)) == 1
+
+
+def test_a_bell_that_was_received_again_does_not_return(queue, clock, calls):
+    """The error is the one that AWS's refusal becomes."""
+    bell = MemoryBell(queue, 1, clock, calls)
+    bell.ring()
+    (received,) = bells(queue)
+    clock.advance(35)
+    bells(queue)
+
+    with pytest.raises(AwsError):
+        bell.return_after(received.receipt_handle, 20)
+
+
+def test_a_bell_is_dropped_after_twenty_minutes(queue, clock, calls):
+    """Bells of a stopped function do not pile up."""
+    MemoryBell(queue, 1, clock, calls).ring()
+
+    clock.advance(timedelta(minutes=20).total_seconds())
+
+    assert queue.counts() == (0, 0, 0)
