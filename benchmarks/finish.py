@@ -14,7 +14,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PLAIN_BATCHES, deployed, pattern_of
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, deployed
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
 from benchmarks.slot_time import SPENT, Spent, spent
@@ -26,7 +26,7 @@ from simulator.simulated_lanes import Pattern
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from benchmarks.targets import Engine
+    from lanes.config import EngineName
     from simulator.simulated_lanes import SimulatedLanes
 
 SLOTS = 5
@@ -61,7 +61,7 @@ class Finished:
 class Case:
     """One backlog; each pattern runs when its figures are asked for."""
 
-    engine: Engine
+    engine: EngineName
     seed: int
     each: int
     spread: int
@@ -70,7 +70,7 @@ class Case:
     @cached_property
     def ours(self) -> Finished:
         """This product."""
-        return self._finish(pattern_of(self.engine))
+        return self._finish(PATTERNS[self.engine])
 
     @cached_property
     def plains(self) -> Sequence[Finished]:
@@ -167,7 +167,7 @@ def finish(
     return Finished(urgent=last - began, everything=everything)
 
 
-def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     """Run both spreads with all patterns."""
     each = QUICK_EACH if quick else 500
     cases = {
@@ -196,7 +196,7 @@ def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
     )
 
 
-def vary(*, engine: Engine, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:  # noqa: ARG001
+def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:  # noqa: ARG001
     """Return the figures under one behaviour, for a small backlog."""
     return _judged(
         {

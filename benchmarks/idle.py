@@ -13,7 +13,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PLAIN_BATCHES, pattern_of
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import Load, simulate
@@ -23,7 +23,7 @@ from simulator.simulated_lanes import Pattern
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from benchmarks.targets import Engine
+    from lanes.config import EngineName
 
 SLOTS = (1, 3, 10)
 SECONDS = {1: 600.0, 3: 300.0, 10: 120.0}
@@ -52,7 +52,7 @@ class Busy:
 class Case:
     """One mix; each pattern runs when its figures are asked for."""
 
-    engine: Engine
+    engine: EngineName
     seed: int
     name: str
     slots: int
@@ -69,7 +69,7 @@ class Case:
     @cached_property
     def ours(self) -> Busy:
         """This product."""
-        return self._busy(pattern_of(self.engine))
+        return self._busy(PATTERNS[self.engine])
 
     @cached_property
     def plain(self) -> Busy:
@@ -133,7 +133,7 @@ COLUMNS = (
 )
 
 
-def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     """Run all mixes."""
     scale = QUICK_SCALE if quick else 1.0
     cases = [
@@ -163,7 +163,7 @@ def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
     )
 
 
-def vary(*, engine: Engine, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
+def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
     """Return the share in the worst mix under one behaviour, at smaller sizes."""
     cases = [
         Case(engine=engine, seed=seed, name=name, slots=slots, scale=RANGE_SCALE, unknowns=unknowns)
@@ -175,5 +175,7 @@ def vary(*, engine: Engine, quick: bool, seed: int, unknowns: Unknowns) -> dict[
 
 if __name__ == "__main__":
     sys.exit(
-        run_engine("idle", measure, vary=vary, about="The share of slot time in handlers while messages wait.")
+        run_engine(
+            "idle", measure, vary=vary, about="The share of slot time in handlers while messages wait."
+        )
     )

@@ -6,8 +6,7 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.targets import Engine
-from lanes.config import LanesConfig
+from lanes.config import EngineName, LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 if TYPE_CHECKING:
@@ -23,9 +22,8 @@ PLAIN_VISIBILITY = timedelta(seconds=30)
 """Of its queues: that of SQS by default, for which a yielded record is away."""
 
 
-def pattern_of(engine: Engine) -> Pattern:
-    """Return the simulated consumer of an engine."""
-    return Pattern.LANES if engine is Engine.MAPPINGS else Pattern(engine.value)
+PATTERNS = {EngineName.MAPPINGS: Pattern.LANES, EngineName.PULL: Pattern.PULL}
+"""The simulated consumer of each engine."""
 
 
 def deployed(

@@ -14,7 +14,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.targets import TARGETS, Engine, label_of, verdicts, worst_of
+from benchmarks.targets import TARGETS, label_of, verdicts, worst_of
+from lanes.config import EngineName
 from simulator.parameters import Unknowns, all_variants
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ def run_engine(
 
     """
     parser = _parser(name, about)
-    parser.add_argument("--engine", type=Engine, choices=list(Engine), default=Engine.MAPPINGS)
+    parser.add_argument("--engine", type=EngineName, choices=list(EngineName), default=EngineName.MAPPINGS)
     parser.add_argument(
-        "--seeds", type=int, help="judge the worst of so many seeds (default 5 for pull, 1 for mappings or --quick)"
+        "--seeds",
+        type=int,
+        help="judge the worst of so many seeds (default 5 for pull, 1 for mappings or --quick)",
     )
     parser.add_argument(
         "--no-range", action="store_true", help="leave out the range over undocumented AWS behaviour"
@@ -108,7 +111,7 @@ def run_engine(
     options = parser.parse_args(arguments)
     engine, quick = options.engine, options.quick
     label = label_of(name, engine)
-    number = options.seeds or (SEEDS if engine is Engine.PULL and not quick else 1)
+    number = options.seeds or (SEEDS if engine is EngineName.PULL and not quick else 1)
     seeds = range(options.seed, options.seed + number)
 
     def all_seeds() -> Findings:
@@ -120,9 +123,7 @@ def run_engine(
                 ranges[variant] = worst_of(label, each)
         return _over_seeds(label, seeds, found, ranges)
 
-    return _printed(
-        label, options, all_seeds, {"benchmark": name, "engine": engine.value}, seeds=list(seeds)
-    )
+    return _printed(label, options, all_seeds, {"benchmark": name, "engine": engine.value}, seeds=list(seeds))
 
 
 def _over_seeds(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 from benchmarks.patterns import deployed
 from lanes.config import LanesConfig
 from simulator.ideal import IdealLanes
-from simulator.parameters import Unknowns
 
 if TYPE_CHECKING:
     from lanes.config import Lane
     from simulator.handled import HandledLog
+    from simulator.parameters import Unknowns
     from simulator.scheduler import Scheduler
     from simulator.simulated_lanes import Pattern, SimulatedLanes
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
+
+from lanes.config import EngineName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,14 +57,6 @@ class Target:
         if self.below is not None:
             return f"below {self.below:g}"
         return f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
-
-
-
-class Engine(enum.StrEnum):
-    """An engine of this product; targets differ."""
-
-    MAPPINGS = "mappings"
-    PULL = "pull"
 
 
 TARGETS: Mapping[str, tuple[Target, ...]] = {
@@ -138,16 +131,14 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
 }
 
 
-def label_of(benchmark: str, engine: Engine = Engine.MAPPINGS) -> str:
+def label_of(benchmark: str, engine: EngineName = EngineName.MAPPINGS) -> str:
     """Return the key of a benchmark's targets for an engine; the default engine has the benchmark's own name."""
-    return benchmark if engine is Engine.MAPPINGS else f"{benchmark}-{engine}"
+    return benchmark if engine is EngineName.MAPPINGS else f"{benchmark}-{engine}"
 
 
 def verdicts(label: str, figures: Mapping[str, Any]) -> dict[str, bool]:
     """Return for each target of a benchmark whether it holds."""
-    return {
-        target.figure: target.is_held_by(figures.get(target.figure)) for target in TARGETS.get(label, ())
-    }
+    return {target.figure: target.is_held_by(figures.get(target.figure)) for target in TARGETS.get(label, ())}
 
 
 def worst_of(label: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

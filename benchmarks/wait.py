@@ -2,7 +2,7 @@
 The wait of the top lane, and its price: `python -m benchmarks.wait --json`.
 
 Bursts at the top and a trickle below them, over a constant backlog of 10, 1,000 and 100,000 messages, at 1, 3 and 10
-slots, compared with an ideal scheduler without latency or calls, the plain pattern with batches of one and of ten, no
+slots, compared with an ideal scheduler without latency or calls, the plain pattern with batches of one and ten, no
 priority, and the same bursts over an empty backlog. Each figure is the worst case; `p99_over_plain` is that at a backlog
 of 1,000, against the better batch size.
 """
@@ -15,17 +15,18 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.patterns import PLAIN_BATCHES, pattern_of
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import Load, ideal, quantile, simulate
-from benchmarks.targets import TARGETS, Engine, label_of
+from benchmarks.targets import TARGETS, label_of
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanes.config import EngineName
     from simulator.ideal import IdealLanes
     from simulator.simulated_lanes import SimulatedLanes
 
@@ -58,7 +59,7 @@ class Waits:
 class Case:
     """One load; each pattern runs when its figures are asked for."""
 
-    engine: Engine
+    engine: EngineName
     seed: int
     slots: int
     depth: int
@@ -74,12 +75,12 @@ class Case:
     @cached_property
     def ours(self) -> Waits:
         """This product."""
-        return self._waits(self.load, pattern_of(self.engine))
+        return self._waits(self.load, PATTERNS[self.engine])
 
     @cached_property
     def alone(self) -> Waits:
         """The same above an empty backlog."""
-        return self._waits(self.load.alone, pattern_of(self.engine))
+        return self._waits(self.load.alone, PATTERNS[self.engine])
 
     @cached_property
     def plains(self) -> Sequence[Waits]:
@@ -182,7 +183,7 @@ def waits_of(lanes: SimulatedLanes | IdealLanes, *, seconds: float) -> Waits:
     )
 
 
-def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     """Run all cases."""
     scale = QUICK_SCALE if quick else 1.0
     depths = DEPTHS[:2] if quick else DEPTHS
@@ -208,7 +209,7 @@ def measure(*, engine: Engine, quick: bool, seed: int) -> Findings:
     )
 
 
-def vary(*, engine: Engine, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
+def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
     """Return the figures with a target under one behaviour, at smaller sizes."""
     cases = [
         Case(

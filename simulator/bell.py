@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from lanes.bell import BODY, HEARTBEAT
 from lanes.config import Lane
 from lanes.testing.bell import MemoryBell, bell_queue
-from lanes.testing.memory import PlainCalls
 
 from .function import BELL
+from .memory import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.config import LanesConfig
-    from lanes.testing.memory import Calls
 
     from .scheduler import Scheduler
 
@@ -29,6 +28,7 @@ class SimulatedBell:
 
     Attributes:
         queue: its queue.
+        of_senders: the senders' calls to it; they take no time.
         as_lane: its mapping's settings.
         on_visible: called when a ring may have become visible.
 
@@ -45,7 +45,8 @@ class SimulatedBell:
             maximum_concurrency=self._slots + 1,
         )
         self.on_visible: Callable[[], None] = lambda: None
-        self._of_senders = self.of_environment(PlainCalls())
+        self.of_senders = Calls()
+        self._at_senders = self.of_environment(self.of_senders)
 
     def start(self) -> None:
         """Send heartbeats from now on."""
@@ -63,4 +64,4 @@ class SimulatedBell:
 
     def ring(self) -> None:
         """Ring as a sender does, at once."""
-        self._of_senders.ring()
+        self._at_senders.ring()
