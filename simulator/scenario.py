@@ -198,6 +198,8 @@ def _unknowns(raw: object, problems: list[str]) -> Unknowns:
         call_spread=table.number("call_spread", default.call_spread, minimum=0, maximum=3),
         noise=table.number("noise", default.noise, minimum=0, maximum=1),
         blocked_counted=table.boolean("blocked_counted", default.blocked_counted),
+        groups_in_turn=table.boolean("groups_in_turn", default.groups_in_turn),
+        missed_polls=table.number("missed_polls", default.missed_polls, minimum=0, maximum=0.9),
         **seconds,
     )
 

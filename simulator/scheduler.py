@@ -96,7 +96,9 @@ class Scheduler:
         task, ends_at = getcurrent(), _end_of(getcurrent())
         task.paused = token = object()
         if ends_at < _NEVER:
-            self.after(max(0.0, ends_at - self.now), lambda: task.paused is token and self.resume(task))
+            self.after(
+                max(0.0, ends_at - self.now), lambda: self.resume(task) if task.paused is token else None
+            )
         assert self._hub is not None  # noqa: S101 - tasks run inside of `run`
         self._hub.switch()
         self._check_alive(task)

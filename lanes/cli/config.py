@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lanes.cli.printing import say, show_rows
 from lanes.cli.target import target_of
-from lanes.config import LanesConfig
+from lanes.config import EngineName, LanesConfig
+from lanes.config.table import format_duration, format_rate
+
+if TYPE_CHECKING:
+    from lanes.config import ConsumerSettings, Lane
 
 app = typer.Typer(no_args_is_help=True, help="Print and check a lanes.toml.")
 
@@ -27,13 +31,31 @@ def show(context: typer.Context, file: FileOption = Path("lanes.toml")) -> None:
             "threshold": lane.threshold if lane is not config.last_lane else "the rest",
             "batch_size": lane.batch_size,
             "visibility": lane.visibility_timeout,
-            "min_yield_delay": lane.yield_delay_min,
-            "max_yield_delay": lane.yield_delay_max,
+            **_engine_columns(lane, config.consumer),
             "max_wait": lane.max_wait or "none",
             "maximum_concurrency": lane.maximum_concurrency,
         }
         for lane in config.lanes
     ]
     show_rows(target, rows, empty="there are no lanes")
+    say(_engine(config.consumer))
     for note in config.notes():
         say(f"note: {note}")
+
+
+def _engine_columns(lane: Lane, consumer: ConsumerSettings) -> dict[str, Any]:
+    """Return the settings of a lane that only this engine and this policy have."""
+    if consumer.engine is EngineName.MAPPINGS:
+        return {"min_yield_delay": lane.yield_delay_min, "max_yield_delay": lane.yield_delay_max}
+    return {"weight": lane.weight} if consumer.is_weighted else {}
+
+
+def _engine(consumer: ConsumerSettings) -> str:
+    """Describe the engine and its settings on one line."""
+    if consumer.engine is EngineName.MAPPINGS:
+        return "engine: mappings"
+    rates = {"max_rate": consumer.max_rate, **consumer.max_rates}
+    limits = [f"{name} {format_rate(rate)}" for name, rate in rates.items() if rate is not None]
+    return ", ".join(
+        [f"engine: pull, policy {consumer.policy}, linger {format_duration(consumer.linger)}", *limits]
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.model import LanesConfig
 from lanes.config.settings import EngineName
+from lanes.config.table import describe
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -90,13 +91,9 @@ class Deployment:
         table = document.get("table")
         if not isinstance(table, str) or not table:
             problems.append("table is missing")
-        outbox = document.get("outbox")
-        if outbox is not None and (not isinstance(outbox, str) or not outbox):
-            problems.append("outbox must be the name of a table")
-        bell = document.get("bell")
-        if bell is not None and (not isinstance(bell, str) or not bell):
-            problems.append("bell must be the URL of a queue")
-        elif bell is None and config.consumer.engine is EngineName.PULL:
+        outbox = _optional(document, "outbox", "the name of a table", problems)
+        bell = _optional(document, "bell", "the URL of a queue", problems)
+        if document.get("bell") is None and config.consumer.engine is EngineName.PULL:
             problems.append(
                 'bell is missing: with engine = "pull" it is the URL of the queue that starts invocations; '
                 "deploy with this release"
@@ -141,6 +138,14 @@ class Deployment:
 
 def _queue_name(address: str) -> str:
     return address.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+
+
+def _optional(document: Mapping[str, Any], key: str, meaning: str, problems: list[str]) -> str | None:
+    value = document.get(key)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    problems.append(f"{key} must be {meaning}, not {describe(value)}")
+    return None
 
 
 def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, LaneQueues]:

@@ -18,7 +18,7 @@ VISIBILITY_FACTOR = 6
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """
-    One FIFO queue with its dead-letter queue and its event source mapping.
+    One FIFO queue with its dead-letter queue and, in the mapped engine, its event source mapping.
 
     Attributes:
         name: letters, digits, `_` and `-`; starts with an upper-case letter or a digit.
@@ -29,7 +29,8 @@ class Lane:
         yield_delay_min: minimum time for which yielded records are parked.
         yield_delay_max: maximum time for which yielded records are parked.
         max_wait: messages that have waited longer are served from the reserve; without it priority is strict.
-        maximum_concurrency: maximum number of concurrent invocations of this lane's mapping.
+        maximum_concurrency: maximum number of concurrent invocations of this lane's mapping; in the pull engine, of
+            slots that serve the lane at once.
         tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
         tenant_separator: ends the tenant's name in a group; a group without it is a tenant of its own.
         weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.

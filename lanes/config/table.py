@@ -205,6 +205,11 @@ def parse_rate(value: object) -> float | None:
     return rate if math.isfinite(rate) else None
 
 
+def format_rate(value: float) -> str:
+    """Write a rate in the form of `lanes.toml`."""
+    return f"{value:g}/s" if value >= 1 else f"{value * 60:g}/min"
+
+
 def format_duration(value: timedelta) -> str:
     """Write a duration in the form of `lanes.toml`."""
     seconds = value.total_seconds()

@@ -29,3 +29,21 @@ def test_wrong_option_is_a_usage_error(typed):
 
     assert done.returncode == 2
     assert "--fiel" in done.stderr
+
+
+def test_config_show_has_the_engine_and_its_settings(typed, tmp_path):
+    """A weight for each lane instead of the delays of yields; limits in the units of the file."""
+    file = tmp_path / "lanes.toml"
+    file.write_text(
+        """
+        consumer = {engine = "pull", policy = "weighted", max_rate = 50, max_rates = {mail = "6/min"}}
+        lanes = [{name = "A", threshold = 0, weight = 3}, {name = "B"}]
+        """
+    )
+
+    done = typed("--output", "json", "config", "show", "--file", str(file))
+
+    rows = json.loads(done.stdout)
+    assert [row["weight"] for row in rows] == [3, 1]
+    assert not any("min_yield_delay" in row for row in rows)
+    assert "engine: pull, policy weighted, linger 1s, max_rate 50/s, mail 6/min" in done.stderr

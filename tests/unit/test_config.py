@@ -1,12 +1,13 @@
 """The lanes and settings that a `lanes.toml` describes."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.config import Lane, LanesConfig
+from lanes.config import EngineName, Lane, LanesConfig, Policy
 
 THREE = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
 
@@ -101,6 +102,83 @@ def test_notes_tell_that_the_highest_lane_needs_no_max_wait():
     notes = LanesConfig.from_dict({"lanes": [{"name": "A", "threshold": 0, "max_wait": "1m"}, {"name": "B"}]})
 
     assert any("max_wait of A" in note for note in notes.notes())
+
+
+def test_notes_of_the_pull_engine_speak_of_no_mappings():
+    """It has none on the lanes; the other notes stay."""
+    lanes = [{"name": "A", "threshold": 0, "max_wait": "1m", "tenant_share": 0.5}, {"name": "B"}]
+    raw = {"consumer": {"engine": "pull"}, "lanes": lanes}
+
+    notes = LanesConfig.from_dict(raw).notes()
+
+    assert [note.split()[0] for note in notes] == ["tenant_share", "max_wait"]
+
+
+def test_max_wait_of_the_highest_lane_counts_where_lanes_have_weights():
+    """Other lanes may be served before it."""
+    consumer = {"engine": "pull", "policy": "weighted"}
+    raw = {"consumer": consumer, "lanes": [{"name": "A", "threshold": 0, "max_wait": "1m"}, {"name": "B"}]}
+
+    assert LanesConfig.from_dict(raw).notes() == []
+
+
+PULL = {
+    "engine": "pull",
+    "linger": "1500ms",
+    "policy": "weighted",
+    "max_rate": "600/min",
+    "max_rates": {"invoice.sent": "1/min", "mail": 2.5},
+}
+WEIGHTED = [{"name": "A", "threshold": 0, "weight": 3}, {"name": "B"}]
+
+
+def test_the_settings_of_the_pull_engine():
+    """Rates are records a second, however they are written."""
+    config = LanesConfig.from_dict({"consumer": PULL, "lanes": WEIGHTED})
+
+    consumer = config.consumer
+    assert (consumer.engine, consumer.policy) == (EngineName.PULL, Policy.WEIGHTED)
+    assert consumer.linger == timedelta(seconds=1.5)
+    assert consumer.max_rate == 10
+    assert consumer.max_rates == {"invoice.sent": 1 / 60, "mail": 2.5}
+    assert [lane.weight for lane in config.lanes] == [3, 1]
+
+
+def test_slots_are_started_by_mappings_unless_the_file_has_another_engine():
+    """And the pull engine is strict and has no limit of a rate by default."""
+    consumer = LanesConfig.from_dict({}).consumer
+    pulling = LanesConfig.from_dict({"consumer": {"engine": "pull"}}).consumer
+
+    assert consumer.engine is EngineName.MAPPINGS
+    assert (pulling.policy, pulling.linger) == (Policy.STRICT, timedelta(seconds=1))
+    assert (pulling.max_rate, pulling.max_rates) == (None, {})
+
+
+@pytest.mark.parametrize("brief", [False, True])
+@pytest.mark.parametrize(
+    ("consumer", "lanes"),
+    [
+        ({}, [{"name": "A"}]),
+        ({"engine": "pull"}, [{"name": "A"}]),
+        ({"engine": "pull", "linger": 0}, [{"name": "A"}]),
+        ({"engine": "pull", "max_rate": "50/s"}, [{"name": "A"}]),
+        ({"engine": "pull", "policy": "weighted"}, [{"name": "A"}]),
+        (PULL, WEIGHTED),
+    ],
+    ids=str,
+)
+def test_the_settings_of_every_engine_read_back_as_they_were(consumer, lanes, brief):
+    """Keys that reading would refuse are not written."""
+    config = LanesConfig.from_dict({"consumer": consumer, "lanes": lanes})
+
+    assert config == LanesConfig.from_dict(json.loads(json.dumps(config.to_dict(brief=brief))))
+
+
+def test_a_brief_document_has_no_word_of_the_usual_engine():
+    """Earlier releases read it too."""
+    brief = LanesConfig.from_dict({"consumer": {"engine": "mappings"}}).to_dict(brief=True)
+
+    assert set(brief["consumer"]) == {"reserved_concurrency", "function_timeout"}
 
 
 names = st.lists(st.from_regex(r"[A-Z0-9]{1,8}", fullmatch=True), min_size=1, max_size=7, unique=True)

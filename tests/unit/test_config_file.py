@@ -113,6 +113,17 @@ def test_a_file_chooses_no_stage(tmp_path):
         LanesConfig.load(path)
 
 
+def _pull(**settings):
+    """Give a file with the pull engine and these settings."""
+    return {"consumer": {"engine": "pull", **settings}}
+
+
+def _weighted(weight, *, engine="pull", policy="weighted"):
+    """Give a file with a lane of this weight."""
+    consumer = {"engine": engine, "policy": policy}
+    return {"consumer": consumer, "lanes": [{"name": "A", "threshold": 0, "weight": weight}, {"name": "B"}]}
+
+
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
@@ -138,6 +149,44 @@ def test_a_file_chooses_no_stage(tmp_path):
         ({"consumer": {"function_timeout": float("inf")}}, "function_timeout is the number inf"),
         ({"consumer": {"backoff_base": "1h"}}, "backoff_base 1h is longer than backoff_max 15m"),
         ({"consumer": {"record_time": "30s"}}, "no record would ever start"),
+        ({"consumer": {"engine": "push"}}, "engine is the string 'push'; must be one of mappings, pull"),
+        ({"consumer": {"engine": 1}}, "engine is the number 1; must be one of mappings, pull"),
+        (_pull(policy="fair"), "policy is the string 'fair'; must be one of strict, weighted"),
+        (_pull(linger="31s"), "linger 31s is longer than function_timeout 30s; must be at most that"),
+        (_pull(linger=-1), "linger is the number -1"),
+        (_pull(max_rate="fast"), "max_rate is the string 'fast'; must be a number of records a second or a"),
+        (_pull(max_rate="600"), "max_rate is the string '600'; must be a number of records a second or a"),
+        (_pull(max_rate="600/h"), "max_rate is the string '600/h'; must be"),
+        (_pull(max_rate=True), "max_rate is the boolean true; must be a number of records a second"),
+        (_pull(max_rate=float("inf")), "max_rate is the number inf; must be a number of records a second"),
+        (_pull(max_rate=10**400), "must be a number of records a second"),
+        (_pull(max_rate="9" * 400 + "/s"), "must be a number of records a second"),
+        (_pull(max_rate=0), 'max_rate is the number 0; must be at least one record a minute, "1/min"'),
+        (_pull(max_rate=-5), "max_rate is the number -5; must be at least one record a minute"),
+        (_pull(max_rate=0.016), "max_rate is the number 0.016; must be at least one record a minute"),
+        (_pull(max_rate="0.9/min"), "max_rate is the string '0.9/min'; must be at least one record a minute"),
+        (_pull(max_rates=5), "consumer.max_rates: must be a table, not the number 5"),
+        (_pull(max_rates={"mail": 0}), "consumer.max_rates: mail is the number 0; must be at least one"),
+        (_weighted(0), "lane A: weight is 0; must be at least 0.01"),
+        (_weighted(-2), "lane A: weight is -2; must be at least 0.01"),
+        (_weighted(101), "lane A: weight is 101; must be at most 100"),
+        (_weighted(float("nan")), "lane A: weight is nan; must be"),
+        (_weighted("more"), "lane A: weight is the string 'more'; must be a number"),
+        (
+            _weighted(2, policy="strict"),
+            'weight takes effect with engine = "pull" and policy = "weighted" only',
+        ),
+        (
+            _weighted(2, engine="mappings"),
+            'weight takes effect with engine = "pull" and policy = "weighted" on',
+        ),
+        (
+            {"consumer": {"linger": 1}},
+            'linger takes effect with engine = "pull" only; remove it, or set that',
+        ),
+        ({"consumer": {"policy": "strict"}}, 'policy takes effect with engine = "pull" only'),
+        ({"consumer": {"max_rate": 1}}, 'max_rate takes effect with engine = "pull" only'),
+        ({"consumer": {"max_rates": {"a": 1}}}, 'max_rates takes effect with engine = "pull" only'),
         ({"lanes": []}, "must have at least one lane"),
         ({"lanes": True}, "a list of tables"),
         ({"lanes": [3]}, "lanes[0]: must be a table, not the number 3"),
@@ -202,6 +251,17 @@ def test_all_problems_are_reported_at_once():
     assert all(problem in str(caught.value) for problem in caught.value.problems)
 
 
+@pytest.mark.parametrize("wrong", [{"engine": "pul"}, {"policy": "weigthed"}], ids=str)
+def test_an_unknown_name_is_no_reason_to_refuse_what_depends_on_it(wrong):
+    """One mistake, one line."""
+    raw = _weighted(3)
+    raw["consumer"] |= {"linger": 2, **wrong}
+    with pytest.raises(ConfigurationError) as caught:
+        LanesConfig.from_dict(raw)
+
+    assert len(caught.value.problems) == 1, caught.value.problems
+
+
 def test_a_problem_of_the_general_settings_is_not_repeated_for_each_stage():
     """One mistake, one line."""
     with pytest.raises(ConfigurationError) as caught:
@@ -224,3 +284,27 @@ def test_durations_are_seconds_or_texts_with_a_unit(text, seconds):
     consumer = config.consumer
 
     assert timedelta(seconds=seconds) in (consumer.backoff_base, consumer.idempotency_window)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        (50, 50),
+        (0.5, 0.5),
+        ("50/s", 50),
+        ("600/min", 10),
+        ("1/min", 1 / 60),
+        (1 / 60, 1 / 60),
+        (" 1.5 / s ", 1.5),
+    ],
+)
+def test_rates_are_records_a_second_or_texts_with_a_unit(text, rate):
+    """Both forms read the same, down to one record a minute."""
+    assert LanesConfig.from_dict(_pull(max_rate=text)).consumer.max_rate == rate
+
+
+def test_a_slot_may_linger_for_as_long_as_its_function_runs():
+    """The bound itself is allowed."""
+    raw = _pull(linger="10s", function_timeout="10s")
+
+    assert LanesConfig.from_dict(raw).consumer.linger == timedelta(seconds=10)

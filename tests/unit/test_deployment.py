@@ -1,6 +1,7 @@
 """The document that says where the lanes of a deployment are."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -20,7 +21,7 @@ def make_deployment(config=None):
         )
         for lane in config.lanes
     }
-    return Deployment(config=config, queues=queues, table="ledger")
+    return Deployment(config=config, queues=queues, table="ledger", bell=URL.format("Bell", "BBBBBBBBBBBB"))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,11 @@ def make_deployment(config=None):
         },
         {"lanes": [{"name": "A", "maximum_concurrency": 9, "batch_size": 1, "yield_delay_max": 20}]},
         {"outbox": {"enabled": True, "lane_window": 5}},
+        {"consumer": {"engine": "pull", "linger": 2, "max_rate": "90/min", "max_rates": {"mail": 3}}},
+        {
+            "consumer": {"engine": "pull", "policy": "weighted"},
+            "lanes": [{"name": "A", "threshold": 0, "weight": 2.5}, {"name": "B"}],
+        },
     ],
     ids=str,
 )
@@ -87,6 +93,47 @@ def test_a_strange_queue_is_no_lane():
         make_deployment().lane_of_queue(URL.format("MAIN", "DDDDDDDDDDDD"))
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        URL.format("Bell", "BBBBBBBBBBBB"),
+        "PriorityLanes-demo-LanesBellQueue1A2B3C4D-BBBBBBBBBBBB.fifo",
+        "arn:aws:sqs:eu-central-1:123456789012:PriorityLanes-demo-LanesBellQueue1A2B3C4D-BBBBBBBBBBBB.fifo",
+    ],
+)
+def test_the_bell_is_found_by_any_form_of_its_address(address):
+    """An event of the bell is no batch of a lane."""
+    deployment = make_deployment()
+
+    assert deployment.is_bell(address)
+    assert not replace(deployment, bell=None).is_bell(address)
+    with pytest.raises(KeyError):
+        deployment.lane_of_queue(address)
+
+
+def test_a_lane_is_no_bell():
+    """Nor is its dead-letter queue."""
+    deployment = make_deployment()
+
+    queues = deployment.queues["MAIN"]
+    assert not any(deployment.is_bell(url) for url in (queues.url, queues.dead_letter_url))
+
+
+def test_the_mapped_engine_needs_no_bell():
+    """A stack may keep its bell while it has mappings again, so it may have one."""
+    silent = replace(make_deployment(), bell=None)
+
+    assert silent == Deployment.from_json(silent.to_json())
+
+
+def test_the_pull_engine_needs_a_bell():
+    """Nothing else would start an invocation."""
+    silent = replace(make_deployment(LanesConfig.from_dict({"consumer": {"engine": "pull"}})), bell=None)
+
+    with pytest.raises(ConfigurationError, match=r'bell is missing: with engine = "pull"'):
+        Deployment.from_json(silent.to_json())
+
+
 def test_a_missing_variable_is_named():
     """The error says what to set."""
     with pytest.raises(ConfigurationError, match="LANES_DEPLOYMENT"):
@@ -104,6 +151,8 @@ def test_a_missing_variable_is_named():
         ('{"version": 1, "config": {"lanes": 1}}', "list of tables"),
         ('{"version": 1, "config": 5}', "must be a table"),
         ('{"version": 1, "queues": {"LOW": {}}}', "LOW is not a lane"),
+        ('{"version": 1, "bell": ""}', "bell must be the URL of a queue"),
+        ('{"version": 1, "bell": 5}', "bell must be the URL of a queue"),
     ],
 )
 def test_a_document_that_is_incomplete_says_what_is_missing(text, problem):
@@ -116,5 +165,5 @@ def test_the_document_is_plain_json():
     """Producers in other languages read it too."""
     document = json.loads(make_deployment().to_json())
 
-    assert {"version", "config", "queues", "table"} == set(document)
+    assert {"version", "config", "queues", "table", "bell"} == set(document)
     assert {"url", "dead_letter_url"} == set(document["queues"]["HIGH"])

@@ -25,7 +25,6 @@ OPERATION = "SendMessageBatch"
 LARGEST_BATCH = 10
 
 
-
 class BellQueue:
     """
     The bell of one deployment; every method raises `AwsError`.
@@ -144,8 +143,8 @@ def sender_bell(deployment: Deployment, client: SQSClient) -> SenderBell:
 
 def date_of(answer: Mapping[str, Any]) -> str | None:
     """Return the `Date` header of an answer of boto3's client."""
-    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return headers.get("date")
+    date: str | None = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+    return date
 
 
 def _epoch(date: str | None) -> float | None:

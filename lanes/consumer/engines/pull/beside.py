@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
-Result = TypeVar("Result", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Pending(Protocol[Result]):
+class Pending(Protocol[T_co]):
     """A call beside the handler."""
 
     def done(self) -> bool:
         """Whether it has ended."""
 
-    def result(self) -> Result:
+    def result(self) -> T_co:
         """Begin it now if it has not begun, wait for its end, and return its result or raise its error."""
 
 

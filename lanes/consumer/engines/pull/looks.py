@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError
@@ -97,8 +98,6 @@ class Looks:
 
     def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
         """Ask the lanes that were last asked too long ago, in order, until one has records."""
-        if self._timed is not None:
-            self._end_timed()
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
@@ -113,20 +112,28 @@ class Looks:
         age = now - min(self._looked_at.get(lane.name, 0.0) for lane in lanes)
         after = looking.pace.next_look(during, age=age, calls=len(lanes))
         if after is not None:
-            self._timed = looking.beside.start(lambda: self._ask(lanes), after=after)
+            # The highest last: its answer is the newest when the record ends.
+            self._timed = looking.beside.start(
+                lambda: [self._ask_one(lane) for lane in reversed(lanes)], after=after
+            )
+
+    def look_below(self, lanes: Sequence[Lane]) -> None:
+        """Look at the lanes beside a record, in order, until one has records."""
+        if lanes and not self.hands and not self._polls:
+            self._polls.append(self._looking.beside.start(lambda: self._ask(lanes)))
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
         start = self._looking.beside.start
-        self._polls += [start(lambda lane=lane: self._ask([lane], wait=POLL)) for lane in lanes]
+        self._polls += [start(partial(self._ask, [lane], wait=POLL)) for lane in lanes]
         while self._polls and not self.hands:
             self._looking.beside.wait(self._polls)
             self.collect()
         return bool(self.hands)
 
     def collect(self, *, wait: bool = False) -> None:
-        """Take in what calls beside the handler have found; `wait` for those that have not ended."""
-        if wait and self._timed is not None:
+        """End the look that was meant for this moment, and take in the polls that have ended, or `wait` for them."""
+        if self._timed is not None:
             self._end_timed()
         ended = [poll for poll in self._polls if wait or poll.done()]
         self._polls = [poll for poll in self._polls if poll not in ended]
@@ -134,10 +141,11 @@ class Looks:
             self._add(poll.result())
 
     def delete(self, lane: Lane, records: Sequence[RawRecord]) -> None:
-        """Delete finished records beside the work. The records behind them in their groups can be received then."""
+        """Delete finished records beside the work; the records behind them in their groups can be received then."""
         call = self._looking.beside.start(lambda: self._delete(lane, records))
         self._deletions.setdefault(lane.name, []).append(call)
-        self._looked_at.pop(lane.name, None)
+        if self._looking.pace.is_chain(lane):
+            self._looked_at.pop(lane.name, None)
 
     def land(self, lane: Lane) -> None:
         """Wait for the lane's deletions, and repeat those that were refused."""
@@ -163,11 +171,9 @@ class Looks:
                 break
         return looks
 
-    def _ask_one(self, lane: Lane, *, wait: int) -> Look:
+    def _ask_one(self, lane: Lane, *, wait: int = 0) -> Look:
         looking, left = self._looking, self._seconds_left()
-        look = Look(
-            lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock()
-        )
+        look = Look(lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock())
         try:
             records = looking.queues.receive(
                 lane.name, maximum=look.asked, visibility=max(0, math.ceil(left)) + BEYOND, wait=wait
@@ -189,9 +195,10 @@ class Looks:
             if look.took:
                 pace.looked(look.took)
             if look.records:
-                pace.received(look.lane, look.records)
+                is_full = len(look.records) == look.asked
+                pace.received(look.lane, look.records, is_full=is_full)
                 self.hands.setdefault(name, []).extend(look.records)
-                self.has_more = self.has_more or len(look.records) == look.asked
+                self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""
@@ -202,16 +209,9 @@ class Looks:
         return [record for record in records if record.message_id in refused]
 
     def _repeat(self, lane: Lane, records: Sequence[RawRecord]) -> None:
-        try:
-            refused = self._looking.queues.delete(lane.name, records)
-            if refused:
-                raise AwsError(
-                    operation="DeleteMessageBatch",
-                    code="Refused",
-                    message=f"{len(refused)} records",
-                    retryable=False,
-                )
-        except AwsError as error:
+        if refused := self._delete(lane, records):
+            code, text = "Refused", f"{len(refused)} records"
+            error = AwsError(operation="DeleteMessageBatch", code=code, message=text, retryable=False)
             self._report(error, Event.RECORDS_NOT_DELETED, lane)
 
     def _report(self, error: AwsError, problem: Event, lane: Lane) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ class Pace:
         self._slots = settings.reserved_concurrency
         self._recheck = settings.recheck_interval.total_seconds()
         self._records: dict[str, float] = {}
-        self._chains: set[str] = set()
+        self._chains: defaultdict[str, int] = defaultdict(int)
+        self._deep: defaultdict[str, bool] = defaultdict(bool)
+        self._last: dict[str, str] = {}
         self._look = 0.0
 
     def worked(self, lane: Lane, seconds: float) -> None:
@@ -45,23 +48,27 @@ class Pace:
         """Add the time of one look."""
         self._look = _mean(self._look or seconds, seconds)
 
-    def received(self, lane: Lane, records: Sequence[RawRecord]) -> None:
-        """Remember whether a lane has one group in front, which only this slot can serve now."""
-        if len({record.group for record in records}) == 1 < len(records):
-            self._chains.add(lane.name)
-        else:
-            self._chains.discard(lane.name)
+    def received(self, lane: Lane, records: Sequence[RawRecord], *, is_full: bool) -> None:
+        """Remember what a lane has in front: one group, which only this slot can serve now, or more than was asked."""
+        group, groups = records[0].group, {record.group for record in records}
+        known = self._chains[lane.name] or len(records) > 1 or group == self._last.get(lane.name)
+        self._chains[lane.name] = 2 * len(records) if len(groups) == 1 and known else 0
+        self._last[lane.name] = group
+        self._deep[lane.name] = is_full
+
+    def is_chain(self, lane: Lane) -> bool:
+        """Whether the next message of a lane may be one behind those in hand, in their group."""
+        return self._chains[lane.name] > 0
 
     def most(self, lane: Lane, *, seconds_left: float) -> int:
         """Return how many records to receive at once."""
         record = self._records.get(lane.name)
         fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
-        if self._slots == 1 or lane.name in self._chains:
+        if self._slots == 1 or (lane.threshold is None and self._deep[lane.name]):
             return min(LARGEST_RECEIVE, fitting)
-        if record is not None and record >= LONG_RECORD:
-            return 1
         by_time = math.ceil(SPREAD / record) if record else 1
-        return min(LARGEST_RECEIVE, fitting, max(math.ceil(LARGEST_RECEIVE / self._slots), by_time))
+        by_slots = math.ceil(LARGEST_RECEIVE / self._slots) if (record or 0.0) < LONG_RECORD else 1
+        return min(LARGEST_RECEIVE, fitting, max(by_slots, by_time, self._chains[lane.name]))
 
     def is_stale(self, age: float, *, expected: float) -> bool:
         """Whether a look of this age is too old for a record that takes `expected` seconds to start."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.bell import COALESCING
 from lanes.consumer.engines.pull.looks import POLL, Looks
-from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import Batch
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines import Turn
     from lanes.consumer.engines.pull.looks import Looking
     from lanes.consumer.engines.pull.policy import Policy
     from lanes.consumer.engines.pull.rates import Rates
@@ -73,7 +73,9 @@ class Slot:
         services: those of the environment.
         lanes: the lanes that this slot serves, highest first.
         name: of the invocation.
+        context: Lambda's.
         milliseconds_left: call it for the time until the invocation ends.
+        turn: makes the turn of a batch.
 
     Attributes:
         is_over: whether the time is too short for another record, so that work may be left.
@@ -88,6 +90,7 @@ class Slot:
         name: str,
         context: object,
         milliseconds_left: Callable[[], float],
+        turn: Callable[[Batch, Slot], Turn],
     ) -> None:
         self.services = services
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
@@ -96,10 +99,13 @@ class Slot:
         self._name = name
         self._context = context
         self._milliseconds_left = milliseconds_left
+        self._turn = turn
         self._began_at = services.looking.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
+        self._serving: Lane | None = None
+        self._aside: Lane | None = None
         self._overdue_at: dict[str, float] = {}
 
     def work(self) -> None:
@@ -117,7 +123,7 @@ class Slot:
         self.handle(lane, self.looks.hands.pop(lane.name))
         self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
 
-    def handle(self, lane: Lane, records: Sequence[RawRecord], *, is_mapped: bool = False) -> Outcomes:
+    def handle(self, lane: Lane, records: Sequence[RawRecord]) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
         batch = Batch(
             lane=lane,
@@ -126,12 +132,15 @@ class Slot:
             milliseconds_left=self._milliseconds_left,
             began_at=self.services.looking.clock(),
         )
-        aside = self._reported
+        aside, self._aside, outer = self._aside, self._serving, self._serving
+        self._serving = lane
         self._report_for(lane.name)
         try:
-            return self.services.corridor.run(batch, PullTurn(batch, self, is_mapped=is_mapped))
+            return self.services.corridor.run(batch, self._turn(batch, self))
         finally:
-            self._report_for(aside or lane.name)
+            self._serving, self._aside = outer, aside
+            if outer is not None:
+                self._report_for(outer.name)
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
         """Return the lane for which a batch is set aside, after a look at those above if one is due."""
@@ -140,12 +149,17 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy = self.services.choice.policy
-        lanes = policy.above(lane)
-        if is_last and not self.looks.hands:
-            order = policy.order(self._lanes)
-            lanes = order[: order.index(lane) + 1] if lanes else order
-        self.looks.look_soon([one for one in self._served(lanes) if self.has_time_for(one)], during=lane)
+        policy, order = (
+            self.services.choice.policy,
+            self._served(self.services.choice.policy.order(self._lanes)),
+        )
+        place = order.index(lane) + 1
+        if not all(map(self.has_time_for, order)):
+            return
+        is_next = is_last and lane.name not in self.looks.hands
+        self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
+        if is_last and not self._aside:
+            self.looks.look_below(order[place:])
 
     def has_time_for(self, lane: Lane) -> bool:
         """Whether a record of a lane that starts now is likely to end in time; if not, this invocation ends."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
@@ -95,7 +94,7 @@ class PullTurn:
             if not self._is_mapped:
                 self._delete_finished()
             settlement.settle(self._batch, outcomes)
-            if (back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]) :
+            if back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]:
                 self._slot.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
             settlement.telemetry.problem(Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
