@@ -7,7 +7,7 @@ one group for each slot starts as many invocations as there are slots; a ring be
 senders that do not ring, messages that return from a backoff, and crashes.
 
 Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation looks at all
-lanes once more when `COALESCING` has passed since its start, so it sees everything that was sent in its ring's second.
+lanes once more when `COALESCING` and a margin have passed since its start, so it sees everything that was sent in its ring's second.
 
 All durations are in seconds.
 """
@@ -24,6 +24,8 @@ HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
 COALESCING = 1.0
 """Rings within one such interval are one ring."""
+MARGIN = 0.25
+"""Seconds by which the clocks of SQS's servers, which date its answers, may differ."""
 RETURN_EVERY = 20
 """A heartbeat is returned to its queue for this time, again and again."""
 HEARTBEAT_LIFE = 11 * 60

@@ -67,6 +67,10 @@ class FakeTurn:
         self.charged: list[float] = []
         self.closed: list[Outcomes] = []
 
+    def hold(self, outcomes):
+        """Hold nothing: the records stay invisible by themselves."""
+        return ()
+
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         first = rest[0].message_id
         self.asked.append((first, has_worked))

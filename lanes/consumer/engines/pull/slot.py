@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.bell import COALESCING
+from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
 from lanes.consumer.records import Batch
 from lanes.errors import AwsError
@@ -209,7 +209,7 @@ class Slot:
         for lane in lanes:
             self.looks.land(lane)
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
-        until = max(clock() + linger, self._began_at + COALESCING, self._returns_at)
+        until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
         while lanes and left > 0 and all(map(self.has_time_for, lanes)):
             if self.looks.poll(lanes):

@@ -1,0 +1,1 @@
+"""The consumer as a process in a container: an image, and its service on ECS."""
