@@ -139,12 +139,9 @@ class SimulatedFunction:
         self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
     ) -> bool:
         """Start an invocation unless all slots are taken; return whether it started."""
-        now = self._scheduler.now
-        while self._started and self._started[0] <= now - 1.0:
-            self._started.popleft()
-        if self._running >= self._slots or len(self._started) >= PER_SLOT * self._slots:
+        if self._running >= self._slots or self._rate_allows_in() > 0:
             return False
-        self._started.append(now)
+        self._started.append(self._scheduler.now)
         self._running += 1
         environment = self._warm.pop() if self._warm else Environment(self._make_handle(), self._deployment)
         self._scheduler.spawn(lambda: self._run(environment, lane, messages, done))
@@ -195,7 +192,18 @@ class SimulatedFunction:
 
     def _offer_slot(self) -> None:
         """Retry the queued batches at once, in order; those that already run are skipped."""
-        if self._queue and self.free:
-            _, _, retry = heapq.heappop(self._queue)
-            self._scheduler.after(0.0, retry)
-            self._scheduler.after(0.0, self._offer_slot)
+        if not (self._queue and self.free):
+            return
+        if (wait := self._rate_allows_in()) > 0:
+            self._scheduler.after(wait, self._offer_slot)
+            return
+        _, _, retry = heapq.heappop(self._queue)
+        self._scheduler.after(0.0, retry)
+        self._scheduler.after(0.0, self._offer_slot)
+
+    def _rate_allows_in(self) -> float:
+        """Return the seconds until the rate of invocations allows another one."""
+        now, started = self._scheduler.now, self._started
+        while started and started[0] + 1.0 <= now:
+            started.popleft()
+        return started[0] + 1.0 - now if len(started) >= PER_SLOT * self._slots else 0.0
