@@ -96,7 +96,7 @@ def price_of(
     handled = len(lanes.handled)
     if handled < MIN_HANDLED and unknowns is None:
         raise NotSaturatedError(f"{mix.name}: {handled} messages were handled")
-    if pattern is not Pattern.NONE and mix.contended:
+    if pattern in PATTERNS.values() and mix.contended:
         require_overtaken(lanes)
     use = times(use_of(lanes), MILLION / handled)
     requests = queue_requests(lanes).total() + lanes.function.times.invocations
