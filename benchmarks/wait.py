@@ -3,8 +3,8 @@ The wait of the top lane, and its price: `python -m benchmarks.wait --json`.
 
 Bursts at the top and a trickle below them, over a constant backlog of 10, 1,000 and 100,000 messages, at 1, 3 and 10
 slots, compared with an ideal scheduler without latency or calls, the plain pattern with batches of one and ten, no
-priority, and the same bursts over an empty backlog. Each figure is the worst case; `p99_over_plain` is that at a backlog
-of 1,000, against the better batch size.
+priority, and the same bursts over an empty backlog. Each figure is the worst case; `p99_over_plain` is that at a
+backlog of 1,000, against the better batch size.
 """
 
 from __future__ import annotations
