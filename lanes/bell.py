@@ -7,7 +7,8 @@ one group for each slot starts as many invocations as there are slots; a ring be
 senders that do not ring, messages that return from a backoff, and crashes.
 
 Rings of one second are one ring: SQS drops all but the first by their deduplication id. An invocation looks at all
-lanes once more when `COALESCING` and a margin have passed since its start, so it sees everything that was sent in its ring's second.
+lanes once more when `COALESCING` and `MARGIN` have passed since its start, so it sees everything that was sent in its
+ring's second.
 
 All durations are in seconds.
 """

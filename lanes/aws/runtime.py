@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients, consumer_config, receiver_config
+from lanes.aws.queues.bell import BellQueue
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
@@ -14,6 +16,7 @@ from lanes.aws.table.slots import DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment
+from lanes.consumer.engines.pull.looks import POLL
 from lanes.consumer.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -43,7 +46,15 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
         holds=DynamoDBHolds(table=table, client=database),
+        bell=_bell(deployment, clients),
     )
+
+
+def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:
+    if deployment.bell is None:
+        return None
+    slots = deployment.config.consumer.reserved_concurrency
+    return BellQueue(deployment.bell, slots, clients.sqs())
 
 
 def _receiver(deployment: Deployment) -> SQSClient | None:
@@ -51,4 +62,4 @@ def _receiver(deployment: Deployment) -> SQSClient | None:
     consumer = deployment.config.consumer
     if consumer.engine is EngineName.MAPPINGS:
         return None
-    return Clients(config=receiver_config(longest_wait=consumer.linger)).sqs()
+    return Clients(config=receiver_config(longest_wait=timedelta(seconds=POLL))).sqs()

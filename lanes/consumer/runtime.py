@@ -14,8 +14,8 @@ from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader, QueueBacklogs
 from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
-from lanes.consumer.engines.mapped.presence import Peers, PresenceTable
 from lanes.consumer.engines.mapped.waking import Waker
+from lanes.consumer.engines.presence import Peers, PresenceTable
 from lanes.consumer.engines.pull.beside import Threads
 from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.engines.pull.looks import Looking, ReceivingQueues
@@ -23,6 +23,7 @@ from lanes.consumer.engines.pull.pace import Pace
 from lanes.consumer.engines.pull.policy import Strict, Weighted
 from lanes.consumer.engines.pull.rates import Rates
 from lanes.consumer.engines.pull.slot import Choice, SlotServices
+from lanes.consumer.engines.pull.tenants import Tenants
 from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors import Forwarding, Reach
 from lanes.consumer.interceptors.group_hold import GroupHold
@@ -112,11 +113,11 @@ class Runtime:
             telemetry=telemetry,
         )
         if config.consumer.engine is EngineName.PULL:
-            return PullEngine(deployment=self.deployment, services=self._slot_services(corridor))
+            return PullEngine(deployment=self.deployment, services=self._slot_services(corridor, peers))
         services = self._turn_services(settlement, peers, ledger)
         return MappedEngine(deployment=self.deployment, corridor=corridor, services=services, clock=clock)
 
-    def _slot_services(self, corridor: Corridor) -> SlotServices:
+    def _slot_services(self, corridor: Corridor, peers: Peers) -> SlotServices:
         config, clock = self.deployment.config, self.clock
         consumer = config.consumer
         looking = Looking(
@@ -131,7 +132,10 @@ class Runtime:
             reserve=Reserve(share=consumer.reserve, clock=clock),
             rates=Rates(consumer, clock=clock),
         )
+        has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
+        tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
         return SlotServices(
+            tenants=tenants if has_tenants else None,
             config=config,
             corridor=corridor,
             settlement=corridor.settlement,

@@ -200,10 +200,27 @@ class Settlement:
         entry = dataclasses.replace(outcome.entry, given_up=outcome.reason, last_error=outcome.error)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
-    def wake(self, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> None:
-        """Make parked records visible at the end of an invocation for lane `by`; raises `AwsError`."""
+    def wakeable(self, lane: Lane) -> list[Entry]:
+        """Return the known parked records of a lane that may be woken."""
+        return [
+            entry
+            for entry in self.ledger.parked(lane.name)
+            if entry.park is Park.YIELD and entry.receipt_handle
+        ]
+
+    def wake(self, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> bool:
+        """
+        Make parked records visible for a slot of lane `by`; return False if any is parked no longer.
+
+        Raises:
+            AwsError: a call failed. The records return by themselves.
+
+        """
+        if not self.ledger.unpark(entries):
+            return False
         self.queues.change_visibility(lane.name, [_change(entry, 0) for entry in entries])
         report.woken(self.telemetry, lane, entries, by=by)
+        return True
 
     def settle(self, batch: Batch, outcomes: Outcomes) -> None:
         """
@@ -277,6 +294,15 @@ class Settlement:
             if not refused:
                 break
         return refused
+
+
+def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
+    """Return the records of the batches parked first: a group is free only when all of its records are."""
+    order: dict[str, float] = {}
+    for entry in entries:
+        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
+    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
+    return [entry for entry in entries if entry.batch in chosen]
 
 
 def _change(record: RawRecord | Entry, seconds: int) -> VisibilityChange:

@@ -1,10 +1,12 @@
 """Sending: the producer, the order within groups, the calls and the report of sent messages."""
 
+from lanes.producer.dispatch import Pacing
 from lanes.producer.order import RetryPolicy
 from lanes.producer.producer import Producer
 from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
 
 __all__ = [
+    "Pacing",
     "PartialSendError",
     "Producer",
     "RefusedMessagesError",

@@ -6,9 +6,13 @@ Only the calling thread changes the order of the lanes; the other threads make c
 
 from __future__ import annotations
 
+import random
+import time
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lanes.producer.order import RetryPolicy
 from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
 from lanes.producer.report import SendReport, UnsentMessage
 from lanes.trace_context import xray_header
@@ -17,6 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.producer.order import SendOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """
+    When a producer sends, and with which sources of time and chance.
+
+    Attributes:
+        retries: decides about retries.
+        max_concurrency: limit for the `concurrency` of `send_many`; with 1 no thread is started.
+        clock: monotonic seconds.
+        pause: sleeps for a number of seconds.
+        jitter: returns numbers from 0 to 1 that spread the retries.
+    """
+
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    max_concurrency: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+
 
 Answers = dict[int, "Accepted | Refused"]
 
@@ -30,8 +55,7 @@ class Dispatch:
         queue_urls: by name of the lane.
         sqs: sends one batch.
         concurrency: maximum number of calls in flight over all lanes; with 1 they run in the calling thread.
-        clock: monotonic seconds.
-        pause: sleeps for a number of seconds.
+        pacing: time.
     """
 
     def __init__(
@@ -41,15 +65,14 @@ class Dispatch:
         queue_urls: Mapping[str, str],
         sqs: BatchSender,
         concurrency: int,
-        clock: Callable[[], float],
-        pause: Callable[[float], None],
+        pacing: Pacing,
     ) -> None:
         self._orders = orders
         self._queue_urls = queue_urls
         self._sqs = sqs
         self._concurrency = concurrency
-        self._clock = clock
-        self._pause = pause
+        self._clock = pacing.clock
+        self._pause = pacing.pause
         self._calls: dict[Future[Answers], tuple[SendOrder, list[Outgoing]]] = {}
         self._cause: BaseException | None = None
 

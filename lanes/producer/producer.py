@@ -6,8 +6,6 @@ Owns the word send. The priority of a message alone decides its lane; you need n
 
 from __future__ import annotations
 
-import random
-import time
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,14 +14,14 @@ from lanes.config.deployment import Deployment
 from lanes.errors import MessageError
 from lanes.message import Message, size_bytes
 from lanes.priority import PriorityRules, priority_to_send
-from lanes.producer.dispatch import Dispatch
-from lanes.producer.order import RetryPolicy, SendOrder
+from lanes.producer.dispatch import Dispatch, Pacing
+from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
 from lanes.producer.report import RefusedMessagesError, SentMessage
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import boto3
 
@@ -41,11 +39,7 @@ class Producer:
         sqs: sends one batch.
         rules: priorities by kind.
         source: CloudEvents source of the messages that `send` creates.
-        retries: decides about retries.
-        clock: monotonic seconds.
-        pause: sleeps for a number of seconds.
-        jitter: returns numbers from 0 to 1 that spread the retries.
-        max_concurrency: limit for the `concurrency` of `send_many`; with 1 no thread is started.
+        pacing: retries, concurrency, time and chance.
     """
 
     def __init__(
@@ -55,21 +49,13 @@ class Producer:
         sqs: BatchSender,
         rules: PriorityRules | None = None,
         source: str = "lanes",
-        retries: RetryPolicy | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
-        jitter: Callable[[], float] = random.random,
-        max_concurrency: int | None = None,
+        pacing: Pacing | None = None,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
         self._rules = rules
         self._source = source
-        self._retries = retries or RetryPolicy()
-        self._clock = clock
-        self._pause = pause
-        self._jitter = jitter
-        self._max_concurrency = max_concurrency
+        self._pacing = pacing or Pacing()
 
     @classmethod
     def from_stack(
@@ -199,15 +185,15 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        concurrency = min(concurrency, self._max_concurrency or concurrency)
+        concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
         items, lanes = self._prepared(messages)
         orders = [
             SendOrder(
                 lane.name,
                 lanes[lane.name],
                 concurrency=concurrency,
-                policy=self._retries,
-                jitter=self._jitter,
+                policy=self._pacing.retries,
+                jitter=self._pacing.jitter,
             )
             for lane in self.deployment.config.lanes
             if lane.name in lanes
@@ -217,8 +203,7 @@ class Producer:
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
             sqs=self._sqs,
             concurrency=concurrency if len(items) > 1 else 1,
-            clock=self._clock,
-            pause=self._pause,
+            pacing=self._pacing,
         )
         report = dispatch.run(items)
         if report.unsent:

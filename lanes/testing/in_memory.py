@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.config import LanesConfig
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
-from lanes.producer import Producer
+from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
 from lanes.testing.clock import FakeClock
@@ -124,10 +124,12 @@ class InMemoryLanes:
             sqs=self._sender,
             rules=rules,
             source=source,
-            clock=self.clock,
-            pause=self.clock.advance,
-            jitter=self._random.random,
-            max_concurrency=1,
+            pacing=Pacing(
+                clock=self.clock,
+                pause=self.clock.advance,
+                jitter=self._random.random,
+                max_concurrency=1,
+            ),
         )
 
     def new_outbox(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:

@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.engines.mapped.presence import Presence, PresenceSnapshot
+from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 from lanes.consumer.ledger import Effect, Entry
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth

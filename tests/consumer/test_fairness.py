@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.mapped.presence import Presence
+from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Ending, Park
 from tests.support.scenario import Scenario
 

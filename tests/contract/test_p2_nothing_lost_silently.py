@@ -16,7 +16,7 @@ from lanes.errors import (
 )
 from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.priority import Priority, processing_priority
-from lanes.producer import PartialSendError, Producer, RefusedMessagesError
+from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
 from tests.support.sending import (
     ACCEPT,
     REFUSE,
@@ -179,7 +179,9 @@ def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
         return clock()
 
     sqs = Slow()
-    producer = Producer(deployment=make_deployment(), sqs=sqs, clock=interrupted_clock, pause=clock.pause)
+    producer = Producer(
+        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=interrupted_clock, pause=clock.pause)
+    )
     with pytest.raises(KeyboardInterrupt) as caught:
         producer.send_many(messages(map(str, range(20))), concurrency=2)
 

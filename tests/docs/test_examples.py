@@ -16,6 +16,7 @@ from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
+from lanes.producer import Pacing
 from local.server import AwsServer
 from tests.docs.conftest import ROOT
 from tests.support.memory import World
@@ -28,7 +29,9 @@ QUEUE |= {"FifoThroughputLimit": "perMessageGroupId"}
 def producer(sqs, **fields):
     """Give a producer into lanes in memory."""
     clock = FakeClock()
-    return Producer(deployment=make_deployment(), sqs=sqs, clock=clock, pause=clock.pause, **fields)
+    return Producer(
+        deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.pause), **fields
+    )
 
 
 def priorities_in(sqs, lane):

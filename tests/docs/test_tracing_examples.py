@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from lanes import Producer
+from lanes.producer import Pacing
 from tests.support.memory import World
 from tests.support.sending import FakeClock, FakeSqs, make_deployment, queue_url
 
@@ -18,7 +19,7 @@ def deliver(example, data):
     world = World()
     world.consumer._handlers = example.consumer._handlers
     sqs, clock = FakeSqs(), FakeClock()
-    producer = Producer(deployment=make_deployment(), sqs=sqs, clock=clock, pause=clock.pause)
+    producer = Producer(deployment=make_deployment(), sqs=sqs, pacing=Pacing(clock=clock, pause=clock.pause))
     producer.send("order.placed", data, traceparent=TRACEPARENT)
     (entry,) = sqs.queues[queue_url("MEDIUM")]
     world.send_body("MEDIUM", entry.body, group=entry.message_group_id)
@@ -64,7 +65,7 @@ def test_opentelemetry_continues_the_trace_of_the_message(monkeypatch):
     from examples.tracing import with_opentelemetry as example
 
     sent, clock = FakeSqs(), FakeClock()
-    producer = Producer(deployment=make_deployment(), sqs=sent, clock=clock, pause=clock.pause)
+    producer = Producer(deployment=make_deployment(), sqs=sent, pacing=Pacing(clock=clock, pause=clock.pause))
     monkeypatch.setattr(example, "producer", lambda: producer)
 
     deliver(example, {"order": 7})

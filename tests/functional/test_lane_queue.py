@@ -3,13 +3,18 @@
 import base64
 import dataclasses
 import json
+from datetime import timedelta
+from types import SimpleNamespace
 
 import boto3
 import pytest
-from botocore.stub import Stubber
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from botocore.stub import ANY, Stubber
 from moto import mock_aws
 
+from lanes.aws.clients import Clients, receiver_config
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribute_in_note, attributes_with
+from lanes.aws.runtime import runtime_from_env
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.records import RawRecord
@@ -88,6 +93,11 @@ def receive(sqs, url, count=10):
     )
     arn = "arn:aws:sqs:eu-central-1:1:MAIN.fifo"
     return [RawRecord.from_event(PolledMessage(one).record(arn)) for one in answer.get("Messages", [])]
+
+
+def pull(calls, *, maximum=10, visibility=60, wait=0):
+    """Receive as a slot of the pull engine does."""
+    return calls.receive("MAIN", maximum=maximum, visibility=visibility, wait=wait)
 
 
 def change(record, seconds):
@@ -230,6 +240,168 @@ def test_another_life_of_a_message_is_another_dead_letter(sqs, urls, calls):
     assert len(receive(sqs, urls[1])) == 2
 
 
+def test_a_slot_receives_the_records_that_a_mapping_brings(sqs, urls, calls):
+    """Field by field, with all attributes, and as an event of Powertools."""
+    attributes = {
+        "text": {"DataType": "String", "StringValue": "ü"},
+        "bytes": {"DataType": "Binary.gzip", "BinaryValue": b"\x00\xff"},
+    }
+    send(sqs, urls[0], 1, group="customer-1", attributes=attributes)
+    (mapped,) = receive(sqs, urls[0])
+    calls.change_visibility("MAIN", [change(mapped, 0)])
+
+    (pulled,) = pull(calls)
+
+    own = {"receipt_handle", "receive_count", "attributes", "entry"}
+    assert {name: value for name, value in dataclasses.asdict(pulled).items() if name not in own} == {
+        name: value for name, value in dataclasses.asdict(mapped).items() if name not in own
+    }
+    assert pulled.receive_count == 2
+    assert pulled.entry.keys() == mapped.entry.keys()
+    assert pulled.attributes.keys() == mapped.attributes.keys()
+    assert pulled.event.event_source_arn == "arn:aws:sqs:eu-central-1:123456789012:MAIN.fifo"
+    assert pulled.event.message_attributes["text"].string_value == "ü"
+
+
+def test_a_receive_hides_its_records_and_takes_no_more_than_its_maximum(sqs, urls, calls):
+    """Records of the same group stay hidden with them."""
+    send(sqs, urls[0], 5, group="g")
+
+    assert [record.body for record in pull(calls, maximum=3)] == ["body 0", "body 1", "body 2"]
+    assert pull(calls) == []
+
+
+def test_records_that_were_pulled_are_deleted(sqs, urls, calls):
+    """Ten a call."""
+    send(sqs, urls[0], 13)
+    records = [*pull(calls), *pull(calls)]
+    assert len(records) == 13
+
+    assert calls.delete("MAIN", records) == []
+    assert calls.depth("MAIN").is_empty
+
+
+def test_refused_deletions_are_told_by_message_id(sqs, urls, calls):
+    """A receipt is refused when its record was received again; the others are deleted."""
+    send(sqs, urls[0], 2)
+    old, other = pull(calls)
+    calls.change_visibility("MAIN", [change(old, 0)])
+    (new,) = pull(calls)
+
+    assert calls.delete("MAIN", [old, other]) == [old.message_id]
+    assert calls.delete("MAIN", [new]) == []
+
+
+def failed(place, *, by_sender):
+    """Return the answer for an entry of a deletion that failed."""
+    return {"Id": str(place), "Code": "why", "SenderFault": by_sender}
+
+
+def test_a_deletion_that_fails_at_sqs_is_tried_once_more(sqs, calls):
+    """A wrong receipt is not, and an entry that the answer leaves out is."""
+    records = [record_with(name) for name in "abcd"]
+    with Stubber(sqs) as stubber:
+        stubber.add_response(
+            "delete_message_batch",
+            {
+                "Successful": [{"Id": "0"}],
+                "Failed": [failed(1, by_sender=True), failed(2, by_sender=False)],
+            },
+        )
+        stubber.add_response(
+            "delete_message_batch",
+            {"Successful": [{"Id": "1"}], "Failed": [failed(0, by_sender=False)]},
+            {
+                "QueueUrl": ANY,
+                "Entries": [
+                    {"Id": "0", "ReceiptHandle": "handle-c"},
+                    {"Id": "1", "ReceiptHandle": "handle-d"},
+                ],
+            },
+        )
+
+        assert calls.delete("MAIN", records) == ["b", "c"]
+        stubber.assert_no_pending_responses()
+
+
+@pytest.fixture
+def receiver(sqs, urls, monkeypatch):
+    """Give calls with the function's own client for receives, the bodies of its requests, and lost answers."""
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=lambda _: None))
+    client = Clients(config=receiver_config(longest_wait=timedelta(seconds=3))).sqs()
+    sent, lost = [], []
+
+    def lose(request, **_):
+        sent.append(json.loads(request.body))
+        if lost:
+            raise lost.pop()
+
+    client.meta.events.register_first("before-send.sqs.ReceiveMessage", lose)
+    deployment = Deployment(
+        config=LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}),
+        queues={"MAIN": LaneQueues(url=urls[0], dead_letter_url=urls[1])},
+        table="t",
+    )
+    return LaneQueueCalls(deployment=deployment, client=sqs, receiver=client), sent, lost
+
+
+@pytest.mark.parametrize(
+    "loss", [ReadTimeoutError(endpoint_url="x"), ConnectionClosedError(endpoint_url="x")], ids=str
+)
+def test_a_receive_with_a_lost_answer_is_repeated_under_its_attempt_id(sqs, urls, receiver, loss):
+    """SQS returns the same records for it, which any other receive finds hidden."""
+    calls, sent, lost = receiver
+    send(sqs, urls[0], 1)
+    lost += [loss, loss]
+
+    assert len(pull(calls)) == 1
+
+    assert len(sent) == 3
+    assert len({request["ReceiveRequestAttemptId"] for request in sent}) == 1
+
+
+def test_a_receive_is_given_up_after_three_tries_and_the_next_is_another(receiver):
+    """Its id is its own."""
+    calls, sent, lost = receiver
+    lost += [ReadTimeoutError(endpoint_url="x")] * 3
+
+    with pytest.raises(AwsError) as caught:
+        pull(calls)
+    assert (caught.value.operation, caught.value.answered) == ("ReceiveMessage", False)
+
+    assert pull(calls) == []
+    assert len({request["ReceiveRequestAttemptId"] for request in sent}) == 2
+
+
+@pytest.mark.parametrize(("longest", "at_least"), [(0.5, 1.5), (3, 4), (900, 21)])
+def test_an_answer_is_waited_for_longer_than_sqs_may_take(longest, at_least):
+    """AWS: a long poll takes at most 20 seconds."""
+    timeout = receiver_config(longest_wait=timedelta(seconds=longest)).read_timeout
+
+    assert at_least <= timeout <= 25
+
+
+def test_the_deployed_function_waits_for_the_longest_of_its_polls(monkeypatch, urls):
+    """In the pull engine; with mappings it receives nothing and has one client."""
+    timeouts = []
+
+    def config(*, longest_wait):
+        timeouts.append(longest_wait)
+        return receiver_config(longest_wait=longest_wait)
+
+    monkeypatch.setattr("lanes.aws.runtime.receiver_config", config)
+    for engine in ({"engine": "pull", "linger": "7s"}, {}):
+        deployment = Deployment(
+            config=LanesConfig.from_dict({"consumer": engine, "lanes": [{"name": "MAIN"}]}),
+            queues={"MAIN": LaneQueues(url=urls[0], dead_letter_url=urls[1])},
+            table="t",
+            bell=urls[0] if engine else None,
+        )
+        runtime_from_env({"LANES_DEPLOYMENT": deployment.to_json()})
+
+    assert timeouts == [timedelta(seconds=7)]
+
+
 def event_attribute(value, data_type="String"):
     """Return an attribute as it is in a Lambda event."""
     if data_type.startswith("Binary"):
@@ -275,6 +447,8 @@ def test_queues_that_are_not_there_are_aws_errors(sqs, calls):
 
     for operation, call in {
         "GetQueueAttributes": lambda: calls.depth("MAIN"),
+        "ReceiveMessage": lambda: pull(calls),
+        "DeleteMessageBatch": lambda: calls.delete("MAIN", [record_with()]),
         "ChangeMessageVisibilityBatch": lambda: calls.change_visibility("MAIN", [change(record_with(), 0)]),
         "SendMessage": lambda: calls.dead_letter("MAIN", record_with(), NOTE),
     }.items():

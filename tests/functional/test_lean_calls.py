@@ -23,13 +23,16 @@ from hypothesis import strategies as st
 from lanes.aws.clients import Clients
 from lanes.aws.queues.batch_calls import UNANSWERED, ClientCalls
 from lanes.aws.queues.lean_calls import LeanCalls, open_calls
-from lanes.aws.queues.request_form import batch_body
+from lanes.aws.queues.request_form import FormNotKnownError, batch_body
 from lanes.aws.queues.request_signature import RequestSignature
+from lanes.config import LanesConfig
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.producer.outgoing import Refused
 
 HOUR = timedelta(hours=1)
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/MAIN.fifo"
+BELL = "https://sqs.eu-central-1.amazonaws.com/123456789012/bell.fifo"
 
 
 @dataclass
@@ -296,6 +299,65 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_of_the_next_call(late)
     assert (first.answers, third.answers) == ([None], [None])
     assert second.answers != [None]
     assert second.error is None or second.error.retryable
+
+
+FIRST, SECOND = "Fri, 15 Jan 2027 12:00:00 GMT", "Fri, 15 Jan 2027 12:00:01 GMT"
+
+
+def dated(answer, date, **headers):
+    """Return the answer with a `Date` header."""
+    status, own, content = answer
+    return status, own | {"Date": date} | headers, content
+
+
+@pytest.mark.parametrize("lean", [True, False])
+def test_the_bell_is_rung_in_each_second_with_accepted_messages(monkeypatch, lean):
+    """While a bulk task sends: for the first answer of a second, however it is written."""
+    if not lean:
+        monkeypatch.setattr("lanes.aws.queues.lean_calls.learn_form", _not_known)
+    busy = {"Id": "0", "SenderFault": False, "Code": "InternalError"}
+    server = Server(
+        dated(ok("0"), FIRST),
+        dated(ok("0", "1"), FIRST),  # that of the ring
+        dated(ok("0"), FIRST),
+        dated(ok(failed=[busy]), SECOND),
+        dated(ok("0"), SECOND, connection="close"),
+        dated(ok("0", "1"), SECOND),
+    )
+    calls = open_calls(
+        Clients(region="eu-central-1", endpoint_url=server.url),
+        concurrency=1,
+        deployment=deployment_with_bell(slots=2),
+    )
+
+    for _ in range(4):
+        one_call(calls)
+    calls.close()
+    server.close()
+
+    bodies = [json.loads(body) for _, _, body in server.requests]
+    rung = [
+        [entry["MessageDeduplicationId"] for entry in body["Entries"]]
+        for body in bodies
+        if body["QueueUrl"] == BELL
+    ]
+    assert rung == [
+        ["slot-0-1800014400", "slot-1-1800014400"],
+        ["slot-0-1800014401", "slot-1-1800014401"],
+    ]
+
+
+def _not_known(*_):
+    raise FormNotKnownError("requests are sent by pigeon")
+
+
+def deployment_with_bell(*, slots):
+    """Return a deployment of the pull engine."""
+    config = LanesConfig.from_dict(
+        {"consumer": {"engine": "pull", "reserved_concurrency": slots}, "lanes": [{"name": "MAIN"}]}
+    )
+    queues = {"MAIN": LaneQueues(url=QUEUE, dead_letter_url=QUEUE)}
+    return Deployment(config=config, queues=queues, table="t", bell=BELL)
 
 
 def test_no_server_is_an_error_that_may_pass(serve):

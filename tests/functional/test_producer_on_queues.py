@@ -15,7 +15,7 @@ from lanes.aws.queues.sending import SqsSender
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError, ConfigurationError
-from lanes.producer import RetryPolicy
+from lanes.producer import Pacing, RetryPolicy
 from lanes.producer.outgoing import Refused, SendEntry
 from local import corrections
 
@@ -173,9 +173,7 @@ def test_an_address_that_nobody_answers_is_tried_again_and_given_up(deployment):
     producer = Producer(
         deployment=deployment,
         sqs=SqsSender(_without_botocores_retries(clients)),
-        retries=RetryPolicy(max_attempts=3),
-        pause=pauses.append,
-        clock=lambda: sum(pauses),
+        pacing=Pacing(retries=RetryPolicy(max_attempts=3), pause=pauses.append, clock=lambda: sum(pauses)),
     )
     with pytest.raises(PartialSendError) as caught:
         producer.send("k", {})

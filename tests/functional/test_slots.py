@@ -7,7 +7,7 @@ import pytest
 from moto import mock_aws
 
 from lanes.aws.table.slots import FORGOTTEN_AFTER, DynamoDBSlots
-from lanes.consumer.engines.mapped.presence import Presence
+from lanes.consumer.engines.presence import Presence
 from lanes.errors import AwsError
 from tests.support.memory import Calls, MemorySlots
 from tests.support.table import TABLE, create_table

@@ -39,6 +39,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
 from lanes.outbox.relay import Relay
 from lanes.overrides import Action, Override
+from lanes.producer import Pacing
 from lanes.testing import FakeClock
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.errors import FifoQueueError
@@ -252,7 +253,8 @@ def producer_of(sqs, clock):
     """Return a producer that sends to the queues in memory."""
     sender = SqsSender(sqs)
     deployment = deployment_of(sqs)
-    return Producer(deployment=deployment, sqs=sender, clock=clock, pause=clock.advance, jitter=lambda: 0.5)
+    pacing = Pacing(clock=clock, pause=clock.advance, jitter=lambda: 0.5)
+    return Producer(deployment=deployment, sqs=sender, pacing=pacing)
 
 
 def publish_from_outbox(sqs, clock, entries):

@@ -15,7 +15,7 @@ from lanes.outbox.outbox import Outbox
 from lanes.outbox.sql.operations import SqlOutboxOperations
 from lanes.outbox.sql.schema import OutboxTables, row_of
 from lanes.outbox.sql.store import SqlOutboxStore
-from lanes.producer import Producer
+from lanes.producer import Pacing, Producer
 from lanes.producer.order import RetryPolicy
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
 
@@ -97,7 +97,6 @@ def publisher(config=None, plan=lambda _: ACCEPT, retries=None):
     producer = Producer(
         deployment=make_deployment(config),
         sqs=sqs,
-        retries=retries or RetryPolicy(max_attempts=1),
-        pause=lambda _: None,
+        pacing=Pacing(retries=retries or RetryPolicy(max_attempts=1), pause=lambda _: None),
     )
     return producer, sqs

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.message import Message
-from lanes.producer import Producer
+from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused
 
 ACCEPT = "accept"
@@ -110,10 +111,11 @@ def make_deployment(config=None):
     return Deployment(config=config, queues=queues, table="ledger")
 
 
-def make_producer(sqs, *, config=None, **fields):
+def make_producer(sqs, *, config=None, jitter=random.random, **fields):
     """Give a producer whose time passes only while it waits."""
     clock = FakeClock()
-    return Producer(deployment=make_deployment(config), sqs=sqs, clock=clock, pause=clock.pause, **fields)
+    pacing = Pacing(clock=clock, pause=clock.pause, jitter=jitter)
+    return Producer(deployment=make_deployment(config), sqs=sqs, pacing=pacing, **fields)
 
 
 def messages(groups):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from lanes.aws.table.slots import KEY, DynamoDBSlots
-from lanes.consumer.engines.mapped.presence import Presence
+from lanes.consumer.engines.presence import Presence
 from lanes.testing.mappings import KillableCalls
 from lanes.testing.memory import MemorySlots
 from tests.support import table

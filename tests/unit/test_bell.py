@@ -11,8 +11,8 @@ from lanes.bell import (
     RETURN_EVERY,
     Ring,
     groups,
-    is_heartbeat,
     rings,
+    slot_of,
 )
 
 DEDUPLICATION_INTERVAL = 300
@@ -39,10 +39,10 @@ def test_rings_of_one_second_are_one_ring(slots, second, parts):
     assert not {ring.deduplication_id for ring in early} & {ring.deduplication_id for ring in next_ones}
 
 
-def test_only_the_heartbeat_is_a_heartbeat():
-    """It has a group of its own, beside those of the slots."""
-    assert is_heartbeat(HEARTBEAT)
-    assert not any(is_heartbeat(group) for group in groups(20))
+def test_a_group_names_its_slot():
+    """The heartbeat has a group of its own, which names none."""
+    assert [slot_of(group) for group in groups(3)] == [0, 1, 2]
+    assert slot_of(HEARTBEAT) is None
 
 
 def test_a_heartbeat_that_is_let_go_has_a_successor():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.ledger import number
-from lanes.consumer.engines.mapped.presence import Presence, PresenceSnapshot
+from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.engines.presence import Peers
     from lanes.consumer.interceptors import Reach
     from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome

@@ -17,7 +17,7 @@ from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay
-from lanes.producer import Producer
+from lanes.producer import Pacing, Producer
 from lanes.producer.order import RetryPolicy
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def relay_producer(
     return Producer(
         deployment=deployment,
         sqs=SqsSender.to_lanes(deployment, clients.sqs()),
-        retries=send_policy(deployment.config.outbox, longest=longest),
+        pacing=Pacing(retries=send_policy(deployment.config.outbox, longest=longest)),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.mapped.backlog import UNDELETED
-from lanes.consumer.engines.mapped.presence import Peers, Presence
+from lanes.consumer.engines.presence import Peers, Presence
 from lanes.consumer.ledger import CachedLedger, Entry, Park
 from lanes.consumer.records import Batch
 from lanes.testing.clock import START as NOW

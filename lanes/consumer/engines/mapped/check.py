@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.engines.presence import Peers
     from lanes.consumer.ledger import CachedLedger
     from lanes.depth import LaneDepth
 

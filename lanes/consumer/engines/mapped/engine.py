@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.consumer.batch import Corridor
     from lanes.consumer.engines.mapped.check import BacklogCheck
-    from lanes.consumer.engines.mapped.presence import Peers
     from lanes.consumer.engines.mapped.waking import Waker
+    from lanes.consumer.engines.presence import Peers
     from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord

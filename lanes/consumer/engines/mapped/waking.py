@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.consumer.interceptors.tenant_share import leaves_share
-from lanes.consumer.ledger import Park
 from lanes.consumer.records import SETTLING
+from lanes.consumer.settlement import oldest_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.engines.mapped.check import BacklogCheck
-    from lanes.consumer.engines.mapped.presence import Peers
+    from lanes.consumer.engines.presence import Peers
     from lanes.consumer.ledger import CachedLedger, Entry
     from lanes.consumer.records import Batch
     from lanes.consumer.settlement import Settlement
@@ -84,11 +82,7 @@ class Waker:
         if not self._peers.alone:
             limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
             self._ledger.read_parked(lane.name, limit=limit)
-        return [
-            entry
-            for entry in self._ledger.parked(lane.name)
-            if entry.park is Park.YIELD and entry.receipt_handle
-        ]
+        return self._settlement.wakeable(lane)
 
     @property
     def _batches(self) -> int:
@@ -108,18 +102,4 @@ class Waker:
     def _wake_batches(self, lane: Lane, asking: Lane, *, batches: int) -> bool:
         """Wake up to so many batches; return False if they turn out to be parked no longer."""
         entries = oldest_batches(self._wakeable(lane), count=batches)
-        if not entries:
-            return True
-        if not self._ledger.unpark(entries):
-            return False
-        self._settlement.wake(lane, entries, by=asking)
-        return True
-
-
-def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
-    """Return the records of the batches parked first: a group is free only when all of its records are."""
-    order: dict[str, float] = {}
-    for entry in entries:
-        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
-    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
-    return [entry for entry in entries if entry.batch in chosen]
+        return not entries or self._settlement.wake(lane, entries, by=asking)

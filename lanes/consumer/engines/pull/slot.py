@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.looks import Looking
     from lanes.consumer.engines.pull.policy import Policy
     from lanes.consumer.engines.pull.rates import Rates
+    from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import RawRecord
@@ -61,6 +62,7 @@ class SlotServices:
     settlement: Settlement
     looking: Looking
     choice: Choice
+    tenants: Tenants | None
     bell: Bell | None
     sleep: Callable[[float], None]
 
@@ -208,6 +210,8 @@ class Slot:
         lanes = self._served(self._lanes)
         for lane in lanes:
             self.looks.land(lane)
+            if self.services.tenants is not None:
+                self.services.tenants.wake(lane)
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()

@@ -45,6 +45,8 @@ class PullTurn:
     def hold(self, outcomes: Outcomes) -> Collection[str]:
         """Do nothing: received records stay invisible for as long as the invocation lasts."""
         self._outcomes = outcomes
+        if (tenants := self._slot.services.tenants) is not None:
+            tenants.begin(self._batch)
         if not self._is_mapped:
             return ()
         return self._slot.services.settlement.extend_visibility(
@@ -94,6 +96,8 @@ class PullTurn:
             if not self._is_mapped:
                 self._delete_finished()
             settlement.settle(self._batch, outcomes)
+            if (tenants := self._slot.services.tenants) is not None:
+                tenants.end(self._batch, finished=outcomes.finished)
             if back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]:
                 self._slot.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
