@@ -1,16 +1,18 @@
 """
 The CDK app: one stack of priority lanes, configured by `lanes.toml` and a stage.
 
-Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c bulk=on` as you need.
+Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy`, `-c bulk=on` or `-c intake=on` as you need.
 Enable the outbox in `lanes.toml`.
 """
 
 import sys
 from pathlib import Path
 
-from aws_cdk import App
+from aws_cdk import App, CfnOutput
 
 from cdk.bulk.enqueue import BulkEnqueue
+from cdk.function.code import consumer_code
+from cdk.intake import Intake
 from cdk.stack import PriorityLanesStack
 from cdk.stage import StageSettings
 from lanes.config import LanesConfig
@@ -37,6 +39,16 @@ def add_stack(app: App) -> PriorityLanesStack:
             ledger=stack.ledger,
             removal_policy=settings.removal_policy,
         )
+    if settings.intake:
+        intake = Intake(
+            stack,
+            "Intake",
+            queues=stack.queues,
+            ledger=stack.ledger,
+            code=consumer_code(ROOT / "lambdas" / "intake"),
+            removal_policy=settings.removal_policy,
+        )
+        CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)
     return stack
 
 

@@ -2,15 +2,16 @@
 CDK constructs for priority lanes: use them one by one in your app, or all at once as a stack.
 
 ``LaneQueues`` makes the queues, ``Ledger`` the table, ``PriorityConsumer`` the function and its event source mappings,
-``Outbox`` a table of entries with its relay, ``LanesParameter`` the parameter where producers find the lanes,
-``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an application for Spark jobs. ``PriorityLanesStack``
-combines them.
+``Outbox`` a table of entries with its relay, ``Intake`` a queue for senders that know no lanes, ``LanesParameter`` the
+parameter where producers find the lanes, ``Observability`` alarms and a dashboard, and ``BulkEnqueue`` an application
+for Spark jobs. ``PriorityLanesStack`` combines them.
 """
 
 from .bulk.enqueue import BulkEnqueue
 from .bulk.network import JobNetwork
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
+from .intake import Intake
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
@@ -21,6 +22,7 @@ from .tables.ledger import Ledger
 
 __all__ = [
     "BulkEnqueue",
+    "Intake",
     "JobNetwork",
     "LaneQueue",
     "LaneQueues",

@@ -1,8 +1,8 @@
 """
-The consumer: one function for all lanes, and an event source mapping for each lane.
+The consumer: one function for all lanes, and an event source mapping for each lane, or one for the bell.
 
-Its role may consume the lanes, send messages to them and to their dead-letter queues, keep the ledger and
-write the log.
+Its role may consume the lanes, send messages to them and to their dead-letter queues, ring and answer the bell, keep
+the ledger and write the log.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,10 @@ from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from lanes import bell
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
@@ -21,6 +23,7 @@ from lanes.metrics import Metric
 from .findings import acknowledge
 from .function.lambda_function import METRICS_NAMESPACE, add_function, own_variables
 from .parameter import deployment_document
+from .queues.bell import Bell
 from .queues.lane_queues import LaneQueue, LaneQueues
 from .tables.ledger import Ledger
 from .tables.outbox import OutboxTable
@@ -37,7 +40,8 @@ class PriorityConsumer(Construct):
     A function that handles the messages of all lanes and yields to more urgent ones.
 
     Concurrency, timeout and memory of the function, and batch size and maximum concurrency of each mapping, come from
-    the configuration of ``queues``. Your code must pass its events to ``lanes.Consumer``.
+    the configuration of ``queues``. Your code must pass its events to ``lanes.Consumer``. With ``engine = "pull"`` the
+    function receives from the lanes itself, and its one mapping is on the bell.
 
     Example:
         >>> consumer = PriorityConsumer(
@@ -66,7 +70,8 @@ class PriorityConsumer(Construct):
     Attributes:
         function: The function.
         log_group: Its log group.
-        mappings: The event source mapping of each lane, by lane name.
+        mappings: The event source mapping of each lane, by lane name; in the pull engine only that of the bell, as
+            ``bell``.
 
     """
 
@@ -100,7 +105,7 @@ class PriorityConsumer(Construct):
             environment=_merged(
                 own_variables(document, service=self._service, log_level=log_level),
                 environment or {},
-                references=2 * len(queues.lanes) + (1 if outbox is None else 2),
+                references=2 * len(queues.lanes) + 1 + (outbox is not None) + (queues.bell is not None),
             ),
             timeout=settings.function_timeout,
             memory_mb=settings.memory_mb,
@@ -113,7 +118,13 @@ class PriorityConsumer(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
         )
         ledger.grant_keep(self.function)
-        self.mappings = {queue.lane.name: self._add_mapping(queue) for queue in queues.lanes}
+        for queue in queues.lanes:
+            self._grant_lane(queue)
+        self.mappings = (
+            {queue.lane.name: self._map_lane(queue) for queue in queues.lanes}
+            if queues.bell is None
+            else {"bell": self._map_bell(queues.bell, slots=settings.reserved_concurrency)}
+        )
         self._add_notes(queues.config)
 
     def metric(
@@ -146,18 +157,36 @@ class PriorityConsumer(Construct):
             label=label or str(metric),
         )
 
-    def _add_mapping(self, queue: LaneQueue) -> lambda_.EventSourceMapping:
+    def _grant_lane(self, queue: LaneQueue) -> None:
         queue.grant_consume(self.function)
         queue.grant_dead_letter(self.function)
         # The consumer sends a message on to another lane when an operator changes its priority.
         queue.grant_send(self.function)
-        mapping = lambda_.EventSourceMapping(
-            self,
+
+    def _map_lane(self, queue: LaneQueue) -> lambda_.EventSourceMapping:
+        return self._add_mapping(
             f"{queue.lane.name}Mapping",
-            target=self.function,
-            event_source_arn=queue.queue.queue_arn,
+            queue.queue,
             batch_size=queue.lane.batch_size,
             max_concurrency=queue.lane.maximum_concurrency,
+        )
+
+    def _map_bell(self, queue: Bell, *, slots: int) -> lambda_.EventSourceMapping:
+        queue.grant_answer(self.function)
+        return self._add_mapping(
+            "bellMapping", queue.queue, batch_size=1, max_concurrency=bell.maximum_concurrency(slots)
+        )
+
+    def _add_mapping(
+        self, construct_id: str, queue: sqs.Queue, *, batch_size: int, max_concurrency: int
+    ) -> lambda_.EventSourceMapping:
+        mapping = lambda_.EventSourceMapping(
+            self,
+            construct_id,
+            target=self.function,
+            event_source_arn=queue.queue_arn,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
             report_batch_item_failures=True,
             metrics_config=lambda_.MetricsConfig(metrics=[lambda_.MetricType.EVENT_COUNT]),
         )

@@ -75,7 +75,7 @@ def add_dashboard(
     monitoring.add_widget(cloudwatch.AlarmStatusWidget(alarms=shown, title="Alarms", width=FULL_WIDTH))
     for queue in queues.lanes:
         _add(monitoring, f"Lane {queue.lane.name}", _lane(queue, consumer, queues.config, alarms))
-    _add(monitoring, "Function", _function(consumer, queues.config))
+    _add(monitoring, "Function", _function(consumer, queues))
     if outbox is not None:
         _add(monitoring, "Outbox", _outbox(outbox))
     dashboard = monitoring.created_dashboard()
@@ -113,6 +113,9 @@ def _lane(
     )
     yield _graph("Dead letters", queue.metric_dead_letters(), line=alarms.get(f"{name}DeadLetters"))
     higher = config.lanes_above(queue.lane)
+    if queue.bell is not None:
+        yield _graph("Served from the reserve", consumer.metric(Metric.RESERVE, name))
+        return
     if higher or queue.lane.tenant_share is not None:
         yield _graph("Share of receives that yielded (%)", _yield_ratio(consumer, name))
         yield _graph("Served from the reserve, woken early", *_reserve_and_woken(consumer, name))
@@ -138,8 +141,8 @@ def _reserve_and_woken(consumer: PriorityConsumer, lane: str) -> Iterator[cloudw
     yield consumer.metric(Metric.WOKEN, lane, label="woken")
 
 
-def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[CustomMetricGroup]:
-    function = consumer.function
+def _function(consumer: PriorityConsumer, queues: LaneQueues) -> Iterator[CustomMetricGroup]:
+    function, config = consumer.function, queues.config
     busy = function.metric("ConcurrentExecutions", period=MINUTE, statistic="Maximum", label="busy")
     slots = config.consumer.reserved_concurrency
     free = cloudwatch.MathExpression(
@@ -161,6 +164,12 @@ def _function(consumer: PriorityConsumer, config: LanesConfig) -> Iterator[Custo
         "Failed calls of the consumer",
         *(consumer.metric(Metric.AWS_ERRORS, lane.name, label=lane.name) for lane in config.lanes),
     )
+    if queues.bell is not None:
+        yield _graph(
+            "Rings of the bell",
+            queues.bell.metric_rings().with_(label="accepted"),
+            queues.bell.metric_waiting().with_(label="waiting"),
+        )
 
 
 def _outbox(outbox: Outbox) -> Iterator[CustomMetricGroup]:

@@ -51,7 +51,8 @@ class Observability(Construct):
 
     Attributes:
         alarms: The alarms by name: ``<lane>DeadLetters``, ``<lane>OldestAge``, ``<lane>NearExpiry``,
-            ``<lane>Starved`` for lanes that yield, ``CallErrors``, ``Errors`` and ``Throttles``.
+            ``<lane>Starved`` for lanes below another, ``CallErrors``, ``Errors``, and ``Throttles`` with mappings or
+            ``Heartbeat`` with the pull engine.
         dashboard: The dashboard.
 
     """

@@ -40,6 +40,7 @@ def deployment_document(*, queues: LaneQueues, ledger: Ledger, outbox: OutboxTab
         },
         table=ledger.table.table_name,
         outbox=None if outbox is None else outbox.table.table_name,
+        bell=None if queues.bell is None else queues.bell.queue.queue_url,
     ).to_json()
 
 

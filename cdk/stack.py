@@ -21,8 +21,9 @@ class PriorityLanesStack(Stack):
     One set of priority lanes with everything that it needs.
 
     Outputs: ``LanesParameter``, ``TableName``, ``ConsumerFunctionName``, and for each lane ``<lane>QueueUrl`` and
-    ``<lane>DeadLetterQueueUrl``. With ``enabled = true`` in ``[outbox]`` of the configuration the stack has an outbox,
-    and the outputs ``OutboxTableName`` and ``OutboxRelayFunctionName``.
+    ``<lane>DeadLetterQueueUrl``. With ``engine = "pull"`` there is ``BellQueueUrl``. With ``enabled = true`` in
+    ``[outbox]`` of the configuration the stack has an outbox, and the outputs ``OutboxTableName`` and
+    ``OutboxRelayFunctionName``.
 
     Example:
         >>> PriorityLanesStack(
@@ -99,6 +100,8 @@ class PriorityLanesStack(Stack):
         for queue in self.queues.lanes:
             outputs[f"{queue.lane.name}QueueUrl"] = queue.queue.queue_url
             outputs[f"{queue.lane.name}DeadLetterQueueUrl"] = queue.dead_letter_queue.queue_url
+        if self.queues.bell is not None:
+            outputs["BellQueueUrl"] = self.queues.bell.queue.queue_url
         outputs["TableName"] = self.ledger.table.table_name
         outputs["ConsumerFunctionName"] = self.consumer.function.function_name
         if self.outbox is not None:

@@ -28,12 +28,14 @@ class StageSettings:
         stage: The stage of ``lanes.toml``, or None for its general settings.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack.
         bulk_jobs: Whether the stack has an application for bulk jobs.
+        intake: Whether the stack has an intake.
 
     """
 
     stage: str | None = None
     removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
     bulk_jobs: bool = False
+    intake: bool = False
 
     @classmethod
     def from_context(cls, node: Node) -> Self:
@@ -41,8 +43,8 @@ class StageSettings:
         Read the settings.
 
         Args:
-            node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``) and
-                ``bulk`` (``on`` or ``off``).
+            node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``), ``bulk``
+                and ``intake`` (``on`` or ``off``).
 
         Raises:
             ConfigurationError: A setting has another value.
@@ -52,12 +54,6 @@ class StageSettings:
         if removal not in REMOVALS:
             raise ConfigurationError(
                 [f"removal is {removal!r}: 'retain' keeps queues, table and logs, 'destroy' deletes them"],
-                source="cdk context",
-            )
-        bulk = node.try_get_context("bulk") or "off"
-        if bulk not in ("on", "off"):
-            raise ConfigurationError(
-                [f"bulk is {bulk!r}: 'on' adds an application for bulk jobs, 'off' does not"],
                 source="cdk context",
             )
         stage = node.try_get_context("stage") or None
@@ -70,10 +66,20 @@ class StageSettings:
         return cls(
             stage=stage,
             removal_policy=REMOVALS[removal],
-            bulk_jobs=bulk == "on",
+            bulk_jobs=_is_on(node, "bulk", adds="an application for bulk jobs"),
+            intake=_is_on(node, "intake", adds="a queue for senders that can't ring the bell"),
         )
 
     @property
     def stack_name(self) -> str:
         """The name of the stack: PriorityLanes, or PriorityLanes-<stage>."""
         return f"{STACK_NAME}-{self.stage}" if self.stage else STACK_NAME
+
+
+def _is_on(node: Node, name: str, *, adds: str) -> bool:
+    value = node.try_get_context(name) or "off"
+    if value not in ("on", "off"):
+        raise ConfigurationError(
+            [f"{name} is {value!r}: 'on' adds {adds}, 'off' does not"], source="cdk context"
+        )
+    return bool(value == "on")

@@ -18,8 +18,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-BODY = "ring"
-"""The body of each message of the bell."""
+BODY = '{"lanes":"ring"}'
+"""The body of each message of the bell: JSON, since EventBridge can send no other constant."""
 _PREFIX = "slot-"
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
@@ -37,6 +37,10 @@ A rule sends one every minute, and SQS accepts one of these in five minutes, the
 waits behind a heartbeat of this age
 (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/FIFO-queues-exactly-once-processing.html).
 """
+HEARTBEAT_EVERY = 60
+"""A rule sends a heartbeat this often."""
+VISIBILITY_MARGIN = 5
+"""A ring that an invocation has taken comes back this long after the function's timeout, unless it was answered."""
 RETENTION = 20 * 60
 """The queue keeps a ring for this time: longer than a heartbeat's life and than any invocation, 15 minutes."""
 
@@ -58,6 +62,15 @@ class Ring:
 def groups(slots: int) -> list[str]:
     """Return the message group of each slot."""
     return [f"{_PREFIX}{slot}" for slot in range(slots)]
+
+
+def maximum_concurrency(slots: int) -> int:
+    """
+    Return the maximum concurrency of the bell's mapping: the slots, so that Lambda throttles no ring.
+
+    AWS: it is 2 to 1,000 (Lambda API, ScalingConfig).
+    """
+    return min(max(2, slots), 1000)
 
 
 def slot_of(group: str) -> int | None:

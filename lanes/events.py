@@ -218,6 +218,11 @@ class Event(enum.StrEnum):
         "continues: the finished records come again, and may be handled again",
         ("lane",),
     )
+    PAUSES_NOT_READ = (
+        "pauses_not_read",
+        "",
+        "continues with the paused lanes that were read last",
+    )
     BELL_NOT_RUNG = (
         "bell_not_rung",
         "",

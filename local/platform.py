@@ -23,6 +23,7 @@ from local.function_log import FunctionLog
 from local.installed import CHECKOUT
 from local.log_delivery import LogDelivery
 from local.model.queue_mapping import QueueMapping
+from local.model.schedule import QueueTarget
 from local.polled_queue import ReceiveSink, SqsQueue
 from local.schedule import ScheduleEmulator
 from local.server import AwsServer
@@ -255,14 +256,25 @@ class Platform:
             if arn in self._schedules:
                 self._schedules[arn].update(settings)
                 continue
-            self._schedules[arn] = ScheduleEmulator(settings, functions=self._functions)
+            self._schedules[arn] = ScheduleEmulator(
+                settings, functions=self._functions, send=self._send_to_target
+            )
             self._schedules[arn].start()
 
     def _write_note(self, destination: str, note: str) -> None:
         """Put the note of a given-up batch into the queue that its mapping names."""
+        self._send(destination, note)
+
+    def _send_to_target(self, target: QueueTarget, body: str) -> None:
+        # AWS: a FIFO target needs content-based deduplication, since EventBridge sets no id (EventBridge User Guide,
+        # "Amazon SQS queues as targets").
+        group = {} if target.group is None else {"MessageGroupId": target.group}
+        self._send(target.queue_arn, body, **group)
+
+    def _send(self, queue_arn: str, body: str, **more: str) -> None:
         sqs = make_client("sqs", self.endpoint_url)
-        url = sqs.get_queue_url(QueueName=destination.rpartition(":")[2])["QueueUrl"]
-        sqs.send_message(QueueUrl=url, MessageBody=note)
+        url = sqs.get_queue_url(QueueName=queue_arn.rpartition(":")[2])["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody=body, **more)
 
     def _make_function(self, settings: FunctionSettings) -> DeployedFunction:
         return DeployedFunction(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, HEARTBEAT
+from lanes.bell import BODY, HEARTBEAT, maximum_concurrency
 from lanes.config import Lane
 from lanes.testing.bell import MemoryBell, bell_queue
 
@@ -42,7 +42,7 @@ class SimulatedBell:
             name=BELL,
             batch_size=1,
             visibility_timeout=self.queue.settings.visibility_timeout,
-            maximum_concurrency=self._slots + 1,
+            maximum_concurrency=maximum_concurrency(self._slots),
         )
         self.on_visible: Callable[[], None] = lambda: None
         self.of_senders = Calls()

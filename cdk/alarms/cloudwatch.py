@@ -54,6 +54,7 @@ def _add(
     actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]],
     runbook: str,
 ) -> AlarmWithAnnotation:
+    comparison, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
     added = factory.add_alarm(
         rule.metric,
         alarm_name_suffix=rule.name,
@@ -63,9 +64,11 @@ def _add(
         threshold=rule.threshold,
         evaluation_periods=rule.periods,
         datapoints_to_alarm=rule.periods,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        comparison_operator=(
+            comparison.LESS_THAN_THRESHOLD if rule.below else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+        ),
         # AWS: SQS reports no metrics for a queue that was unused for hours (SQS Developer Guide, CloudWatch).
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        treat_missing_data=missing.BREACHING if rule.below else missing.NOT_BREACHING,
     )
     Tags.of(added.alarm).add("severity", rule.severity.value)
     if chosen := actions.get(rule.severity):

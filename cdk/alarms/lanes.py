@@ -56,7 +56,7 @@ def alarm_rules(
         age = oldest_age.get(queue.lane.name, default_oldest_age(config, queue.lane))
         yield from _lane_rules(queue, age=age, highest=queue.lane == config.lanes[0])
         if config.lanes_above(queue.lane):
-            yield _starved(queue.lane, consumer)
+            yield _starved(queue, consumer)
     yield _call_errors(config, consumer)
     yield AlarmRule(
         name="Errors",
@@ -67,7 +67,7 @@ def alarm_rules(
         first_step="read the function's log at that time for `Task timed out`, `Runtime exited` or a traceback.",
         page=Page.ERRORS,
     )
-    yield _throttles(config, consumer)
+    yield _throttles(config, consumer) if queues.bell is None else _heartbeat(config, consumer)
 
 
 def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[AlarmRule]:
@@ -107,26 +107,48 @@ def _lane_rules(queue: LaneQueue, *, age: timedelta, highest: bool) -> Iterator[
     )
 
 
-def _starved(lane: Lane, consumer: PriorityConsumer) -> AlarmRule:
+def _starved(queue: LaneQueue, consumer: PriorityConsumer) -> AlarmRule:
+    lane = queue.lane
     limit = lane.max_wait or STARVED
+    passed_over = "has yielded" if queue.bell is None else "had messages waiting"
     return AlarmRule(
         name=f"{lane.name}Starved",
         severity=Severity.WARNING,
-        metric=cloudwatch.MathExpression(
-            expression="IF(FILL(handled, 0) < 1, FILL(yielded, 0), 0)",
-            label="Yields while nothing is handled",
-            period=_period(),
-            using_metrics={
-                "handled": consumer.metric(Metric.HANDLED, lane.name, period=PERIOD),
-                "yielded": consumer.metric(Metric.YIELDED, lane.name, period=PERIOD),
-            },
-        ),
+        metric=_yields_without_work(lane, consumer)
+        if queue.bell is None
+        else _waiting_without_work(queue, consumer),
         threshold=1,
         periods=min(math.ceil(limit / PERIOD) + 1, MAX_PERIODS),
-        description=f"Lane {lane.name} has yielded for {format_duration(limit)} and handled nothing.",
+        description=f"Lane {lane.name} {passed_over} for {format_duration(limit)} and handled nothing.",
         first_step="`lanes status` shows which higher lane is busy, and whether it drains.",
         page=Page.STARVED,
         lane=lane.name,
+    )
+
+
+def _yields_without_work(lane: Lane, consumer: PriorityConsumer) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(handled, 0) < 1, FILL(yielded, 0), 0)",
+        label="Yields while nothing is handled",
+        period=_period(),
+        using_metrics={
+            "handled": consumer.metric(Metric.HANDLED, lane.name, period=PERIOD),
+            "yielded": consumer.metric(Metric.YIELDED, lane.name, period=PERIOD),
+        },
+    )
+
+
+def _waiting_without_work(queue: LaneQueue, consumer: PriorityConsumer) -> cloudwatch.MathExpression:
+    """Count waiting messages: the pull engine does not receive from a lane that it passes over, so nothing yields."""
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(handled, 0) + FILL(failed, 0) < 1, FILL(waiting, 0), 0)",
+        label="Waiting while nothing is handled",
+        period=_period(),
+        using_metrics={
+            "handled": consumer.metric(Metric.HANDLED, queue.lane.name, period=PERIOD),
+            "failed": consumer.metric(Metric.FAILED, queue.lane.name, period=PERIOD),
+            "waiting": queue.metric_backlog(period=PERIOD),
+        },
     )
 
 
@@ -168,8 +190,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         severity=Severity.CRITICAL,
         metric=_throttles_without_work(consumer),
         threshold=1,
-        # One invocation can fill a whole period without starting in it, but no more periods than its timeout spans.
-        periods=math.ceil(config.consumer.function_timeout / PERIOD) + 1,
+        periods=_periods_without_a_start(config),
         description=(
             "Lambda throttles the function and no invocation starts: its concurrency is zero or used up. Each "
             "throttled batch costs its messages a receive. (Single throttles are normal here: the mappings can "
@@ -178,6 +199,25 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         first_step="`lanes check` shows the function's reserved concurrency and the account's quota.",
         page=Page.THROTTLES,
     )
+
+
+def _heartbeat(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    return AlarmRule(
+        name="Heartbeat",
+        severity=Severity.CRITICAL,
+        metric=consumer.function.metric_invocations(period=_period(), statistic="Sum"),
+        threshold=1,
+        below=True,
+        periods=_periods_without_a_start(config),
+        description="No invocation starts, though the heartbeat starts one every 20 seconds: all lanes stand still.",
+        first_step="`lanes check` shows the bell, its mapping, and the function's reserved concurrency.",
+        page=Page.HEARTBEAT,
+    )
+
+
+def _periods_without_a_start(config: LanesConfig) -> int:
+    """Return more periods than one invocation can fill without starting in them."""
+    return math.ceil(config.consumer.function_timeout / PERIOD) + 1
 
 
 def _throttles_without_work(consumer: PriorityConsumer) -> cloudwatch.MathExpression:

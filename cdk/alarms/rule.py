@@ -28,6 +28,8 @@ class Page(StrEnum):
     CALL_ERRORS = "call-errors"
     ERRORS = "errors"
     THROTTLES = "throttles"
+    HEARTBEAT = "heartbeat"
+    INTAKE = "intake"
     OUTBOX_ABANDONED = "outbox-abandoned"
     OUTBOX_OLDEST_AGE = "outbox-oldest-age"
     OUTBOX_ERRORS = "outbox-errors"
@@ -43,7 +45,8 @@ class AlarmRule:
         severity: How soon you have to act.
         metric: The metric to watch.
         threshold: The lowest value that raises the alarm.
-        periods: The number of consecutive periods at or above the threshold.
+        below: Whether values below the threshold raise it instead, and no value does too.
+        periods: The number of consecutive periods that raise it.
         description: The event, in one sentence.
         first_step: The first thing to do.
         page: The page of the runbook.
@@ -55,6 +58,7 @@ class AlarmRule:
     severity: Severity
     metric: cloudwatch.Metric | cloudwatch.MathExpression
     threshold: float
+    below: bool = False
     periods: int = 1
     description: str
     first_step: str

@@ -82,10 +82,12 @@ class JobNetwork(Construct):
         endpoint = self.vpc.add_interface_endpoint(
             "Sqs", service=ec2.InterfaceVpcEndpointAwsService.SQS, security_groups=[group], open=False
         )
+        bell = lanes[0].bell
+        queues = [lane.queue for lane in lanes] + ([] if bell is None else [bell.queue])
         endpoint.add_to_policy(
             iam.PolicyStatement(
                 principals=[iam.AnyPrincipal()],
                 actions=["sqs:SendMessage", "sqs:GetQueueAttributes"],
-                resources=[lane.queue.queue_arn for lane in lanes],
+                resources=[queue.queue_arn for queue in queues],
             )
         )

@@ -22,7 +22,7 @@ EXCLUDED_NAMES = frozenset(
 )
 EXCLUDED_SUFFIXES = frozenset({".pyc", ".pyo"})
 # Parts of the library that no function runs: for the tests of applications, and for operators' browsers.
-NOT_IN_FUNCTIONS = frozenset({"mapping", "testing", "ui"})
+NOT_IN_FUNCTIONS = frozenset({"testing", "ui"})
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:

@@ -1,4 +1,8 @@
-"""The queues of the lanes: for each lane a FIFO queue and its FIFO dead-letter queue, with their grants and metrics."""
+"""
+The queues of the lanes: for each lane a FIFO queue and its FIFO dead-letter queue, with their grants and metrics.
+
+The pull engine has one more, the bell.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,9 +13,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from lanes.config import Lane, LanesConfig
+from lanes.config import EngineName, Lane, LanesConfig
 
 from ..findings import acknowledge
+from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
 from .receive_budget import MAX_RECEIVES
 
@@ -27,6 +32,7 @@ class LaneQueue(Construct):
         retention: How long the queue keeps a message.
         queue: The queue that producers send to.
         dead_letter_queue: The queue for messages that the consumer dead-letters.
+        bell: The bell that senders ring, or None.
 
     """
 
@@ -39,10 +45,12 @@ class LaneQueue(Construct):
         retention: timedelta,
         max_receive_count: int,
         removal_policy: RemovalPolicy,
+        bell: Bell | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.lane = lane
         self.retention = retention
+        self.bell = bell
         self.dead_letter_queue = self._fifo_queue(
             "DeadLetterQueue", retention=MAX_RETENTION, removal_policy=removal_policy
         )
@@ -87,8 +95,9 @@ class LaneQueue(Construct):
         )
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` send to this lane, and nothing else."""
-        return self.queue.grant(grantee, "sqs:SendMessage")
+        """Let ``grantee`` send to this lane and ring the bell, if there is one, and nothing else."""
+        grant = self.queue.grant(grantee, "sqs:SendMessage")
+        return grant if self.bell is None else grant.combine(self.bell.grant_ring(grantee))
 
     def grant_consume(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` receive and delete messages of this lane, change their visibility and read their counts."""
@@ -138,7 +147,7 @@ class LaneQueues(Construct):
     The queues of all lanes of a configuration, however many.
 
     Every queue is FIFO in high-throughput mode, encrypted by SQS and accepts TLS only. CloudFormation chooses the
-    queue names.
+    queue names. With ``engine = "pull"`` there is one more queue, the bell, with one group for each slot.
 
     Example:
         >>> queues = LaneQueues(stack, "Lanes", config=LanesConfig.load("lanes.toml"))
@@ -162,6 +171,7 @@ class LaneQueues(Construct):
     Attributes:
         config: The lanes.
         lanes: One :class:`LaneQueue` for each lane, highest first.
+        bell: The bell of the pull engine; None with mappings.
 
     """
 
@@ -178,6 +188,12 @@ class LaneQueues(Construct):
         super().__init__(scope, construct_id)
         refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)
         self.config = config
+        # No lane's name begins with a small letter.
+        self.bell = (
+            Bell(self, "bell", function_timeout=config.consumer.function_timeout)
+            if config.consumer.engine is EngineName.PULL
+            else None
+        )
         self.lanes: tuple[LaneQueue, ...] = tuple(
             LaneQueue(
                 self,
@@ -186,6 +202,7 @@ class LaneQueues(Construct):
                 retention=retention,
                 max_receive_count=max_receive_count,
                 removal_policy=removal_policy,
+                bell=self.bell,
             )
             for lane in config.lanes
         )
@@ -212,7 +229,7 @@ class LaneQueues(Construct):
             lane: The name of the one lane to grant, or None for all lanes.
 
         Returns:
-            The grant of ``sqs:SendMessage`` on these queues.
+            The grant of ``sqs:SendMessage`` on these queues, and on the bell if there is one.
 
         """
         queues = self.lanes if lane is None else (self.lane(lane),)

@@ -12,6 +12,7 @@ from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.aws.table.pauses import DynamoDBPauses
 from lanes.aws.table.slots import DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
@@ -46,6 +47,7 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
         holds=DynamoDBHolds(table=table, client=database),
+        pauses=DynamoDBPauses(table=table, client=database),
         bell=_bell(deployment, clients),
     )
 

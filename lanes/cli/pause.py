@@ -16,7 +16,8 @@ def pause(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) ->
     Stop processing a lane, and wait until it has stopped.
 
     Messages stay in the queue, new ones are accepted, and running batches finish. Lower lanes no longer wait for the
-    paused lane after about a second. A later deploy leaves the lane paused.
+    paused lane after about a second. A later deploy leaves the lane paused. With the pull engine the command does not
+    wait: slots stop to receive from the lane within a few seconds.
     """
     _switch(context, lane, enabled=False, dry_run=dry_run)
 
@@ -35,7 +36,7 @@ def _switch(context: typer.Context, name: str, *, enabled: bool, dry_run: bool) 
     if before.state == wanted:
         say(f"{lane} is {wanted} already; nothing was changed")
     elif dry_run:
-        say(f"would {verb} {lane}: mapping {before.uuid} is {before.state} and would become {wanted}")
+        say(f"would {verb} {lane}: it is {before.state} and would become {wanted}")
     else:
         with audited(operations.audit, verb, lane, details={"mapping": before.uuid, "before": before.state}):
             after = switch(

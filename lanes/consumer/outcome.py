@@ -34,6 +34,7 @@ class Reason(enum.StrEnum):
     BEHIND = "behind"  # an earlier record of its group stays
     TIME = "time"  # the invocation's time is too short for it
     UNPREPARED = "unprepared"  # the ledger could not be read, or the visibility not be extended
+    RATE = "rate"  # its kind has a `max_rate` and came too often
     ASIDE = "aside"  # its batch was set aside for higher lanes for long
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled

@@ -20,14 +20,16 @@ from lanes.consumer.engines.pull.beside import Threads
 from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.engines.pull.looks import Looking, ReceivingQueues
 from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.engines.pull.paused import Paused
 from lanes.consumer.engines.pull.policy import Strict, Weighted
-from lanes.consumer.engines.pull.rates import Rates
+from lanes.consumer.engines.pull.rates import Rate
 from lanes.consumer.engines.pull.slot import Choice, SlotServices
 from lanes.consumer.engines.pull.tenants import Tenants
 from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors import Forwarding, Reach
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.idempotency import Idempotency
+from lanes.consumer.interceptors.kind_rate import KindRate
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.interceptors.tenant_share import TenantShare
 from lanes.consumer.ledger import CachedLedger
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
     from lanes.consumer.telemetry import Telemetry
     from lanes.holds import Holds
     from lanes.overrides import Overrides
+    from lanes.pauses import Pauses
+
+
+BESIDES = 4
+"""Calls at once besides a poll of each lane: a look, deletions of two lanes, and the paused lanes."""
 
 
 class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
@@ -67,6 +74,7 @@ class Runtime:
         presence: the slot table; None with one slot, where there are no peers.
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
         holds: the held groups; None if no group is ever held.
+        pauses: the paused lanes of the pull engine; None if no lane is ever paused.
         bell: the bell of the pull engine; None where nobody listens to one.
         beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
@@ -82,6 +90,7 @@ class Runtime:
     presence: PresenceTable | None = None
     overrides: Overrides | None = None
     holds: Holds | None = None
+    pauses: Pauses | None = None
     bell: Bell | None = None
     beside: Beside | None = None
     clock: Callable[[], float] = time.time
@@ -122,7 +131,7 @@ class Runtime:
         consumer = config.consumer
         looking = Looking(
             queues=self.queues,
-            beside=self.beside or Threads(len(config.lanes) + 2),
+            beside=self.beside or Threads(len(config.lanes) + BESIDES),
             pace=Pace(consumer),
             telemetry=self.telemetry,
             clock=clock,
@@ -130,11 +139,12 @@ class Runtime:
         choice = Choice(
             policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
             reserve=Reserve(share=consumer.reserve, clock=clock),
-            rates=Rates(consumer, clock=clock),
+            rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
         )
         has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
         tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
         return SlotServices(
+            paused=Paused(self.pauses, looking),
             tenants=tenants if has_tenants else None,
             config=config,
             corridor=corridor,
@@ -153,6 +163,10 @@ class Runtime:
         reserve = Reserve(share=config.consumer.reserve, clock=clock)
         return TurnServices(peers=peers, check=check, reserve=reserve, settlement=settlement, waker=waker)
 
+    def _rate(self, rate: float) -> Rate:
+        slots = self.deployment.config.consumer.reserved_concurrency
+        return Rate(rate, slots=slots, clock=self.clock, random=self.random)
+
     def _interceptors(self, settlement: Settlement, peers: Peers) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
@@ -170,6 +184,9 @@ class Runtime:
         slots = settings.reserved_concurrency
         if slots > 1 and any(lane.tenant_share is not None for lane in lanes):
             found.append(TenantShare(slots=slots, peers=peers, reach=reach))
+        if settings.max_rates:
+            rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
+            found.append(KindRate(rates=rates, sleep=self.sleep))
         if settings.idempotency:
             found.append(Idempotency(ledger=self.ledger, window=settings.idempotency_window, reach=reach))
         return found

@@ -17,11 +17,11 @@ from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
-from lanes.producer.report import RefusedMessagesError, SentMessage
+from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import boto3
 
@@ -185,8 +185,20 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
+        report = self._dispatched(self._prepared(messages), concurrency=concurrency)
+        if report.unsent:
+            raise report.error() from report.cause
+        return report.sent
+
+    def forward(self, items: Sequence[Outgoing]) -> SendReport:
+        """Send bodies as they are, each to the lane of its message's priority, and report every one."""
+        return self._dispatched(items, concurrency=CONCURRENCY)
+
+    def _dispatched(self, items: Sequence[Outgoing], *, concurrency: int) -> SendReport:
         concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
-        items, lanes = self._prepared(messages)
+        lanes: dict[str, list[Outgoing]] = defaultdict(list)
+        for item in items:
+            lanes[self.deployment.config.lane_for(item.message.priority or 0).name].append(item)
         orders = [
             SendOrder(
                 lane.name,
@@ -205,14 +217,10 @@ class Producer:
             concurrency=concurrency if len(items) > 1 else 1,
             pacing=self._pacing,
         )
-        report = dispatch.run(items)
-        if report.unsent:
-            raise report.error() from report.cause
-        return report.sent
+        return dispatch.run(items)
 
-    def _prepared(self, messages: Iterable[Message]) -> tuple[list[Outgoing], dict[str, list[Outgoing]]]:
+    def _prepared(self, messages: Iterable[Message]) -> list[Outgoing]:
         items: list[Outgoing] = []
-        lanes: dict[str, list[Outgoing]] = defaultdict(list)
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
             if not isinstance(message, Message):
@@ -220,15 +228,12 @@ class Producer:
                     f"send_many accepts Message(kind=..., data=...), not {type(message).__name__}"
                 )
             try:
-                item = self._outgoing(index, message)
+                items.append(self._outgoing(index, message))
             except MessageError as error:
                 refusals.append((index, message, error))
-                continue
-            items.append(item)
-            lanes[self.deployment.config.lane_for(item.message.priority or 0).name].append(item)
         if refusals:
             raise RefusedMessagesError(refusals)
-        return items, lanes
+        return items
 
     def _outgoing(self, index: int, message: Message) -> Outgoing:
         priority = priority_to_send(message, self._rules)

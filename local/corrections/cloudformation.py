@@ -39,6 +39,7 @@ def install() -> None:
     _read_templates_from_any_host()
     _keep_resources_without_an_update()
     _keep_what_a_deletion_policy_retains()
+    _delete_after_everything_else()
     _resolve_previous_parameter_values()
     _complete_change_sets()
     _fail_fast()
@@ -104,6 +105,65 @@ def _keep_what_a_deletion_policy_retains() -> None:
             delete(resources_map, parsed_resource, resource_json)
 
     parsing.ResourceMap._delete_resource = delete_resource  # noqa: SLF001
+
+
+def _delete_after_everything_else() -> None:
+    """
+    Update a stack in the order of AWS, and create a resource anew that returns to the template.
+
+    # AWS: resources that left the template are deleted in the clean-up, once everything else is updated and created
+    # (CloudFormation User Guide, "Stack update status codes"). moto deletes first, and remembers what it deleted.
+    """
+
+    def update(
+        resources_map: Any, template: dict[str, Any], parameters: dict[str, Any] | None = None
+    ) -> None:
+        names = resources_map.build_resource_diff(template, parameters)
+        former = {name: resources_map._resource_json_map[name] for name in names["Remove"]}  # noqa: SLF001
+        _load(resources_map, template, parameters)
+        _each(names["Modify"], lambda name: _modify(resources_map, name))
+        # A changed resource has made the new ones that it refers to.
+        _each(names["Add"], resources_map.__getitem__)
+        _each(names["Remove"], lambda name: _remove(resources_map, name, former[name]))
+
+    parsing.ResourceMap.update = update
+
+
+def _load(resources_map: Any, template: dict[str, Any], parameters: dict[str, Any] | None) -> None:
+    resources_map._template = template  # noqa: SLF001
+    resources_map.input_parameters = parameters or resources_map.input_parameters
+    resources_map.load_mapping()
+    resources_map.load_parameters()
+    resources_map.load_conditions()
+    resources_map._resource_json_map = template["Resources"]  # noqa: SLF001
+
+
+def _modify(resources_map: Any, name: str) -> None:
+    resource_json = resources_map._resource_json_map[name]  # noqa: SLF001
+    place = {"account_id": resources_map._account_id, "region_name": resources_map._region_name}  # noqa: SLF001
+    changed = parsing.parse_and_update_resource(name, resource_json, resources_map, **place)
+    resources_map._parsed_resources[name] = changed  # noqa: SLF001
+
+
+def _remove(resources_map: Any, name: str, resource_json: dict[str, Any]) -> None:
+    resource = resources_map._parsed_resources.get(name)  # noqa: SLF001
+    if resource is not None:
+        resources_map._delete_resource(resource, resource_json)  # noqa: SLF001
+    resources_map._parsed_resources.pop(name, None)  # noqa: SLF001
+
+
+def _each(names: list[str], act: Callable[[str], object]) -> None:
+    """Act on all; one that depends on another of them succeeds in a later pass."""
+    left = list(names)
+    for last in (False,) * (parsing.MAX_UPDATE_ATTEMPTS - 1) + (True,):
+        for name in list(left):
+            try:
+                act(name)
+            except Exception:
+                if last:
+                    raise
+            else:
+                left.remove(name)
 
 
 def _resolve_previous_parameter_values() -> None:

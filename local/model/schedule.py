@@ -1,7 +1,7 @@
 """
-Rules of EventBridge schedules that invoke functions.
+Rules of EventBridge schedules that invoke functions or send to queues.
 
-Pure decisions: when a schedule fires, and the event of the function.
+Pure decisions: when a schedule fires, and the event that it sends.
 """
 
 import json
@@ -15,6 +15,28 @@ _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTarget:
+    """
+    A queue that gets a message at each event.
+
+    Attributes:
+        queue_arn: of the queue.
+        group: message group, of a FIFO queue.
+        body: constant text in place of the event.
+    """
+
+    queue_arn: str
+    group: str | None = None
+    body: str | None = None
+
+    @classmethod
+    def from_api(cls, target: Mapping[str, Any]) -> Self:
+        """Read a target of ListTargetsByRule."""
+        group = (target.get("SqsParameters") or {}).get("MessageGroupId")
+        return cls(queue_arn=target["Arn"], group=group, body=target.get("Input"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSettings:
     """
     One deployed rule with a rate, as ListRules and ListTargetsByRule return it.
@@ -23,23 +45,30 @@ class ScheduleSettings:
         rule_arn: of the rule.
         rate: time between two events.
         function_arns: targets that are functions.
+        queues: targets that are queues.
         enabled: whether it fires.
     """
 
     rule_arn: str
     rate: timedelta
     function_arns: tuple[str, ...] = ()
+    queues: tuple[QueueTarget, ...] = ()
     enabled: bool = True
 
     @classmethod
     def from_api(cls, rule: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> Self | None:
-        """Read a rule; None where it has no rate or no function, so that there is nothing to emulate."""
+        """Read a rule; None where it has no rate and no function or queue, so that there is nothing to emulate."""
         rate = parse_rate(rule.get("ScheduleExpression") or "")
         arns = tuple(target["Arn"] for target in targets if ":lambda:" in target["Arn"])
-        if rate is None or not arns:
+        queues = tuple(QueueTarget.from_api(target) for target in targets if ":sqs:" in target["Arn"])
+        if rate is None or not (arns or queues):
             return None
         return cls(
-            rule_arn=rule["Arn"], rate=rate, function_arns=arns, enabled=rule.get("State") == "ENABLED"
+            rule_arn=rule["Arn"],
+            rate=rate,
+            function_arns=arns,
+            queues=queues,
+            enabled=rule.get("State") == "ENABLED",
         )
 
 

@@ -33,6 +33,7 @@ CALLERS = [
     ("dynamodb", "table/slots"),
     ("dynamodb", "table/overrides"),
     ("dynamodb", "table/holds"),
+    ("dynamodb", "table/pauses"),
 ]
 
 

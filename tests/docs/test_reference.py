@@ -13,7 +13,7 @@ import cdk
 from cdk.function.lambda_function import own_variables
 from lanes.aws.queues import lane_queue
 from lanes.aws.table import ledger
-from lanes.config import ConsumerSettings, LanesConfig, OutboxSettings
+from lanes.config import ConsumerSettings, EngineName, LanesConfig, OutboxSettings
 from lanes.config.consumer_table import CONSUMER_KEYS
 from lanes.config.file import ROOT_KEYS
 from lanes.config.lane_tables import LANE_KEYS
@@ -208,18 +208,19 @@ def test_the_functions_variables_are_those_of_the_construct():
 def test_alarms_are_those_of_the_stack():
     """Each has a row in the runbook that leads to its page."""
     alarms = {}
-    infrastructure.foreign_stack(
-        LanesConfig(),
-        then=lambda stack, queues, consumer: alarms.update(
-            cdk.Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
-        ),
-    )
+    for engine in EngineName:
+        infrastructure.foreign_stack(
+            LanesConfig.from_dict({"consumer": {"engine": engine}}),
+            then=lambda stack, queues, consumer: alarms.update(
+                cdk.Observability(stack, "Observability", queues=queues, consumer=consumer).alarms
+            ),
+        )
     documented = {codes(row[0])[0] for row in rows(ROOT / "docs" / "runbook" / "README.md", "# Runbook")}
     names = [lane.name for lane in LanesConfig().lanes]
     of_lanes = {one.replace("<lane>", name) for one in documented for name in names}
 
-    # Nothing is above the highest lane, and the outbox brings its own.
-    assert set(alarms) == of_lanes - {f"{names[0]}Starved", "Abandoned", "OldestAge"}
+    # Nothing is above the highest lane, and outbox and intake bring their own.
+    assert set(alarms) == of_lanes - {f"{names[0]}Starved", "Abandoned", "OldestAge", "DeadLetters"}
 
 
 def test_the_keys_of_the_demos_report_are_explained():

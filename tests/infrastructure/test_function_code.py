@@ -99,6 +99,22 @@ def test_the_handler_is_imported_from_the_asset_alone(asset):
     assert answer.stdout.split() == [str(asset / "handler.py"), str(asset / "lanes" / "__init__.py"), "True"]
 
 
+def test_what_the_functions_import_at_their_first_event_is_in_the_asset(asset):
+    """The runtime brings boto3 alone, so every module of the library must be there."""
+    modules = "lanes.aws.runtime, lanes.producer.intake, lanes.outbox.dynamodb.relay_function"
+
+    answer = subprocess.run(
+        [sys.executable, "-B", "-c", f"import {modules}, lanes; print(lanes.__file__)"],
+        cwd=asset,
+        env={"PYTHONPATH": str(asset)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (answer.stderr, answer.stdout.strip()) == ("", str(asset / "lanes" / "__init__.py"))
+
+
 def test_a_copied_tree_makes_the_same_asset(folder, tmp_path):
     """Neither the folder's place nor the files' times make a new deployment."""
     copy = tmp_path / "elsewhere"

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Match, Template
 
-from cdk import LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Severity
+from cdk import Intake, LaneQueues, Ledger, Observability, Outbox, PriorityConsumer, Severity
 from cdk.alarms.lanes import default_oldest_age
 from cdk.alarms.rule import Page
 from lanes.config import LanesConfig
@@ -68,6 +68,19 @@ def whole():
         Observability(stack, "Observability", queues=queues, consumer=consumer, outbox=outbox)
 
     return Template.from_stack(foreign_stack(lanes_config(3), then=add))
+
+
+@pytest.fixture(scope="module")
+def pulled():
+    """Give the template of a stack with the pull engine and an intake, observed."""
+
+    def add(stack, queues, consumer):
+        ledger = Ledger(stack, "IntakeLedger")
+        code = lambda_.Code.from_inline(FOREIGN_CODE)
+        Intake(stack, "Intake", queues=queues, ledger=ledger, code=code, handler="index.lambda_handler")
+        Observability(stack, "Observability", queues=queues, consumer=consumer)
+
+    return Template.from_stack(foreign_stack(lanes_config(3, engine="pull"), then=add))
 
 
 def alarms_of(template):
@@ -204,6 +217,45 @@ def test_any_throttle_alarms_where_there_are_slots_for_all():
     template = observed(lanes_config(1, reserved_concurrency=4))
 
     template.has_resource_properties(ALARM, {"MetricName": "Throttles", "Threshold": 1, "Statistic": "Sum"})
+
+
+@pytest.mark.parametrize(("timeout", "periods"), [("30s", 2), ("15m", 4)])
+def test_the_pull_engine_alarms_when_no_invocation_starts(timeout, periods):
+    """The heartbeat starts one every 20 seconds; no figure at all is as bad as zero. There is no alarm on throttles."""
+    alarms = alarms_of(observed(lanes_config(2, engine="pull", function_timeout=timeout)))
+
+    alarm = alarms["Heartbeat"]
+    assert (alarm["MetricName"], alarm["Statistic"], alarm["Threshold"]) == ("Invocations", "Sum", 1)
+    assert alarm["ComparisonOperator"] == "LessThanThreshold"
+    assert alarm["TreatMissingData"] == "breaching"
+    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    assert alarm["AlarmDescription"].startswith("CRITICAL. ")
+    assert "Throttles" not in alarms
+
+
+def test_a_lane_of_the_pull_engine_starves_when_it_waits_without_an_attempt(pulled):
+    """It is not received from, so it yields nothing."""
+    for lane in ("L1", "L2"):
+        alarm = alarms_of(pulled)[f"{lane}Starved"]
+        stats = [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
+        waiting = {"Name": "QueueName", "Value": queue_name(pulled, f"Lanes{lane}Queue")[0]["Value"]}
+
+        assert {one["MetricName"] for one in stats} == {
+            Metric.HANDLED,
+            Metric.FAILED,
+            "ApproximateNumberOfMessagesVisible",
+        }
+        assert waiting in [name for one in stats for name in one["Dimensions"]]
+    assert "L0Starved" not in alarms_of(pulled)
+
+
+def test_the_dashboard_of_the_pull_engine_shows_rings_and_no_yields(pulled):
+    """What the mappings made necessary is not there."""
+    titles = [one["properties"].get("title") for one in shown_on(pulled)]
+
+    assert titles.count("Rings of the bell") == 1
+    assert titles.count("Served from the reserve") == 3
+    assert "Share of receives that yielded (%)" not in titles
 
 
 def test_errors_of_the_function_alarm(template):
@@ -345,10 +397,10 @@ def test_a_lanes_graphs_show_where_its_alarms_begin(whole):
     }
 
 
-def test_every_alarm_says_what_to_do_first_and_names_its_page(whole):
+def test_every_alarm_says_what_to_do_first_and_names_its_page(whole, pulled):
     """And every page is that of an alarm; the names are those of the files."""
     pages = set()
-    for alarm in resources(whole, ALARM).values():
+    for alarm in [*resources(whole, ALARM).values(), *resources(pulled, ALARM).values()]:
         words, _, page = alarm["AlarmDescription"].partition("Runbook: docs/runbook/")
         assert words.startswith(("CRITICAL. ", "WARNING. ")), words
         assert " First: " in words, words

@@ -212,6 +212,36 @@ def test_a_mapping_on_another_queue_is_another_mapping(stack):
     assert "Other" in after["EventSourceArn"]
 
 
+def test_a_removed_mapping_is_deleted_last_and_made_anew_when_it_returns(stack):
+    """At its deletion the function is changed and the new mapping is there; a return makes another one."""
+    rest = {"Role": ROLE, "Queue": _queue(), "Other": _queue()}
+    to_other = _mapping(EventSourceArn={"Fn::GetAtt": ["Other", "Arn"]})
+    stack.create({**rest, "Function": _function(), "Mapping": _mapping()})
+    functions = stack.client("lambda")
+    (first,) = functions.list_event_source_mappings()["EventSourceMappings"]
+
+    stack.update({**rest, "Function": _function(Timeout=7), "Bell": to_other})
+    (bell,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    stack.update({**rest, "Function": _function(), "Mapping": _mapping()})
+    (second,) = functions.list_event_source_mappings()["EventSourceMappings"]
+
+    assert "Other" in bell["EventSourceArn"]
+    assert second["EventSourceArn"] == first["EventSourceArn"]
+    assert second["UUID"] != first["UUID"]
+
+
+def test_what_fails_in_an_update_leaves_what_would_have_been_deleted(stack):
+    """The clean-up comes after everything else, so a refused change deletes nothing."""
+    stack.create({"Queue": _queue(), "Old": _queue()})
+    old = stack.physical_id("Old").rpartition("/")[2]
+    broken = _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})
+
+    with pytest.raises(ClientError, match="dead-letter queue"):
+        stack.update({"Queue": _queue(), "New": broken})
+
+    assert stack.client("sqs").get_queue_url(QueueName=old)["QueueUrl"].endswith(old)
+
+
 def test_a_retained_resource_outlives_its_place_in_the_template(stack):
     """A queue with the deletion policy Retain keeps its messages when its lane is removed."""
     stack.create({"Queue": _queue(), "Kept": {**_queue(), "DeletionPolicy": "Retain"}})

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-    from lanes.aws.stack.mappings import MappingCalls
-    from lanes.operate.lanes.mappings import LaneMapping
+    from lanes.operate.lanes.mappings import LaneMapping, Mappings
 
 
 class DeployedStateCalls:
     """Reads the deployed resources; every method raises `AwsError`."""
 
     def __init__(
-        self, *, sqs: SQSClient, dynamodb: DynamoDBClient, functions: Any, iam: Any, mappings: MappingCalls
+        self, *, sqs: SQSClient, dynamodb: DynamoDBClient, functions: Any, iam: Any, mappings: Mappings
     ) -> None:
         self._sqs = sqs
         self._dynamodb = dynamodb
@@ -36,8 +35,8 @@ class DeployedStateCalls:
             answer: Any = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
         return dict(answer["Attributes"])
 
-    def mappings(self, lane: str) -> list[LaneMapping]:
-        """Return the mappings on a lane's queue."""
+    def mappings(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the mappings that serve a lane."""
         return self._mappings.of_lane(lane)
 
     def function(self, arn: str) -> FunctionState:

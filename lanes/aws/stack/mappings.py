@@ -19,7 +19,7 @@ class MappingCalls:
     """
     The event source mappings of one deployment; every method raises `AwsError`.
 
-    A lane's mapping is found by its queue.
+    A mapping is found by its queue.
     """
 
     def __init__(self, *, deployment: Deployment, client: Any, sqs: SQSClient) -> None:
@@ -30,30 +30,26 @@ class MappingCalls:
 
     def of_lane(self, lane: str) -> list[LaneMapping]:
         """Return the mappings on a lane's queue."""
+        return self.of_queue(self._queues[lane].url)
+
+    def of_queue(self, url: str) -> list[LaneMapping]:
+        """Return the mappings on a queue."""
+        arn = self._arn(url)
         with aws_errors("ListEventSourceMappings"):
-            pages = self._client.get_paginator("list_event_source_mappings").paginate(
-                EventSourceArn=self._arn(lane)
-            )
+            pages = self._client.get_paginator("list_event_source_mappings").paginate(EventSourceArn=arn)
             return [_mapping(entry) for page in pages for entry in page["EventSourceMappings"]]
 
-    def read(self, uuid: str) -> LaneMapping:
-        """Return the current state of a mapping."""
-        with aws_errors("GetEventSourceMapping"):
-            return _mapping(self._client.get_event_source_mapping(UUID=uuid))
-
-    def enable(self, uuid: str, *, enabled: bool) -> LaneMapping:
+    def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:  # noqa: ARG002
         """Start to enable or disable a mapping."""
         with aws_errors("UpdateEventSourceMapping"):
-            return _mapping(self._client.update_event_source_mapping(UUID=uuid, Enabled=enabled))
+            return _mapping(self._client.update_event_source_mapping(UUID=mapping.uuid, Enabled=enabled))
 
-    def _arn(self, lane: str) -> str:
-        if lane not in self._arns:
+    def _arn(self, url: str) -> str:
+        if url not in self._arns:
             with aws_errors("GetQueueAttributes"):
-                answer = self._sqs.get_queue_attributes(
-                    QueueUrl=self._queues[lane].url, AttributeNames=["QueueArn"]
-                )
-            self._arns[lane] = answer["Attributes"]["QueueArn"]
-        return self._arns[lane]
+                answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+            self._arns[url] = answer["Attributes"]["QueueArn"]
+        return self._arns[url]
 
 
 def _mapping(entry: Any) -> LaneMapping:

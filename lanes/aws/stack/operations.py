@@ -19,9 +19,11 @@ from lanes.aws.table.audit import DynamoDBAuditTrail
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
+from lanes.aws.table.pauses import DynamoDBPauses
 from lanes.aws.table.redrives import RedriveRecords
 from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.history.tracer import Tracer
+from lanes.operate.lanes.mappings import PulledLanes
 from lanes.outbox.dynamodb.lookup import OutboxLookup
 from lanes.producer import Producer
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.operate.lanes.deployed import FunctionState
     from lanes.operate.lanes.figures import LaneFigures
+    from lanes.operate.lanes.mappings import Mappings
 
 SERVICE_VARIABLE = "POWERTOOLS_SERVICE_NAME"
 
@@ -76,9 +79,14 @@ class Operations:
         return DynamoDBHolds(table=self.deployment.table, client=self._dynamodb)
 
     @cached_property
-    def mappings(self) -> MappingCalls:
-        """The event source mappings."""
-        return MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
+    def mappings(self) -> Mappings:
+        """The event source mappings that serve the lanes."""
+        calls = MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
+        bell = self.deployment.bell
+        if bell is None:
+            return calls
+        pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
+        return PulledLanes(bell=lambda: calls.of_queue(bell), pauses=pauses)
 
     @cached_property
     def figures(self) -> ServiceFigures:
@@ -119,7 +127,7 @@ class Operations:
         lane = self.deployment.config.last_lane.name
         mappings = self.mappings.of_lane(lane)
         if not mappings:
-            problem = f"no event source mapping reads the queue of {lane}, so its function is unknown; deploy the stack"
+            problem = f"no event source mapping serves {lane}, so its function is unknown; deploy the stack"
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
         return self.state.function(mappings[0].function_arn)
 

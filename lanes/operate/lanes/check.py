@@ -26,7 +26,7 @@ CONSUMES = (
     "sqs:ChangeMessageVisibility",
     "sqs:GetQueueAttributes",
 )
-DEAD_LETTERS = ("sqs:SendMessage",)
+DEAD_LETTERS = RINGS = ("sqs:SendMessage",)
 KEEPS = (
     "dynamodb:GetItem",
     "dynamodb:BatchGetItem",
@@ -64,6 +64,7 @@ class Check:
         for lane in self._config.lanes:
             self._queues(lane)
             arns |= self._mapping(lane)
+        self._bell()
         self._table()
         self._functions(sorted(arns))
         self._account()
@@ -99,13 +100,25 @@ class Check:
         if found is None:
             return set()
         if len(found) != 1:
-            text = f"{len(found) or 'no'} mappings on the queue; there must be exactly one"
+            text = f"{len(found) or 'no'} mappings serve it; there must be exactly one"
             self._findings.wrong(subject, text, "deploy again, and delete mappings from outside the stack")
         for mapping in found:
             most = mapping.maximum_concurrency
             text = f"{mapping.state}, batches of {mapping.batch_size}, at most {most} at once"
-            self._findings.expect(subject, text, rules.mapping_problems(lane, mapping))
+            self._findings.expect(subject, text, rules.mapping_problems(self._config, lane, mapping))
         return {mapping.function_arn for mapping in found}
+
+    def _bell(self) -> None:
+        url = self._deployment.bell
+        if url is None:
+            return
+        queue = self._findings.ask(
+            "bell", partial(self._state.queue, url), right="sqs:GetQueueAttributes on it"
+        )
+        if queue is not None:
+            found = f"hides for {queue.get('VisibilityTimeout')} s"
+            self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
+            self._used.append(((*CONSUMES, *RINGS), queue["QueueArn"]))
 
     def _table(self) -> None:
         name = self._deployment.table

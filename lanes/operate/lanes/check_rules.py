@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from lanes.config import VISIBILITY_FACTOR
+from lanes import bell
+from lanes.config import VISIBILITY_FACTOR, EngineName
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
@@ -103,8 +104,13 @@ def dead_letter_problems(queue: Mapping[str, str], dead: Mapping[str, str]) -> P
     return problems
 
 
-def mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
+def mapping_problems(config: LanesConfig, lane: Lane, mapping: LaneMapping) -> Problems:
     """Compare a mapping with the deployment document."""
+    pulls = config.consumer.engine is EngineName.PULL
+    batch_size = 1 if pulls else lane.batch_size
+    most = (
+        bell.maximum_concurrency(config.consumer.reserved_concurrency) if pulls else lane.maximum_concurrency
+    )
     problems = []
     if mapping.state == DISABLED:
         problems.append(("it is paused: it receives no message of the lane", f"lanes resume {lane.name}"))
@@ -112,11 +118,25 @@ def mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
         problems.append((f"it is {mapping.state}", "wait, then check again"))
     if not mapping.reports_failures:
         problems.append(("ReportBatchItemFailures is not set: a yield would delete its records", DEPLOY))
-    if mapping.batch_size != lane.batch_size:
-        problems.append((f"batch size is {mapping.batch_size}, {lane.batch_size} was deployed", DEPLOY))
-    if mapping.maximum_concurrency != lane.maximum_concurrency:
-        text = f"{mapping.maximum_concurrency}, {lane.maximum_concurrency} was deployed"
+    if mapping.batch_size != batch_size:
+        problems.append((f"batch size is {mapping.batch_size}, {batch_size} was deployed", DEPLOY))
+    if mapping.maximum_concurrency != most:
+        text = f"{mapping.maximum_concurrency}, {most} was deployed"
         problems.append((f"maximum concurrency is {text}", DEPLOY))
+    return problems
+
+
+def bell_problems(config: LanesConfig, queue: Mapping[str, str]) -> Problems:
+    """Compare the bell's queue with the requirements of its rings."""
+    problems = [
+        (f"{name} is {queue.get(name, 'not set')}; it must be true", DEPLOY)
+        for name in ("FifoQueue", "ContentBasedDeduplication")
+        if queue.get(name) != "true"
+    ]
+    seconds = int(queue.get("VisibilityTimeout", 0))
+    wanted = config.consumer.function_timeout.total_seconds() + bell.VISIBILITY_MARGIN
+    if seconds != wanted:
+        problems.append((f"visibility timeout is {seconds} s; it must be {wanted:g} s", DEPLOY))
     return problems
 
 

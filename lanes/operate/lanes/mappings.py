@@ -3,6 +3,9 @@ The event source mappings of the lanes: read, pause and resume them.
 
 The mapping of a paused lane is disabled. Its messages stay in the queue and do not hold back the lower lanes, since
 messages that no mapping receives do not count as backlog.
+
+The pull engine has one mapping, the bell's, for all lanes. There a paused lane is a record in the table, and counts as
+disabled.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from lanes.errors import ConfigurationError, LanesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from lanes.pauses import Pauses
 
 ENABLED, DISABLED = "Enabled", "Disabled"
 # AWS: a change of a mapping may take several minutes to take effect (Lambda developer guide, event source mappings).
@@ -46,13 +51,35 @@ class Mappings(Protocol):
     """Reads and changes mappings; every method raises `AwsError`."""
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings on a lane's queue: one, unless something is wrong."""
+        """Return the mappings that serve a lane: one, unless something is wrong."""
 
-    def read(self, uuid: str) -> LaneMapping:
-        """Return the current state of a mapping."""
+    def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:
+        """Start to enable or disable the mapping of a lane."""
 
-    def enable(self, uuid: str, *, enabled: bool) -> LaneMapping:
-        """Start to enable or disable a mapping."""
+
+class PulledLanes:
+    """
+    The lanes of the pull engine as mappings.
+
+    Args:
+        bell: returns the mappings on the bell's queue.
+        pauses: the paused lanes.
+    """
+
+    def __init__(self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses) -> None:
+        self._bell = bell
+        self._pauses = pauses
+
+    def of_lane(self, lane: str) -> Sequence[LaneMapping]:
+        """Return the bell's mapping, as disabled if the lane is paused."""
+        paused = lane in self._pauses.paused()
+        return [dataclasses.replace(one, state=DISABLED) if paused else one for one in self._bell()]
+
+    def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:  # noqa: ARG002
+        """Pause or resume the lane; the mapping goes on for the others."""
+        change = self._pauses.resume if enabled else self._pauses.pause
+        change(lane)
+        return the_mapping(self, lane)
 
 
 def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
@@ -65,9 +92,7 @@ def the_mapping(mappings: Mappings, lane: str) -> LaneMapping:
     found = mappings.of_lane(lane)
     if len(found) != 1:
         count = len(found) or "no"
-        problem = (
-            f"{count} event source mappings on its queue, there must be exactly one; deploy the stack again"
-        )
+        problem = f"{count} event source mappings serve it, there must be exactly one; deploy the stack again"
         raise ConfigurationError([problem], source=f"lane {lane}")
     return found[0]
 
@@ -114,13 +139,13 @@ def switch(
                     f"AWS continues: check it with `lanes status`"
                 )
             pause(POLL_INTERVAL)
-            mapping = mappings.read(mapping.uuid)
+            mapping = the_mapping(mappings, lane)
         return mapping
 
     # AWS: a mapping that is changing refuses another change (API_UpdateEventSourceMapping, ResourceInUseException).
     mapping = settled(the_mapping(mappings, lane))
     if mapping.state != wanted:
-        mapping = settled(mappings.enable(mapping.uuid, enabled=enabled))
+        mapping = settled(mappings.enable(lane, mapping, enabled=enabled))
     if mapping.state != wanted:
         raise LanesError(f"the mapping of {lane} became {mapping.state}: another caller has changed it")
     return mapping

@@ -66,10 +66,10 @@ class FakeTurn:
         self.expected: list[float] = []
         self.charged: list[float] = []
         self.closed: list[Outcomes] = []
+        self.keep_invisible: Callable[[], Sequence[str]] = list
 
-    def hold(self, outcomes):
-        """Hold nothing: the records stay invisible by themselves."""
-        return ()
+    def hold(self, outcomes: Outcomes) -> Sequence[str]:
+        return self.keep_invisible()
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         first = rest[0].message_id
@@ -176,9 +176,15 @@ class Environment:
 
     def run(self, turn: FakeTurn, *named: str, receive_count: int = 1) -> dict[str, Outcome]:
         """Run a batch; check that its turn was closed once, with the outcomes that are answered."""
-        outcomes = self.corridor.run(self.batch(*named, receive_count=receive_count), turn)
+        batch = self.batch(*named, receive_count=receive_count)
+        self.lend_queues(turn)
+        outcomes = self.corridor.run(batch, turn)
         assert turn.closed == [outcomes]
         return {record.message_id: outcome for record, outcome in outcomes}
+
+    def lend_queues(self, turn: FakeTurn) -> None:
+        """Let a turn change visibility here."""
+        turn.keep_invisible = lambda: self.queues.change_visibility(MAIN.name, [])
 
 
 def endings(found):
@@ -433,6 +439,7 @@ def test_the_turn_is_closed_when_the_process_is_interrupted(step):
     """The interrupt goes on after it."""
     environment, turn = broken(step, KeyboardInterrupt())
 
+    environment.lend_queues(turn)
     with pytest.raises(KeyboardInterrupt):
         environment.corridor.run(environment.batch("a1", "b1", "c1", receive_count=2), turn)
 

@@ -180,8 +180,72 @@ def test_two_mappings_on_a_queue_and_two_functions_are_found():
 
     lines = wrong(deployed)
 
-    assert "HIGH mapping: 2 mappings on the queue; there must be exactly one" in lines
+    assert "HIGH mapping: 2 mappings serve it; there must be exactly one" in lines
     assert any(line.startswith("function: lanes feed 2 functions") for line in lines)
+
+
+PULL = Deployment(
+    config=LanesConfig.from_dict({"consumer": {"engine": "pull", "reserved_concurrency": 3}}),
+    queues={
+        name: LaneQueues(url=name, dead_letter_url=f"{name}-dead") for name in ("HIGH", "MEDIUM", "MAIN")
+    },
+    table="ledger",
+    bell="bell",
+)
+BELL_MAPPING = dataclasses.replace(MAPPING, batch_size=1, maximum_concurrency=3)
+
+
+def pulled(mapping=BELL_MAPPING, **bell):
+    """Give a deployment of the pull engine."""
+    deployed = Deployed()
+    deployed.found = [mapping]
+    deployed.changed = {"bell": {"ContentBasedDeduplication": "true", "VisibilityTimeout": "35"} | bell}
+    variables = {"LANES_DEPLOYMENT": PULL.to_json()}
+    deployed.the_function = dataclasses.replace(FUNCTION, variables=variables, reserved_concurrency=3)
+    return deployed
+
+
+def wrong_in_pull(deployed):
+    """Give what is wrong with it."""
+    found = Check(deployment=PULL, state=deployed).run()
+    return [f"{one.subject}: {one.found}" for one in found if one.verdict is Verdict.WRONG]
+
+
+def test_a_sound_deployment_of_the_pull_engine_has_nothing_wrong():
+    """The bell's mapping takes one ring at a time, for as many invocations as there are slots."""
+    assert wrong_in_pull(pulled()) == []
+    assert "bell" in {one.subject for one in Check(deployment=PULL, state=pulled()).run()}
+
+
+@pytest.mark.parametrize(
+    ("deployed", "finding"),
+    [
+        (
+            pulled(dataclasses.replace(BELL_MAPPING, batch_size=10)),
+            "HIGH mapping: batch size is 10, 1 was deployed",
+        ),
+        (
+            pulled(dataclasses.replace(BELL_MAPPING, maximum_concurrency=9)),
+            "HIGH mapping: maximum concurrency is 9, 3 was deployed",
+        ),
+        (pulled(VisibilityTimeout="30"), "bell: visibility timeout is 30 s; it must be 35 s"),
+        (
+            pulled(ContentBasedDeduplication="false"),
+            "bell: ContentBasedDeduplication is false; it must be true",
+        ),
+    ],
+)
+def test_a_bell_that_was_changed_is_found(deployed, finding):
+    """By hand, or by another tool."""
+    assert finding in wrong_in_pull(deployed)
+
+
+def test_missing_rights_on_the_bell_are_named():
+    """The function rings it too."""
+    deployed = pulled()
+    deployed.refused = [("sqs:SendMessage", "arn:bell")]
+
+    assert wrong_in_pull(deployed) == ["permissions: the function may not sqs:SendMessage on arn:bell"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 
 from lanes.errors import AwsError, ConfigurationError, LanesError
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import LaneMapping, switch
-from tests.support.memory import FakeClock
+from lanes.operate.lanes.mappings import LaneMapping, PulledLanes, switch
+from lanes.testing.pauses import MemoryPauses
+from tests.support.memory import Calls, FakeClock
 
 ENABLED = LaneMapping(
     uuid="u", state="Enabled", function_arn="f", batch_size=10, maximum_concurrency=2, reports_failures=True
@@ -18,19 +19,18 @@ class SlowMappings:
     """A mapping that passes through states, one each time it is looked at."""
 
     def __init__(self, *states, found=1, first="Enabled"):
-        self._first = dataclasses.replace(ENABLED, state=first)
-        self._states = list(states)
+        self._states = [first, *states]
         self._found = found
         self.asked = []
 
     def of_lane(self, _lane):
-        return [self._first] * self._found
+        return [self._next()] * self._found
 
-    def enable(self, _uuid, *, enabled):
+    def enable(self, _lane, _mapping, *, enabled):
         self.asked.append(enabled)
-        return self.read("u")
+        return self._next()
 
-    def read(self, _uuid):
+    def _next(self):
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
         return dataclasses.replace(ENABLED, state=state)
 
@@ -82,6 +82,28 @@ def test_a_lane_needs_exactly_one_mapping(found):
     """Neither none nor two can be paused."""
     with pytest.raises(ConfigurationError, match="exactly one"):
         switched(SlowMappings("Enabled", found=found), enabled=False)
+
+
+@pytest.fixture
+def pulled():
+    """Two lanes of the pull engine, behind the bell's mapping."""
+    return PulledLanes(bell=lambda: [ENABLED], pauses=MemoryPauses(Calls()))
+
+
+def test_a_lane_of_the_pull_engine_is_paused_without_its_mapping(pulled):
+    """The bell's mapping goes on for the other lanes."""
+    assert switched(pulled, enabled=False) == ("Disabled", [])
+
+    states = {lane: pulled.of_lane(lane)[0].state for lane in ("HIGH", "MAIN")}
+    assert states == {"HIGH": "Disabled", "MAIN": "Enabled"}
+    assert switched(pulled, enabled=True) == ("Enabled", [])
+    assert pulled.of_lane("HIGH") == [ENABLED]
+
+
+def test_a_lane_of_the_pull_engine_without_a_bell_is_refused():
+    """There is nothing that would receive its messages."""
+    with pytest.raises(ConfigurationError, match="no event source mappings serve it"):
+        switched(PulledLanes(bell=list, pauses=MemoryPauses(Calls())), enabled=False)
 
 
 class Trail:

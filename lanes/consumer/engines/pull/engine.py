@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lanes.bell import HEARTBEAT, HEARTBEAT_LIFE, RETURN_EVERY, slot_of
+from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
 from lanes.consumer.engines.pull.slot import Slot
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import read_batch, response_for
@@ -14,11 +15,10 @@ from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
-    from lanes.consumer.engines import Turn
     from lanes.consumer.engines.pull.slot import SlotServices
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
@@ -51,17 +51,15 @@ class PullEngine:
             lane = self._deployment.lane_of_queue(queue)
         except KeyError as error:
             raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
-        slot = self._slot(
-            context, lanes=self._deployment.config.lanes, turn=partial(PullTurn, is_mapped=True)
-        )
-        outcomes = slot.handle(lane, records)
+        slot = self._slot(context, lanes=self._deployment.config.lanes)
+        outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
         slot.leave()
         return response_for(outcomes.kept)
 
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        slot = self._slot(context, lanes=self._lanes_of(ring.group), turn=PullTurn)
+        slot = self._slot(context, lanes=self._lanes_of(ring.group))
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
@@ -74,9 +72,12 @@ class PullEngine:
 
     def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:
         """Return the seconds after which a ring comes back; None if it has done its work."""
-        if slot.is_over:
+        if slot.is_over and slot.has_worked:
             return 0
-        if slot.looks.has_failed:
+        if slot.is_over and ring.receive_count == 1:
+            # The function's timeout is too short for this slot to stay until the ring's second is over.
+            return math.ceil(COALESCING + MARGIN)
+        if slot.looks.failed:
             return NOT_RECEIVED
         age = self._services.looking.clock() - ring.sent_at
         return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
@@ -90,7 +91,7 @@ class PullEngine:
             if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
         ]
 
-    def _slot(self, context: Any, *, lanes: Sequence[Lane], turn: Callable[..., Turn]) -> Slot:
+    def _slot(self, context: Any, *, lanes: Sequence[Lane]) -> Slot:
         clock = self._services.looking.clock
         ends_at = clock() + self._timeout
         return Slot(
@@ -100,5 +101,5 @@ class PullEngine:
             context=context,
             milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
             or (lambda: (ends_at - clock()) * 1000),
-            turn=turn,
+            turn=PullTurn,
         )

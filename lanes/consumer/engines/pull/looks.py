@@ -81,7 +81,7 @@ class Looks:
     Attributes:
         hands: received records by lane.
         has_more: whether a lane had as many records as were asked for, so that more may wait.
-        has_failed: whether the last look at any lane failed.
+        failed: names of the lanes at which the last look failed.
 
     """
 
@@ -90,11 +90,11 @@ class Looks:
         self._seconds_left = seconds_left
         self._looked_at: dict[str, float] = {}
         self._timed: Pending[Sequence[Look]] | None = None
-        self._polls: list[Pending[Sequence[Look]]] = []
+        self._polls: dict[str, Pending[Sequence[Look]]] = {}
         self._deletions: dict[str, list[Pending[Sequence[RawRecord]]]] = {}
         self.hands: dict[str, list[RawRecord]] = {}
         self.has_more = False
-        self.has_failed = False
+        self.failed: set[str] = set()
 
     def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
         """Ask the lanes that were last asked too long ago, in order, until one has records."""
@@ -120,14 +120,15 @@ class Looks:
     def look_below(self, lanes: Sequence[Lane]) -> None:
         """Look at the lanes beside a record, in order, until one has records."""
         if lanes and not self.hands and not self._polls:
-            self._polls.append(self._looking.beside.start(lambda: self._ask(lanes)))
+            self._polls[lanes[0].name] = self._looking.beside.start(lambda: self._ask(lanes))
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
-        start = self._looking.beside.start
-        self._polls += [start(partial(self._ask, [lane], wait=POLL)) for lane in lanes]
+        for lane in lanes:
+            if lane.name not in self._polls:
+                self._polls[lane.name] = self._looking.beside.start(partial(self._ask, [lane], wait=POLL))
         while self._polls and not self.hands:
-            self._looking.beside.wait(self._polls)
+            self._looking.beside.wait(list(self._polls.values()))
             self.collect()
         return bool(self.hands)
 
@@ -135,10 +136,9 @@ class Looks:
         """End the look that was meant for this moment, and take in the polls that have ended, or `wait` for them."""
         if self._timed is not None:
             self._end_timed()
-        ended = [poll for poll in self._polls if wait or poll.done()]
-        self._polls = [poll for poll in self._polls if poll not in ended]
-        for poll in ended:
-            self._add(poll.result())
+        for name, poll in list(self._polls.items()):
+            if wait or poll.done():
+                self._add(self._polls.pop(name).result())
 
     def delete(self, lane: Lane, records: Sequence[RawRecord]) -> None:
         """Delete finished records beside the work; the records behind them in their groups can be received then."""
@@ -185,12 +185,13 @@ class Looks:
 
     def _add(self, looks: Sequence[Look]) -> None:
         pace = self._looking.pace
-        self.has_failed = any(look.error for look in looks)
         for look in looks:
             name = look.lane.name
             if look.error is not None:
+                self.failed.add(name)
                 self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
                 continue
+            self.failed.discard(name)
             self._looked_at[name] = look.began_at
             if look.took:
                 pace.looked(look.took)

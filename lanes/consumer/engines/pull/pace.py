@@ -19,7 +19,7 @@ SPREAD = 0.2
 """Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
 
 LONG_RECORD = 1.0
-"""Seconds from which a record is received alone if there are other slots: behind another it would wait too long."""
+"""Seconds for which a received record may wait behind another while a slot may be free."""
 
 FRESH = 0.05
 """Age in seconds of a look that counts as taken right now: one round trip for each of a few lanes."""
@@ -37,12 +37,22 @@ class Pace:
         self._records: dict[str, float] = {}
         self._chains: defaultdict[str, int] = defaultdict(int)
         self._deep: defaultdict[str, bool] = defaultdict(bool)
+        self._longest: defaultdict[str, float] = defaultdict(float)
         self._last: dict[str, str] = {}
         self._look = 0.0
 
     def worked(self, lane: Lane, seconds: float) -> None:
         """Add the time of one record."""
         self._records[lane.name] = _mean(self._records.get(lane.name, seconds), seconds)
+        self._longest[lane.name] = max(self._longest[lane.name], seconds)
+
+    def is_regular(self, lane: Lane) -> bool:
+        """
+        Whether the records of a lane end about when they are expected to.
+
+        If not, nothing is received beside them: it would wait for their end while another slot may be free.
+        """
+        return self._longest[lane.name] < self._records.get(lane.name, 0.0) + LONG_RECORD
 
     def looked(self, seconds: float) -> None:
         """Add the time of one look."""
@@ -60,14 +70,20 @@ class Pace:
         """Whether the next message of a lane may be one behind those in hand, in their group."""
         return self._chains[lane.name] > 0
 
+    def is_short(self, lane: Lane) -> bool:
+        """Whether messages of other lanes may be received at the start of a record."""
+        return 0.0 < self._longest[lane.name] < LONG_RECORD
+
     def most(self, lane: Lane, *, seconds_left: float) -> int:
         """Return how many records to receive at once."""
         record = self._records.get(lane.name)
         fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
+        if record is not None and record >= LONG_RECORD:
+            return 1
         if self._slots == 1 or (lane.threshold is None and self._deep[lane.name]):
             return min(LARGEST_RECEIVE, fitting)
         by_time = math.ceil(SPREAD / record) if record else 1
-        by_slots = math.ceil(LARGEST_RECEIVE / self._slots) if (record or 0.0) < LONG_RECORD else 1
+        by_slots = math.ceil(LARGEST_RECEIVE / self._slots)
         return min(LARGEST_RECEIVE, fitting, max(by_slots, by_time, self._chains[lane.name]))
 
     def is_stale(self, age: float, *, expected: float) -> bool:
@@ -78,10 +94,10 @@ class Pace:
         """
         Return the seconds from the start of a lane's record to the start of the look that ends with it.
 
-        None if no look is due then, or the record's time is not known.
+        None if no look is due then, or the end of the record is not known.
         """
         record = self._records.get(lane.name)
-        if record is None or not self.is_stale(age + record, expected=record):
+        if record is None or not self.is_regular(lane) or not self.is_stale(age + record, expected=record):
             return None
         return max(0.0, record - self._look * calls)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from lanes.consumer.batch import Corridor
     from lanes.consumer.engines import Turn
     from lanes.consumer.engines.pull.looks import Looking
+    from lanes.consumer.engines.pull.paused import Paused
     from lanes.consumer.engines.pull.policy import Policy
-    from lanes.consumer.engines.pull.rates import Rates
+    from lanes.consumer.engines.pull.rates import Rate
     from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcomes
@@ -50,7 +51,7 @@ class Choice:
 
     policy: Policy
     reserve: Reserve
-    rates: Rates
+    rate: Rate | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,13 @@ class SlotServices:
     settlement: Settlement
     looking: Looking
     choice: Choice
+    paused: Paused
     tenants: Tenants | None
     bell: Bell | None
     sleep: Callable[[float], None]
+
+
+TurnMaker: TypeAlias = "Callable[[Batch, Slot], Turn]"
 
 
 class Slot:
@@ -80,7 +85,8 @@ class Slot:
         turn: makes the turn of a batch.
 
     Attributes:
-        is_over: whether the time is too short for another record, so that work may be left.
+        is_over: whether the time is too short for another record.
+        has_worked: whether it had records in hand.
 
     """
 
@@ -92,11 +98,12 @@ class Slot:
         name: str,
         context: object,
         milliseconds_left: Callable[[], float],
-        turn: Callable[[Batch, Slot], Turn],
+        turn: TurnMaker,
     ) -> None:
         self.services = services
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
         self.is_over = False
+        self.has_worked = False
         self._lanes = lanes
         self._name = name
         self._context = context
@@ -108,10 +115,13 @@ class Slot:
         self._reported: str | None = None
         self._serving: Lane | None = None
         self._aside: Lane | None = None
+        self._batches = 0
         self._overdue_at: dict[str, float] = {}
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
+        self.services.paused.lanes()
+        self.services.paused.land()
         while not self.is_over:
             if (lane := self._next()) is not None:
                 self.serve(lane)
@@ -125,12 +135,14 @@ class Slot:
         self.handle(lane, self.looks.hands.pop(lane.name))
         self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
 
-    def handle(self, lane: Lane, records: Sequence[RawRecord]) -> Outcomes:
+    def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
+        self.has_worked = True
+        self._batches += 1
         batch = Batch(
             lane=lane,
             records=records,
-            name=self._name,
+            name=f"{self._name}-{self._batches}",
             milliseconds_left=self._milliseconds_left,
             began_at=self.services.looking.clock(),
         )
@@ -138,7 +150,7 @@ class Slot:
         self._serving = lane
         self._report_for(lane.name)
         try:
-            return self.services.corridor.run(batch, self._turn(batch, self))
+            return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
             self._serving, self._aside = outer, aside
             if outer is not None:
@@ -146,26 +158,28 @@ class Slot:
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
         """Return the lane for which a batch is set aside, after a look at those above if one is due."""
+        if not self.services.looking.pace.is_short(lane):
+            # A poll that ends during a long record would keep its messages from slots that are free.
+            self.looks.collect(wait=True)
         above = self._served(self.services.choice.policy.above(lane))
         return self._first(above, expected=expected) if above else None
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy, order = (
-            self.services.choice.policy,
-            self._served(self.services.choice.policy.order(self._lanes)),
-        )
-        place = order.index(lane) + 1
-        if not all(map(self.has_time_for, order)):
+        policy, pace = self.services.choice.policy, self.services.looking.pace
+        order = self._served(policy.order(self._lanes))
+        if lane not in order or not all(map(self.has_time_for, order)):
             return
+        place = order.index(lane) + 1
         is_next = is_last and lane.name not in self.looks.hands
         self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
-        if is_last and not self._aside:
+        if is_last and not self._aside and pace.is_short(lane):
             self.looks.look_below(order[place:])
 
-    def has_time_for(self, lane: Lane) -> bool:
-        """Whether a record of a lane that starts now is likely to end in time; if not, this invocation ends."""
-        fits = self._milliseconds_left() / 1000 >= self.services.corridor.attempts.needed[lane.name]
+    def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
+        """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
+        needed = self.services.corridor.attempts.needed[lane.name] + after
+        fits = self._milliseconds_left() / 1000 >= needed
         self.is_over = self.is_over or not fits
         return fits
 
@@ -215,7 +229,7 @@ class Slot:
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
-        while lanes and left > 0 and all(map(self.has_time_for, lanes)):
+        while lanes and left > 0 and all(self.has_time_for(lane, after=POLL) for lane in lanes):
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())
@@ -225,16 +239,18 @@ class Slot:
         """Return the records in hand, and wait for every call beside the handler."""
         self.looks.collect(wait=True)
         for lane in self._lanes:
-            if lane.name in self.looks.hands:
+            if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 self.is_over = True
-                self.serve(lane)
+                self.handle(lane, records)
         for lane in self._lanes:
             self.looks.land(lane)
+        self.services.paused.land()
         self._report_for(None)
 
     def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """Return those of the lanes that this slot serves."""
-        return [lane for lane in lanes if lane in self._lanes]
+        """Return those of the lanes that this slot serves, but for paused ones."""
+        paused = self.services.paused.lanes()
+        return [lane for lane in lanes if lane in self._lanes and lane.name not in paused]
 
     def _ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.consumer import telemetry as report
 from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Reason
@@ -68,7 +67,7 @@ class PullTurn:
                 return Outcome(delay=0, reason=Reason.TIME)
             if clock() - began > LONG_ASIDE and slot.services.config.consumer.reserved_concurrency > 1:
                 return Outcome(delay=0, reason=Reason.ASIDE)
-        if not self._wait_for_rate(rest[0]):
+        if not self._wait_for_rate():
             return Outcome(delay=0, reason=Reason.TIME)
         may_yield = rest[0].receive_count < LAST_RECEIVE
         return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
@@ -128,18 +127,18 @@ class PullTurn:
             self._deleted.update(record.message_id for record in finished)
             self._slot.looks.delete(self._batch.lane, finished)
 
-    def _wait_for_rate(self, record: RawRecord) -> bool:
-        """Wait until the rates let a record start, and serve lanes above meanwhile; return whether time is left."""
-        slot, lane = self._slot, self._batch.lane
-        rates = slot.services.choice.rates
-        kind = report.unopened(record)["kind"] if rates.has_kinds else ""
+    def _wait_for_rate(self) -> bool:
+        """Wait until a record may start, and serve lanes above meanwhile; return whether time is left."""
+        slot, lane, rate = self._slot, self._batch.lane, self._slot.services.choice.rate
+        if rate is None:
+            return True
         recheck = slot.services.config.consumer.recheck_interval.total_seconds()
-        while (wait := rates.wait(kind)) > 0:
+        while (wait := rate.wait()) > 0:
             slot.services.sleep(min(wait, recheck))
             while (above := slot.above(lane, expected=0.0)) is not None:
                 self._delete_finished()
                 slot.serve(above)
             if not slot.has_time_for(lane):
                 return False
-        rates.start(kind)
+        rate.start()
         return True

@@ -1,0 +1,166 @@
+"""The intake: a queue for senders that can't ring the bell, and a function that forwards to the lanes."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.intake import intake_rules
+from .alarms.rule import Severity
+from .findings import acknowledge
+from .function.lambda_function import add_function, own_variables
+from .parameter import deployment_document
+from .queues.contradictions import MAX_RETENTION
+from .queues.lane_queues import LaneQueues
+from .queues.receive_budget import MAX_RECEIVES
+from .tables.ledger import Ledger
+
+INTAKE_TIMEOUT = timedelta(minutes=1)
+INTAKE_MEMORY_MB = 512
+# Longer than an invocation, and shorter than the five minutes in which a lane drops what a repeat forwards again (SQS
+# Developer Guide, "Using the message deduplication ID").
+VISIBILITY = timedelta(minutes=4)
+BATCH_SIZE = 10
+# More would take concurrency from your other functions in a flood; this forwards more than 1,000 messages a second.
+MAX_CONCURRENCY = 10
+
+
+class Intake(Construct):
+    """
+    A FIFO queue whose messages a function forwards to the lanes, ringing the bell for them.
+
+    Use it with ``engine = "pull"`` for senders that know no bell: an EventBridge rule, an SNS topic, a program in
+    another language. Without it their messages wait up to 20 seconds. The message group is kept, so order within a
+    group holds.
+
+    Example:
+        >>> intake = Intake(
+        ...     stack, "Intake", queues=queues, ledger=ledger, code=consumer_code("lambdas/intake")
+        ... )
+        >>> rule.add_target(targets.SqsQueue(intake.queue, message_group_id="stock"))
+
+    Args:
+        scope: The parent construct.
+        construct_id: The id in the parent.
+        queues: The lanes to forward to.
+        ledger: The table of the consumer, for the deployment document.
+        code: The code of the function, usually ``consumer_code("lambdas/intake")``.
+        handler: Module and function in the code, ``handler.lambda_handler`` by default.
+        oldest_age: The age of a message that raises an alarm, 5 minutes by default.
+        actions: The actions of the alarms by severity, none by default.
+        runbook: The URL of the runbook, by default its folder in this repository.
+        service: The service name in logs, the stack's name by default.
+        log_level: The lowest level to log, ``INFO`` by default.
+        log_retention: How long to keep logs, one month by default.
+        removal_policy: Whether to keep or delete queues and logs with the stack. They are kept by default.
+
+    Attributes:
+        queue: The queue to send to. A message without a deduplication id gets one from its body.
+        dead_letter_queue: The queue for messages that could not be forwarded 1,000 times, for example because a
+            permission is missing.
+        function: The function.
+        mapping: The event source mapping of the queue.
+        alarms: ``DeadLetters`` and ``OldestAge``.
+
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        queues: LaneQueues,
+        ledger: Ledger,
+        code: lambda_.Code,
+        handler: str = "handler.lambda_handler",
+        oldest_age: timedelta = timedelta(minutes=5),
+        actions: Mapping[Severity, Sequence[cloudwatch.IAlarmAction]] | None = None,
+        runbook: str = RUNBOOK,
+        service: str | None = None,
+        log_level: str = "INFO",
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.dead_letter_queue = self._fifo_queue("DeadLetterQueue", removal_policy)
+        acknowledge(
+            self.dead_letter_queue,
+            "Serverless::Serverless-SQSRedrivePolicy",
+            "This is the dead-letter queue itself and needs no other",
+        )
+        self.queue = self._fifo_queue("Queue", removal_policy, dead_letter_queue=self.dead_letter_queue)
+        self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
+        document = deployment_document(queues=queues, ledger=ledger)
+        self.function = add_function(
+            self,
+            "Function",
+            description="Forwards messages to the priority lanes, and rings their bell",
+            code=code,
+            handler=handler,
+            environment=own_variables(
+                document, service=service or Stack.of(self).stack_name, log_level=log_level
+            ),
+            timeout=INTAKE_TIMEOUT,
+            memory_mb=INTAKE_MEMORY_MB,
+            log_group=self.log_group,
+            without_dead_letter_queue="Only its mapping invokes it, and does so synchronously",
+        )
+        queues.grant_send(self.function)
+        self.mapping = self._add_mapping()
+        added = add_alarms(
+            self, intake_rules(self, oldest_age=oldest_age), actions=actions or {}, runbook=runbook
+        )
+        self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
+
+    def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let ``grantee`` send to the intake, and nothing else."""
+        return self.queue.grant(grantee, "sqs:SendMessage")
+
+    def _fifo_queue(
+        self, construct_id: str, removal_policy: RemovalPolicy, *, dead_letter_queue: sqs.Queue | None = None
+    ) -> sqs.Queue:
+        last_resort = dead_letter_queue and sqs.DeadLetterQueue(
+            max_receive_count=MAX_RECEIVES, queue=dead_letter_queue
+        )
+        return sqs.Queue(
+            self,
+            construct_id,
+            fifo=True,
+            # EventBridge sets no deduplication id.
+            content_based_deduplication=True,
+            deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP,
+            fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(MAX_RETENTION.days),
+            visibility_timeout=Duration.seconds(int(VISIBILITY.total_seconds())),
+            dead_letter_queue=last_resort,
+            removal_policy=removal_policy,
+        )
+
+    def _add_mapping(self) -> lambda_.EventSourceMapping:
+        # AWS: a mapping receives and deletes with the role of its function (Developer Guide, "Using Lambda with Amazon
+        # SQS").
+        self.queue.grant(self.function, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
+        mapping = lambda_.EventSourceMapping(
+            self,
+            "Mapping",
+            target=self.function,
+            event_source_arn=self.queue.queue_arn,
+            batch_size=BATCH_SIZE,
+            max_concurrency=MAX_CONCURRENCY,
+            report_batch_item_failures=True,
+        )
+        acknowledge(
+            mapping,
+            "Serverless::Serverless-LambdaEventSourceMappingDestination",
+            "A mapping of SQS takes no failure destination; messages that fail stay in the queue",
+        )
+        return mapping

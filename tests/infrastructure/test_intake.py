@@ -1,0 +1,170 @@
+"""Intake: its queues, its function, and their permissions."""
+
+import json
+from pathlib import Path
+
+import pytest
+from aws_cdk import Stack, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Match, Template
+from cdk_nag import AwsSolutionsChecks, ServerlessChecks
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+import app as cdk_app
+from cdk import Intake, LaneQueues, Ledger
+from lanes.config.deployment import Deployment
+from tests.support.infrastructure import FOREIGN_CODE, allowed, lanes_config, new_app, render, resources
+
+FUNCTION = "AWS::Lambda::Function"
+MAPPING = "AWS::Lambda::EventSourceMapping"
+QUEUE = "AWS::SQS::Queue"
+# AWS: SQS drops a repeat within five minutes (SQS Developer Guide, "Using the message deduplication ID").
+DEDUPLICATION_INTERVAL = 300
+
+
+def made(app=None):
+    """Make another app's stack with two lanes, an intake, and a role that sends."""
+    stack = Stack(app or new_app(), "Foreign")
+    intake = Intake(
+        stack,
+        "Intake",
+        queues=LaneQueues(stack, "Lanes", config=lanes_config(2, engine="pull")),
+        ledger=Ledger(stack, "Ledger"),
+        code=lambda_.Code.from_inline(FOREIGN_CODE),
+        handler="index.lambda_handler",
+    )
+    intake.grant_send(iam.Role(stack, "Sender", assumed_by=iam.AccountRootPrincipal()))
+    return stack
+
+
+@pytest.fixture(scope="module")
+def intake():
+    """Give its template."""
+    return Template.from_stack(made())
+
+
+def named(template, kind, start):
+    """Give the logical id of the resource whose id begins so."""
+    (name,) = [name for name in resources(template, kind) if name.startswith(start)]
+    return name
+
+
+def test_the_queue_is_mapped_to_a_function_of_its_own(intake):
+    """With partial batch responses, and with a limit, so that a flood leaves concurrency to others."""
+    (mapping,) = resources(intake, MAPPING).values()
+
+    assert mapping["FunctionName"] == {"Ref": named(intake, FUNCTION, "IntakeFunction")}
+    assert mapping["EventSourceArn"] == {"Fn::GetAtt": [named(intake, QUEUE, "IntakeQueue"), "Arn"]}
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"]["MaximumConcurrency"] >= 2
+    assert "FilterCriteria" not in mapping
+
+
+def test_a_repeat_comes_while_the_lanes_still_drop_it(intake):
+    """A message is hidden longer than an invocation lasts, and shorter than the deduplication interval."""
+    queue = resources(intake, QUEUE)[named(intake, QUEUE, "IntakeQueue")]
+    function = resources(intake, FUNCTION)[named(intake, FUNCTION, "IntakeFunction")]
+
+    assert function["Timeout"] < queue["VisibilityTimeout"] < DEDUPLICATION_INTERVAL - function["Timeout"] / 2
+
+
+def test_both_queues_are_as_safe_as_a_lane(intake):
+    """FIFO by group, encrypted, two weeks, kept with the stack, a dead-letter queue as the last resort."""
+    for name in (named(intake, QUEUE, "IntakeQueue"), named(intake, QUEUE, "IntakeDeadLetterQueue")):
+        queue = resources(intake, QUEUE)[name]
+        assert (
+            queue["FifoQueue"] is queue["ContentBasedDeduplication"] is queue["SqsManagedSseEnabled"] is True
+        )
+        assert queue["DeduplicationScope"] == "messageGroup"
+        assert queue["MessageRetentionPeriod"] == 14 * 86400
+        assert intake.find_resources(QUEUE)[name]["DeletionPolicy"] == "Retain"
+        denied = {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
+        intake.has_resource_properties(
+            "AWS::SQS::QueuePolicy",
+            {
+                "Queues": [{"Ref": name}],
+                "PolicyDocument": {"Statement": Match.array_with([Match.object_like(denied)])},
+            },
+        )
+    redrive = resources(intake, QUEUE)[named(intake, QUEUE, "IntakeQueue")]["RedrivePolicy"]
+    dead = named(intake, QUEUE, "IntakeDeadLetterQueue")
+    assert redrive == {"deadLetterTargetArn": {"Fn::GetAtt": [dead, "Arn"]}, "maxReceiveCount": 1000}
+
+
+def test_the_function_may_take_from_the_intake_send_to_the_lanes_and_ring(intake):
+    """And write its log; it may not receive from a lane, nor touch the table."""
+    queue = named(intake, QUEUE, "IntakeQueue")
+    lanes = [named(intake, QUEUE, f"Lanes{name}") for name in ("L0Queue", "L1Queue", "bell")]
+    group = named(intake, "AWS::Logs::LogGroup", "Intake")
+
+    assert allowed(intake, "IntakeRole") == {
+        *(
+            (f"sqs:{action}", f"<{queue}.Arn>")
+            for action in ("ReceiveMessage", "DeleteMessage", "GetQueueAttributes")
+        ),
+        *(("sqs:SendMessage", f"<{lane}.Arn>") for lane in lanes),
+        ("logs:CreateLogStream", f"<{group}.Arn>"),
+        ("logs:PutLogEvents", f"<{group}.Arn>"),
+    }
+
+
+def test_a_sender_may_send_to_the_intake_and_nothing_else(intake):
+    """Neither to a lane nor to the bell."""
+    assert allowed(intake, "Sender") == {("sqs:SendMessage", f"<{named(intake, QUEUE, 'IntakeQueue')}.Arn>")}
+
+
+def test_the_function_knows_lanes_and_bell(intake):
+    """From the same document as the consumer's function."""
+    (function,) = resources(intake, FUNCTION).values()
+
+    document = Deployment.from_json(render(function["Environment"]["Variables"]["LANES_DEPLOYMENT"]))
+
+    assert document.bell == f"<{named(intake, QUEUE, 'Lanesbell')}>"
+    assert document.queues.keys() == {"L0", "L1"}
+
+
+def test_it_alarms_on_its_dead_letters_and_on_waits(intake):
+    """Both say what to do first and name the page."""
+    alarms = {
+        alarm["AlarmName"].rpartition("-")[2]: alarm
+        for alarm in resources(intake, "AWS::CloudWatch::Alarm").values()
+    }
+
+    watched = {name: alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0] for name, alarm in alarms.items()}
+    assert watched == {
+        "DeadLetters": named(intake, QUEUE, "IntakeDeadLetterQueue"),
+        "OldestAge": named(intake, QUEUE, "IntakeQueue"),
+    }
+    for alarm in alarms.values():
+        assert alarm["AlarmDescription"].startswith("CRITICAL. ")
+        assert alarm["AlarmDescription"].endswith("Runbook: docs/runbook/intake.md")
+
+
+def test_this_repositorys_app_has_an_intake_on_demand():
+    """`-c intake=on` adds it and its address; without it the stack is as small as before."""
+    without, with_it = (
+        Template.from_stack(cdk_app.add_stack(new_app(**context))) for context in ({}, {"intake": "on"})
+    )
+
+    assert not [name for name in resources(without, QUEUE) if "Intake" in name]
+    with_it.has_output("IntakeQueueUrl", {"Value": {"Ref": named(with_it, QUEUE, "IntakeQueue")}})
+
+
+def test_security_rules_find_nothing_unacknowledged():
+    """cdk-nag's findings are mended, or acknowledged with a reason."""
+    app = new_app()
+    made(app)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
+    report = Path(app.synth().directory) / "validation-report.json"
+    packs = json.loads(report.read_text())["pluginReports"]
+
+    assert [pack["violations"] for pack in packs] == [[]] * len(packs)
+
+
+def test_the_template_linter_finds_nothing(intake):
+    """cfn-lint agrees with every property."""
+    findings = lint(json.dumps(intake.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"]))
+
+    assert [str(finding) for finding in findings] == []
