@@ -20,7 +20,7 @@ class Metric(enum.StrEnum):
     RESERVE = "ReserveMessages"
     WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
     DURATION = "HandlerTime"  # milliseconds of a handler
-    BATCH = "BatchTime"  # milliseconds of an invocation: as many values as invocations
+    BATCH = "BatchTime"  # milliseconds of a batch; in the mapped engine a batch is an invocation
     INVERSION = "InversionTime"  # milliseconds of lower-lane work before a higher lane's backlog was seen
     RECEIVES = "Receives"  # followed by the cause, e.g. ReceivesFirst
     AWS_ERRORS = "ConsumerCallErrors"

@@ -34,7 +34,10 @@ def status(
     ] = 0,
 ) -> None:
     """
-    Show backlog, throughput and mapping state of each lane, highest first.
+    Show backlog, throughput and mapping state of each lane, highest first, and the engine.
+
+    With the pull engine a lane's mapping is that of the bell, and Disabled if the lane is paused; the bell's own line
+    shows its rings.
 
     No message is received. Age, rates and yields come from CloudWatch, averaged over five minutes, and are unknown
     without metrics. The time to drain assumes constant rates.
@@ -54,6 +57,7 @@ def status(
     found = reader.read()
     if target.output is Output.JSON:
         show_json([_record(lane) for lane in found.lanes])
+        say(found.engine_line)
     else:
         out = console()
         out.print(_table(found, out))
@@ -78,7 +82,7 @@ def _watch(seen: Iterator[Status], *, output: Output) -> None:
 
 def _table(found: Status, out: Console) -> RenderableType:
     explained = Text("handled, sent and yields are per minute; dead is dead letters", style="dim italic")
-    return Group(layout([_row(lane) for lane in found.lanes], out), explained)
+    return Group(layout([_row(lane) for lane in found.lanes], out), Text(found.engine_line), explained)
 
 
 def _record(lane: LaneStatus) -> dict[str, Any]:

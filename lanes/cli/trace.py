@@ -36,6 +36,7 @@ STYLES = {
     "dead-lettered": "bold red",
     "yielded": "yellow",
     "throttled": "magenta",
+    "not reported": "magenta",
     "crashed?": "bold red",
 }
 
@@ -92,7 +93,15 @@ def trace(
 
 def _tracer_of_files(paths: Sequence[Path]) -> Tracer:
     none = LogOnly()
-    return Tracer(config=LanesConfig(), logs=LogFiles(paths), ledger=none, audit=none, outbox=None, note=say)
+    return Tracer(
+        config=LanesConfig(),
+        logs=LogFiles(paths),
+        ledger=none,
+        audit=none,
+        outbox=None,
+        note=say,
+        is_deployed=False,
+    )
 
 
 def _show(found: Trace) -> None:
@@ -175,7 +184,9 @@ def _explain_nothing(operations: Operations | None, wanted: str, since: float) -
     level = _log_level(operations)
     if level in QUIET_LEVELS:
         say(f"- the function logs at level {level}, which leaves out events of messages: deploy it with INFO")
-    say("- it may not have been received yet: `lanes status` shows the backlog and the state of the mappings")
+    say(
+        "- it may not have been received yet: `lanes status` shows the backlog, and whether the lane is received"
+    )
     if time.time() - since < 14 * 24 * 3600:
         say("- it may be older: search the whole retention of SQS with `--since 14d`")
     say(f"- SQS may have dead-lettered it: `lanes dead-letters show {wanted}`")

@@ -78,17 +78,25 @@ class CachedFigures(Cached["Mapping[str, LaneFigures]"]):
 class CachedMappings:
     """States of mappings for `StatusReader`."""
 
-    def __init__(self, read: Callable[[str], Sequence[LaneMapping]]) -> None:
+    def __init__(
+        self, read: Callable[[str], Sequence[LaneMapping]], read_bell: Callable[[], Sequence[LaneMapping]]
+    ) -> None:
         self._read = read
+        self._bell = Cached(read_bell, lasts=MAPPINGS_LAST)
         self._lanes: dict[str, Cached[Sequence[LaneMapping]]] = {}
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings of the queue of a lane."""
+        """Return the mappings that serve a lane."""
         cached = self._lanes.setdefault(lane, Cached(lambda: self._read(lane), lasts=MAPPINGS_LAST))
         return cached.get()
 
+    def of_bell(self) -> Sequence[LaneMapping]:
+        """Return the mappings on the bell."""
+        return self._bell.get()
+
     def forget(self) -> None:
         """Read the mappings again next time."""
+        self._bell.forget()
         for cached in list(self._lanes.values()):
             cached.forget()
 
@@ -104,7 +112,7 @@ class LaneReadings:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._figures = CachedFigures(self._read_figures, lasts=FIGURES_LAST)
-        self._mappings = CachedMappings(self._read_mappings)
+        self._mappings = CachedMappings(self._read_mappings, self._read_bell)
 
     def read(self) -> Status:
         """
@@ -132,3 +140,6 @@ class LaneReadings:
 
     def _read_mappings(self, lane: str) -> Sequence[LaneMapping]:
         return self._session.operations.mappings.of_lane(lane)
+
+    def _read_bell(self) -> Sequence[LaneMapping]:
+        return self._session.operations.mappings.of_bell()

@@ -47,6 +47,7 @@ class Look:
         at: time of the reading, epoch seconds.
         every: seconds between readings.
         lanes: the reading itself.
+        engine: the engine and the bell in one line.
         notes: reasons of unknown values.
         samples: samples that the tab does not have yet.
     """
@@ -54,6 +55,7 @@ class Look:
     at: float
     every: float
     lanes: Sequence[LaneStatus]
+    engine: str
     notes: Sequence[str]
     samples: Sequence[Sample]
 
@@ -99,6 +101,7 @@ class Watch:
                 at=self._at,
                 every=self._every,
                 lanes=status.lanes,
+                engine=status.engine_line,
                 notes=status.notes,
                 samples=[sample for sample in self._samples if sample.number > since],
             )

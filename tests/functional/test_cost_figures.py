@@ -40,9 +40,9 @@ def aws():
         yield lambda service: boto3.client(service, region_name="eu-central-1")
 
 
-def use(aws, *, window=timedelta(hours=1), cloudformation=None):
+def use(aws, *, window=timedelta(hours=1), cloudformation=None, deployment=DEPLOYMENT):
     return CloudWatchUse(
-        deployment=DEPLOYMENT,
+        deployment=deployment,
         function=FUNCTION,
         service="orders",
         stack_name="Orders",
@@ -103,6 +103,28 @@ def test_figures_of_lanes_and_of_what_they_share(aws):
     shared = found.shared
     assert (shared.invocations, shared.seconds, shared.memory_mb, shared.is_arm) == (2, 0.5, 256, True)
     assert (shared.write_units, shared.read_units, shared.log_bytes) == (12, None, 9_000)
+
+
+def test_figures_of_the_bell_of_the_pull_engine(aws):
+    """Its queue is not a lane's, and a report may be about several batches."""
+    pull = Deployment(
+        config=LanesConfig.from_dict(
+            {**CONFIG.to_dict(), "consumer": {"engine": "pull", "reserved_concurrency": 3}}
+        ),
+        queues=DEPLOYMENT.queues,
+        table="ledger",
+        bell="https://sqs/1/bell.fifo",
+    )
+    put(aws, "AWS/SQS", "NumberOfMessagesSent", [30, 33], QueueName="bell.fifo")
+    put(aws, "AWS/SQS", "NumberOfEmptyReceives", [7], QueueName="bell.fifo")
+    put(aws, "PriorityLanes", "HandledMessages", [10], lane="MAIN", service="orders")
+
+    found = use(aws, deployment=pull)
+
+    bell = found.shared.bell
+    assert (bell.slots, bell.sent, bell.received, bell.empty_receives) == (3, 63, None, 7)
+    assert found.lanes[1].done_batches == 0
+    assert use(aws).shared.bell is None
 
 
 def test_figures_before_the_window_do_not_count(aws):

@@ -14,7 +14,7 @@ from lanes.aws.table.ledger import INDEX
 from lanes.consumer.ledger import Cause
 from lanes.errors import AwsError
 from lanes.metrics import Metric
-from lanes.operate.cost.usage import LaneUse, SharedUse, Use
+from lanes.operate.cost.usage import BellUse, LaneUse, SharedUse, Use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +32,9 @@ QUEUE = (
     "NumberOfMessagesReceived",
     "NumberOfEmptyReceives",
 )
+
+
+BELL = ("NumberOfMessagesSent", "NumberOfMessagesReceived", "NumberOfEmptyReceives")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ class CloudWatchUse:
         """Return the use of the last hours; a figure without data is unknown."""
         lanes = self._deployment.config.lanes
         figures = [figure for lane in lanes for figure in self._of_lane(lane.name)]
-        found = self._sums([*figures, *self._of_function(), *self._of_table(), self._of_log()], window)
+        shared = [*self._of_function(), *self._of_table(), self._of_log(), *self._of_bell()]
+        found = self._sums([*figures, *shared], window)
         notes: list[str] = []
         return Use(
             lanes=[self._lane(lane.name, found) for lane in lanes],
@@ -98,8 +102,11 @@ class CloudWatchUse:
             yield self._own(lane, metric, COUNT)
 
     def _queue(self, lane: str, metric: str) -> Figure:
-        name = self._deployment.queues[lane].url.rpartition("/")[2]
-        return Figure("AWS/SQS", metric, (("QueueName", name),))
+        return _of_queue(self._deployment.queues[lane].url, metric)
+
+    def _of_bell(self) -> list[Figure]:
+        bell = self._deployment.bell
+        return [] if bell is None else [_of_queue(bell, metric) for metric in BELL]
 
     def _own(self, lane: str, metric: str, statistic: str = SUM) -> Figure:
         return Figure(NAMESPACE, str(metric), (("lane", lane), ("service", self._service)), statistic)
@@ -153,8 +160,8 @@ class CloudWatchUse:
             dead_lettered=own(Metric.DEAD_LETTERED),
             woken=own(Metric.WOKEN),
             batches=own(Metric.BATCH, COUNT),
-            # One value for each invocation with something to count, so the number of values is theirs.
-            done_batches=own(Metric.HANDLED, COUNT),
+            # One value for each report with something to count. The mapped engine reports once a batch.
+            done_batches=own(Metric.HANDLED, COUNT) if self._deployment.bell is None else 0.0,
             yielded_batches=own(Metric.YIELDED, COUNT),
             batch_seconds=own(Metric.BATCH) / 1000,
             handler_seconds=own(Metric.DURATION) / 1000,
@@ -175,7 +182,16 @@ class CloudWatchUse:
             log_bytes=found.get(self._of_log()),
             alarms=None if resources is None else resources["AWS::CloudWatch::Alarm"],
             dashboards=None if resources is None else resources["AWS::CloudWatch::Dashboard"],
+            bell=self._bell(found),
         )
+
+    def _bell(self, found: Mapping[Figure, float]) -> BellUse | None:
+        figures = self._of_bell()
+        if not figures:
+            return None
+        sent, received, empty = (found.get(figure) for figure in figures)
+        slots = self._deployment.config.consumer.reserved_concurrency
+        return BellUse(slots=slots, sent=sent, received=received, empty_receives=empty)
 
     def _resources(self, notes: list[str]) -> Counter[str] | None:
         try:
@@ -189,6 +205,10 @@ class CloudWatchUse:
         except AwsError as error:
             notes.append(f"alarms and dashboards unknown: {error}")
             return None
+
+
+def _of_queue(url: str, metric: str) -> Figure:
+    return Figure("AWS/SQS", metric, (("QueueName", url.rpartition("/")[2]),))
 
 
 def _together(one: float | None, other: float | None) -> float | None:

@@ -9,21 +9,23 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.ledger import INDEX, sortable
+from lanes.depth import LaneDepth
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config.deployment import Deployment
-    from lanes.depth import LaneDepth
 
 
 class Depths:
-    """Counts of lanes, dead-letter queues and parked messages; every method raises `AwsError`."""
+    """Counts of lanes, dead-letter queues, parked messages and the bell; every method raises `AwsError`."""
 
     def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
         self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
         self._dead = DeadLetterQueueCalls(deployment=deployment, client=sqs)
+        self._bell = deployment.bell
+        self._sqs = sqs
         self._table = deployment.table
         self._dynamodb = dynamodb
 
@@ -34,6 +36,21 @@ class Depths:
     def dead_letters(self, lane: str) -> LaneDepth:
         """Return the counts of a lane's dead-letter queue."""
         return self._dead.dead_letters(lane)
+
+    def bell(self) -> LaneDepth:
+        """Return the counts of the bell's queue; zeros without a bell."""
+        if self._bell is None:
+            return LaneDepth(backlog=0, in_flight=0)
+        with aws_errors("GetQueueAttributes"):
+            answer = self._sqs.get_queue_attributes(
+                QueueUrl=self._bell,
+                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+            )
+        counts = answer["Attributes"]
+        return LaneDepth(
+            backlog=int(counts["ApproximateNumberOfMessages"]),
+            in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
+        )
 
     def parked(self, lane: str) -> int:
         """Return the number of messages of a lane that are parked now."""

@@ -39,6 +39,10 @@ class DeployedStateCalls:
         """Return the mappings that serve a lane."""
         return self._mappings.of_lane(lane)
 
+    def bell_mappings(self) -> Sequence[LaneMapping]:
+        """Return the mappings on the bell."""
+        return self._mappings.of_bell()
+
     def function(self, arn: str) -> FunctionState:
         """Return a function."""
         with aws_errors("GetFunctionConfiguration"):

@@ -24,6 +24,7 @@ class MappingCalls:
 
     def __init__(self, *, deployment: Deployment, client: Any, sqs: SQSClient) -> None:
         self._queues = deployment.queues
+        self._bell = deployment.bell
         self._client = client
         self._sqs = sqs
         self._arns: dict[str, str] = {}
@@ -31,6 +32,10 @@ class MappingCalls:
     def of_lane(self, lane: str) -> list[LaneMapping]:
         """Return the mappings on a lane's queue."""
         return self.of_queue(self._queues[lane].url)
+
+    def of_bell(self) -> list[LaneMapping]:
+        """Return the mappings on the bell; none in the mapped engine."""
+        return [] if self._bell is None else self.of_queue(self._bell)
 
     def of_queue(self, url: str) -> list[LaneMapping]:
         """Return the mappings on a queue."""

@@ -82,11 +82,10 @@ class Operations:
     def mappings(self) -> Mappings:
         """The event source mappings that serve the lanes."""
         calls = MappingCalls(deployment=self.deployment, client=self._client("lambda"), sqs=self._sqs)
-        bell = self.deployment.bell
-        if bell is None:
+        if self.deployment.bell is None:
             return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
-        return PulledLanes(bell=lambda: calls.of_queue(bell), pauses=pauses)
+        return PulledLanes(bell=calls.of_bell, pauses=pauses)
 
     @cached_property
     def figures(self) -> ServiceFigures:

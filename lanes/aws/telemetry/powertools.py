@@ -22,7 +22,7 @@ MOST_VALUES = 99
 
 class PowertoolsTelemetry:
     """
-    Reports events as structured log lines and figures as one metric object an invocation.
+    Reports events as structured log lines, and figures as one metric object an invocation, or more if it is long.
 
     Both go to standard output, where Lambda picks them up: no call is made. The dimension is `lane`; the service
     name and the log level come from Powertools' own variables.
@@ -59,13 +59,15 @@ class PowertoolsTelemetry:
         self._counts[metric] += value
 
     def milliseconds(self, metric: Metric, value: float) -> None:
-        """Add a duration."""
-        values = self._durations[metric]
-        if len(values) < MOST_VALUES:
-            values.append(value)
+        """Add a duration; a full metric object is written first."""
+        if len(self._durations[metric]) == MOST_VALUES:
+            self.end()
+        self._durations[metric].append(value)
 
     def end(self) -> None:
-        """Write the invocation's figures."""
+        """Write the figures since the last ones."""
         if not self._counts and not self._durations:
             return
         self._lines.figures(self._namespace, self._lane, self._counts, self._durations)
+        self._counts.clear()
+        self._durations.clear()

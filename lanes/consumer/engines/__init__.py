@@ -81,3 +81,12 @@ class Engine(Protocol):
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
         """Handle one invocation."""
+
+    def work(self, context: Any, *, slot: int) -> bool:
+        """
+        Serve the lanes for one slot of a process, without an event; return whether all lanes could be asked.
+
+        Raises:
+            ConfigurationError: the engine only handles batches of mappings.
+
+        """

@@ -3,6 +3,9 @@ The lines of a bill, estimated from the use over a period, each with its source.
 
 AWS counts invocations, seconds, write units, log bytes and empty polls. It does not count requests that carried
 messages, and backlog checks; these are estimated from the counts of the consumer.
+
+In the mapped engine each batch is an invocation of its lane. In the pull engine an invocation serves all lanes: a lane
+pays for its own batches, and the rest of the function's time, which slots spend looking for work, is shared.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from lanes.bell import HEARTBEAT_EVERY
 from lanes.operate.cost.model import gb_seconds
 from lanes.operate.cost.prices import Item
 from lanes.operate.cost.usage import REQUEST_BYTES, UseLine
@@ -17,7 +21,7 @@ from lanes.operate.cost.usage import REQUEST_BYTES, UseLine
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lanes.operate.cost.usage import LaneUse, SharedUse
+    from lanes.operate.cost.usage import BellUse, LaneUse, SharedUse
 
 WOKEN_AT_ONCE = 10
 NOTED_UNITS, WOKEN_UNITS = 2.0, 3.0
@@ -31,6 +35,8 @@ YIELD_LOG_BYTES = 220
 """Size of a record in the event of its batch, as measured on the log."""
 HOURS_A_MONTH = 730.0
 GIGABYTE = 1024**3
+RINGS_A_CALL = 10
+"""Entries of a batch call (API_SendMessageBatch)."""
 
 
 def use_of(
@@ -38,7 +44,8 @@ def use_of(
 ) -> list[UseLine]:
     """Return the lines of a period, the lanes' first."""
     lines = [line for lane in lanes for line in _lane_lines(lane, lanes, shared, hours, messages_a_send)]
-    return [*lines, *_shared_lines(shared, hours)]
+    looking = [] if shared.bell is None else [_looking(lanes, shared)]
+    return [*lines, *looking, *_shared_lines(shared, hours)]
 
 
 def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> list[UseLine]:
@@ -62,13 +69,19 @@ def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> lis
             batches * (lane.requests_a_batch + 1) + woken / WOKEN_AT_ONCE,
             "a receive and a visibility change for each batch that yields; one more for ten woken records",
         ),
-        line("backlog checks", Item.SQS_OTHER, batches, "one for each batch that yields"),
-        line("invocations", Item.INVOCATIONS, batches, "one for each batch that yields"),
         line(
-            "time of these invocations",
+            "time of these batches",
             shared.compute,
             gb_seconds(batches * overhead, shared.memory_mb),
-            "the time of an average invocation outside its handlers",
+            "the time of an average batch outside its handlers",
+        ),
+        *(
+            [
+                line("backlog checks", Item.SQS_OTHER, batches, "one for each batch that yields"),
+                line("invocations", Item.INVOCATIONS, batches, "one for each batch that yields"),
+            ]
+            if shared.bell is None
+            else []
         ),
         line(
             "ledger",
@@ -85,8 +98,18 @@ def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> lis
 def _lane_lines(
     lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse, hours: float, messages_a_send: float
 ) -> Iterator[UseLine]:
-    yield from _queue_lines(lane, messages_a_send)
-    yield from _function_lines(lane, lanes, shared)
+    yield from _queue_lines(lane, messages_a_send, pulls=shared.bell is not None)
+    if shared.bell is None:
+        yield from _function_lines(lane, lanes, shared)
+    else:
+        yield UseLine(
+            lane=lane.lane,
+            what="time of its batches",
+            item=shared.compute,
+            amount=gb_seconds(lane.batch_seconds, shared.memory_mb),
+            how=f"counted by the consumer, at {shared.memory_mb} MB",
+            is_estimate=True,
+        )
     yield UseLine(
         lane=lane.lane,
         what="metrics of the consumer",
@@ -97,7 +120,7 @@ def _lane_lines(
     )
 
 
-def _queue_lines(lane: LaneUse, messages_a_send: float) -> Iterator[UseLine]:
+def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Iterator[UseLine]:
     def line(what: str, item: Item, amount: float | None, how: str, *, estimate: bool = True) -> UseLine:
         return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=estimate)
 
@@ -117,7 +140,10 @@ def _queue_lines(lane: LaneUse, messages_a_send: float) -> Iterator[UseLine]:
     yield line(
         "polls of an empty queue", Item.SQS_FIFO, lane.empty_receives, "counted by SQS", estimate=False
     )
-    yield line("deletions", Item.SQS_FIFO, lane.done_batches, "one for each batch with a handled message")
+    if pulls:
+        yield line("deletions", Item.SQS_FIFO, lane.batches, "one for each batch")
+    else:
+        yield line("deletions", Item.SQS_FIFO, lane.done_batches, "one for each batch with a handled message")
     yield line(
         "visibility changes",
         Item.SQS_FIFO,
@@ -170,6 +196,37 @@ def _checks(lane: LaneUse, shared: SharedUse) -> float:
     return between * lane.lanes_above + lane.yielded_batches
 
 
+def _looking(lanes: Sequence[LaneUse], shared: SharedUse) -> UseLine:
+    """Return the time that slots spend outside batches: they look for messages, and wait before they leave."""
+    seconds = None
+    if shared.seconds is not None:
+        seconds = max(0.0, shared.seconds - sum(lane.batch_seconds for lane in lanes))
+    return UseLine(
+        lane="",
+        what="time outside batches",
+        item=shared.compute,
+        amount=None if seconds is None else gb_seconds(seconds, shared.memory_mb),
+        how="counted by Lambda, less that of all batches: slots look for messages, and linger",
+    )
+
+
+def _bell_lines(bell: BellUse, hours: float) -> Iterator[UseLine]:
+    def line(what: str, amount: float | None, how: str, *, estimate: bool = True) -> UseLine:
+        return UseLine(lane="", what=what, item=Item.SQS_FIFO, amount=amount, how=how, is_estimate=estimate)
+
+    heartbeats = hours * 3600 / HEARTBEAT_EVERY
+    at_once = min(bell.slots, RINGS_A_CALL)
+    yield line(
+        "rings",
+        None if bell.sent is None else bell.sent / at_once,
+        f"rings that the bell accepted, {at_once} a request; repeats within a second are not counted",
+    )
+    yield line("heartbeats", heartbeats, "one a minute from the schedule")
+    yield line("receives of the bell", bell.received, "rings received, one a request")
+    yield line("polls of an empty bell", bell.empty_receives, "counted by SQS", estimate=False)
+    yield line("answers to rings", bell.received, "a deletion or a return for each ring received")
+
+
 def _shared_lines(shared: SharedUse, hours: float) -> Iterator[UseLine]:
     def line(what: str, item: Item, amount: float | None, how: str) -> UseLine:
         return UseLine(lane="", what=what, item=item, amount=amount, how=how)
@@ -177,6 +234,9 @@ def _shared_lines(shared: SharedUse, hours: float) -> Iterator[UseLine]:
     def monthly(count: int | None) -> float | None:
         return None if count is None else count * hours / HOURS_A_MONTH
 
+    if shared.bell is not None:
+        yield from _bell_lines(shared.bell, hours)
+        yield line("invocations", Item.INVOCATIONS, shared.invocations, "counted by Lambda")
     gigabytes = None if shared.log_bytes is None else shared.log_bytes / GIGABYTE
     yield line("writes to the table", Item.WRITES, shared.write_units, "units counted by DynamoDB")
     yield line("reads from the table", Item.READS, shared.read_units, "units counted by DynamoDB")

@@ -23,7 +23,7 @@ class LaneUse:
     Attributes:
         lane: its name.
         lanes_above: number of higher lanes.
-        batch_size: maximum records of an invocation.
+        batch_size: maximum records of a batch.
         sent: messages sent to its queue.
         sent_bytes: their bytes.
         received: receives of messages from it.
@@ -35,10 +35,10 @@ class LaneUse:
         failed: failed attempts.
         dead_lettered: messages dead-lettered.
         woken: parked records, of any lane, that its invocations woke.
-        batches: invocations.
-        done_batches: invocations that handled a message.
-        yielded_batches: invocations that yielded.
-        batch_seconds: time of the invocations.
+        batches: batches; in the mapped engine, invocations.
+        done_batches: batches that handled a message; in the pull engine unknown, and 0.
+        yielded_batches: batches that yielded.
+        batch_seconds: time of the batches.
         handler_seconds: time of the handlers in them.
         metrics: number of the consumer's metrics with data.
     """
@@ -66,7 +66,7 @@ class LaneUse:
 
     @property
     def a_batch(self) -> float:
-        """Records of an invocation, on average."""
+        """Records of a batch, on average."""
         return max(1.0, self.records / self.batches) if self.batches else float(self.batch_size)
 
     @property
@@ -75,6 +75,24 @@ class LaneUse:
         if not self.sent or not self.sent_bytes:
             return 1
         return max(1, math.ceil(self.sent_bytes / self.sent * self.a_batch / REQUEST_BYTES))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BellUse:
+    """
+    The use of the bell of the pull engine over a period; None is unknown.
+
+    Attributes:
+        slots: number of slots, for each of which a call rings.
+        sent: rings that its queue accepted.
+        received: receives of rings.
+        empty_receives: polls without a ring.
+    """
+
+    slots: int
+    sent: float | None = None
+    received: float | None = None
+    empty_receives: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +111,7 @@ class SharedUse:
         log_bytes: size of the function's log.
         alarms: alarms of the stack.
         dashboards: dashboards of the stack.
+        bell: the bell; None in the mapped engine.
     """
 
     invocations: float | None = None
@@ -105,6 +124,7 @@ class SharedUse:
     log_bytes: float | None = None
     alarms: int | None = None
     dashboards: int | None = None
+    bell: BellUse | None = None
 
     @property
     def compute(self) -> Item:

@@ -16,6 +16,7 @@ RETURN_REASONS = {
     "behind": "an earlier message of its group returned, and the group keeps its order",
     "time": "the invocation had too little time left for it",
     "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
+    "aside": "its batch was set aside for higher lanes for long, so another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
@@ -84,7 +85,11 @@ def _dead_lettered(fields: Mapping[str, Any]) -> str:
 def _yielded(fields: Mapping[str, Any]) -> str:
     to = fields.get("to_lane")
     reason = f"to {to}, which has a backlog" if to else "the backlog of the higher lanes was unknown"
-    return f"{reason}; parked for {format_seconds(fields.get('delay'))} unless woken"
+    # In the pull engine nothing is parked: only a handler at a checkpoint yields, and its batch is visible at once.
+    back = (
+        f"parked for {format_seconds(fields['delay'])} unless woken" if fields.get("delay") else _visible(0)
+    )
+    return f"{reason}; {back}"
 
 
 def _tenant_yielded(fields: Mapping[str, Any]) -> str:
@@ -94,7 +99,11 @@ def _tenant_yielded(fields: Mapping[str, Any]) -> str:
 
 def _returned(fields: Mapping[str, Any]) -> str:
     reason = RETURN_REASONS.get(str(fields.get("reason")), str(fields.get("reason")))
-    return f"{reason}; visible again in {format_seconds(fields.get('delay'))}"
+    return f"{reason}; {_visible(fields.get('delay'))}"
+
+
+def _visible(delay: Any) -> str:
+    return "visible again at once" if delay == 0 else f"visible again in {format_seconds(delay)}"
 
 
 def _woken(fields: Mapping[str, Any]) -> str:

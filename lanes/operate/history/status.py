@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from lanes.config import EngineName
 from lanes.consumer.ledger import Ending
 from lanes.events import Count, Event
 from lanes.operate.history.descriptions import format_seconds
@@ -32,6 +33,12 @@ _LAST_ENDINGS = {
     Ending.RETURNED: "it returned without an attempt",
 }
 
+_WITHOUT_EVENT: dict[EngineName | None, str] = {
+    EngineName.MAPPINGS: "it waits in the queue, is held by the mapping for a slot, or is being handled",
+    EngineName.PULL: "it waits in the queue, is in the hands of a slot, or is being handled",
+    None: "it waits in the queue or for a slot, or is being handled",
+}
+
 
 def describe_status(
     generations: Mapping[str, Sequence[MessageEvent]],
@@ -39,11 +46,12 @@ def describe_status(
     outbox: OutboxEntry | None,
     *,
     now: float,
+    engine: EngineName | None = EngineName.MAPPINGS,
 ) -> str:
     """Say in a sentence or two where the message is."""
     if generations:
         message_id, events = list(generations.items())[-1]
-        return f"{_latest(message_id, events, entries, now=now)} ({_counts(events)})"
+        return f"{_latest(message_id, events, entries, now=now, engine=engine)} ({_counts(events)})"
     if entries:
         latest = max(entries, key=lambda entry: entry.noted_at)
         return f"the log has no event of it; {_ledger(latest, now=now)}"
@@ -52,7 +60,14 @@ def describe_status(
     return "unknown"
 
 
-def _latest(message_id: str, events: Sequence[MessageEvent], entries: Sequence[Entry], *, now: float) -> str:
+def _latest(
+    message_id: str,
+    events: Sequence[MessageEvent],
+    entries: Sequence[Entry],
+    *,
+    now: float,
+    engine: EngineName | None,
+) -> str:
     decisive = [event for event in events if event.receive is not None or event.event in _FINAL]
     last = (decisive or events)[-1]
     if last.event == Event.MESSAGE_DEAD_LETTERED:
@@ -68,7 +83,7 @@ def _latest(message_id: str, events: Sequence[MessageEvent], entries: Sequence[E
     is_woken = any(event.event == Event.BATCH_WOKEN and event.at >= last.at for event in events)
     if visible_at > now and not is_woken:
         return f"in {last.lane}, visible again in {format_seconds(visible_at - now)}"
-    return f"in {last.lane}: it waits in the queue, is held by the mapping for a slot, or is being handled"
+    return f"in {last.lane}: {_WITHOUT_EVENT[engine]}"
 
 
 def _counts(events: Sequence[MessageEvent]) -> str:

@@ -2,8 +2,8 @@
 The timeline of one message: each receive with its cause, including the receives without an event.
 
 A message that is redriven, moved or sent again keeps its own id and gets a new message ID from SQS; each message ID is
-a generation. A receive without an event did not reach the function, or its invocation died: Lambda held the message
-while all slots were taken until its visibility timeout ended, or the process crashed.
+a generation. A receive without an event was not reported: Lambda held the message while all slots were taken until its
+visibility timeout ended (mapped engine), SQS's answer to a slot was lost (pull engine), or the process crashed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from lanes.config import EngineName
 from lanes.events import Event
 from lanes.operate.history.descriptions import describe, format_seconds
 from lanes.operate.history.status import describe_status
@@ -39,6 +40,20 @@ ORIGINS: dict[str, str] = {
     Event.MESSAGE_MOVED: ", by the override",
     Event.MESSAGE_SENT_BEHIND: ", behind the redriven messages of its group",
 }
+
+
+UNSEEN: dict[EngineName | None, tuple[str, str]] = {
+    EngineName.MAPPINGS: (
+        "throttled",
+        "never reached the function: Lambda held it for a slot until its visibility timeout ended",
+    ),
+    EngineName.PULL: ("not reported", "SQS gave it to a slot that did not get it, or that ended before it"),
+    None: (
+        "not reported",
+        "held by Lambda while all slots were taken, or given to a slot that did not get it",
+    ),
+}
+"""Label and reason of a receive without an event, by engine; None if the engine is unknown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +93,7 @@ class Sources:
         crashes: log lines in which Lambda reports an invocation that ended without an answer.
         since: start of the log that was read, in epoch seconds.
         now: the time.
+        engine: the engine of the consumer; None if it is unknown.
     """
 
     events: Sequence[MessageEvent] = ()
@@ -87,6 +103,7 @@ class Sources:
     crashes: Sequence[LogLine] = ()
     since: float
     now: float
+    engine: EngineName | None = EngineName.MAPPINGS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +151,7 @@ def build_trace(wanted: str, sources: Sources) -> Trace:
         group=_first(sources.events, "group") or ((outbox.group if outbox else None) or ""),
         message_ids=list(dict.fromkeys([*generations, *entries])),
         steps=sorted(steps, key=lambda step: step.at),
-        status=describe_status(generations, sources.entries, outbox, now=sources.now),
+        status=describe_status(generations, sources.entries, outbox, now=sources.now, engine=sources.engine),
         is_known=bool(generations or sources.entries or outbox),
     )
 
@@ -247,10 +264,7 @@ class _Generation:
         if crashes:
             ended = " ".join(crashes[-1].text.split())[-80:]
             return "crashed?", f'an invocation ended in this time without an answer: "...{ended}"'
-        return (
-            "throttled",
-            "never reached the function: Lambda held it for a slot until its visibility timeout ended",
-        )
+        return UNSEEN[self._sources.engine]
 
     def _seen(self, event: MessageEvent) -> Step:
         what, why = describe(event.event, event.fields)

@@ -77,6 +77,7 @@ class Tracer:
         audit: the audit trail.
         outbox: the stack's outbox, if it has one.
         note: receives a note about each source that could not be read.
+        is_deployed: whether `config` is that of the deployment that wrote the log; otherwise its engine is unknown.
         clock: epoch seconds.
     """
 
@@ -89,6 +90,7 @@ class Tracer:
         audit: AuditReader,
         outbox: OutboxReader | None,
         note: Callable[[str], None],
+        is_deployed: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._config = config
@@ -97,6 +99,7 @@ class Tracer:
         self._audit = audit
         self._outbox = outbox
         self._note = note
+        self._engine = config.consumer.engine if is_deployed else None
         self._clock = clock
 
     def trace(self, wanted: str, *, since: float) -> Trace:
@@ -125,6 +128,7 @@ class Tracer:
             crashes=self._crashes(events, since=since),
             since=since,
             now=self._clock(),
+            engine=self._engine,
         )
         return build_trace(wanted, sources)
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from lanes.config.table import format_duration
 from lanes.operate.lanes import check_rules as rules
-from lanes.operate.lanes.findings import Finding, Findings
+from lanes.operate.lanes.findings import Finding, Findings, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.config.deployment import Deployment
     from lanes.operate.lanes.deployed import DeployedState, FunctionState
+    from lanes.operate.lanes.mappings import LaneMapping
 
 CONSUMES = (
     "sqs:ReceiveMessage",
@@ -63,8 +64,10 @@ class Check:
         arns: set[str] = set()
         for lane in self._config.lanes:
             self._queues(lane)
-            arns |= self._mapping(lane)
-        self._bell()
+            if self._deployment.bell is None:
+                arns |= self._mapping(lane)
+        if self._deployment.bell is not None:
+            arns |= self._bell(self._deployment.bell)
         self._table()
         self._functions(sorted(arns))
         self._account()
@@ -96,6 +99,15 @@ class Check:
     def _mapping(self, lane: Lane) -> set[str]:
         subject = f"{lane.name} mapping"
         read = partial(self._state.mappings, lane.name)
+        return self._mappings(subject, read, partial(rules.lane_mapping_problems, lane))
+
+    def _mappings(
+        self,
+        subject: str,
+        read: Callable[[], Sequence[LaneMapping]],
+        problems: Callable[[LaneMapping], rules.Problems],
+    ) -> set[str]:
+        """Check the one mapping of a queue; return its function."""
         found = self._findings.ask(subject, read, right="lambda:ListEventSourceMappings")
         if found is None:
             return set()
@@ -105,13 +117,10 @@ class Check:
         for mapping in found:
             most = mapping.maximum_concurrency
             text = f"{mapping.state}, batches of {mapping.batch_size}, at most {most} at once"
-            self._findings.expect(subject, text, rules.mapping_problems(self._config, lane, mapping))
+            self._findings.expect(subject, text, problems(mapping))
         return {mapping.function_arn for mapping in found}
 
-    def _bell(self) -> None:
-        url = self._deployment.bell
-        if url is None:
-            return
+    def _bell(self, url: str) -> set[str]:
         queue = self._findings.ask(
             "bell", partial(self._state.queue, url), right="sqs:GetQueueAttributes on it"
         )
@@ -119,6 +128,20 @@ class Check:
             found = f"hides for {queue.get('VisibilityTimeout')} s"
             self._findings.expect("bell", found, rules.bell_problems(self._config, queue))
             self._used.append(((*CONSUMES, *RINGS), queue["QueueArn"]))
+        problems = partial(rules.bell_mapping_problems, self._config)
+        before = len(self._findings.all)
+        arns = self._mappings("bell mapping", self._state.bell_mappings, problems)
+        if all(finding.verdict is Verdict.OK for finding in self._findings.all[before:]):
+            for lane in self._config.lanes:
+                self._pause(lane)
+        return arns
+
+    def _pause(self, lane: Lane) -> None:
+        read = partial(self._state.mappings, lane.name)
+        found = self._findings.ask(f"{lane.name} lane", read, right="dynamodb:GetItem on the table")
+        if found is not None:
+            problems = rules.pause_problems(lane, found)
+            self._findings.expect(f"{lane.name} lane", "slots receive from it", problems)
 
     def _table(self) -> None:
         name = self._deployment.table

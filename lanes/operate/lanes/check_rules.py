@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 from lanes import bell
-from lanes.config import VISIBILITY_FACTOR, EngineName
+from lanes.config import VISIBILITY_FACTOR
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
 from lanes.operate.lanes.mappings import DISABLED, ENABLED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
@@ -104,20 +104,42 @@ def dead_letter_problems(queue: Mapping[str, str], dead: Mapping[str, str]) -> P
     return problems
 
 
-def mapping_problems(config: LanesConfig, lane: Lane, mapping: LaneMapping) -> Problems:
-    """Compare a mapping with the deployment document."""
-    pulls = config.consumer.engine is EngineName.PULL
-    batch_size = 1 if pulls else lane.batch_size
-    most = (
-        bell.maximum_concurrency(config.consumer.reserved_concurrency) if pulls else lane.maximum_concurrency
+def lane_mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
+    """Compare the mapping of a lane with the deployment document."""
+    paused = ("it is paused: it receives no message of the lane", f"lanes resume {lane.name}")
+    return mapping_problems(
+        mapping, batch_size=lane.batch_size, most=lane.maximum_concurrency, disabled=paused
     )
+
+
+def bell_mapping_problems(config: LanesConfig, mapping: LaneMapping) -> Problems:
+    """Compare the mapping of the bell with the deployment document."""
+    enable = f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --enabled"
+    return mapping_problems(
+        mapping,
+        batch_size=1,
+        most=bell.maximum_concurrency(config.consumer.reserved_concurrency),
+        disabled=("it is disabled: no invocation starts, and all lanes stand still", enable),
+    )
+
+
+def pause_problems(lane: Lane, mappings: Sequence[LaneMapping]) -> Problems:
+    """Return whether a lane of the pull engine is paused."""
+    paused = any(mapping.state == DISABLED for mapping in mappings)
+    return [("it is paused: no slot receives from it", f"lanes resume {lane.name}")] if paused else []
+
+
+def mapping_problems(
+    mapping: LaneMapping, *, batch_size: int, most: int, disabled: tuple[str, str]
+) -> Problems:
+    """Compare a mapping with its deployed settings."""
     problems = []
     if mapping.state == DISABLED:
-        problems.append(("it is paused: it receives no message of the lane", f"lanes resume {lane.name}"))
+        problems.append(disabled)
     elif mapping.state != ENABLED:
         problems.append((f"it is {mapping.state}", "wait, then check again"))
     if not mapping.reports_failures:
-        problems.append(("ReportBatchItemFailures is not set: a yield would delete its records", DEPLOY))
+        problems.append(("ReportBatchItemFailures is not set: returned records would be deleted", DEPLOY))
     if mapping.batch_size != batch_size:
         problems.append((f"batch size is {mapping.batch_size}, {batch_size} was deployed", DEPLOY))
     if mapping.maximum_concurrency != most:

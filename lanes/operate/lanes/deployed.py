@@ -55,7 +55,10 @@ class DeployedState(Protocol):
         """Return all attributes of a queue."""
 
     def mappings(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings on a lane's queue."""
+        """Return the mappings that serve a lane."""
+
+    def bell_mappings(self) -> Sequence[LaneMapping]:
+        """Return the mappings on the bell."""
 
     def function(self, arn: str) -> FunctionState:
         """Return a function."""

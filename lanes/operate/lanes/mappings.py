@@ -53,6 +53,9 @@ class Mappings(Protocol):
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
         """Return the mappings that serve a lane: one, unless something is wrong."""
 
+    def of_bell(self) -> Sequence[LaneMapping]:
+        """Return the mappings on the bell: one in the pull engine, unless something is wrong."""
+
     def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:
         """Start to enable or disable the mapping of a lane."""
 
@@ -69,6 +72,10 @@ class PulledLanes:
     def __init__(self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses) -> None:
         self._bell = bell
         self._pauses = pauses
+
+    def of_bell(self) -> Sequence[LaneMapping]:
+        """Return the bell's mapping."""
+        return self._bell()
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
         """Return the bell's mapping, as disabled if the lane is paused."""
@@ -147,5 +154,7 @@ def switch(
     if mapping.state != wanted:
         mapping = settled(mappings.enable(lane, mapping, enabled=enabled))
     if mapping.state != wanted:
-        raise LanesError(f"the mapping of {lane} became {mapping.state}: another caller has changed it")
+        raise LanesError(
+            f"the mapping of {lane} became {mapping.state}: another caller has changed it; see `lanes check`"
+        )
     return mapping

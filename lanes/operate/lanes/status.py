@@ -1,10 +1,11 @@
-"""The status of all lanes: counts of the queues, figures from CloudWatch, states of the mappings."""
+"""The status of all lanes and of the bell: counts of the queues, figures from CloudWatch, states of the mappings."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from lanes.config import EngineName
 from lanes.errors import AwsError
 from lanes.operate.lanes.figures import UNKNOWN, Drain, Figures, LaneFigures, drain_of
 
@@ -31,12 +32,18 @@ class Depths(Protocol):
     def parked(self, lane: str) -> int:
         """Return the number of parked messages of a lane, after a yield or in a backoff."""
 
+    def bell(self) -> LaneDepth:
+        """Return the counts of the bell's queue; the pull engine has one."""
+
 
 class MappingStates(Protocol):
     """The states of mappings."""
 
     def of_lane(self, lane: str) -> Sequence[LaneMapping]:
-        """Return the mappings on a lane's queue: one, unless something is wrong; raises `AwsError`."""
+        """Return the mappings that serve a lane: one, unless something is wrong; raises `AwsError`."""
+
+    def of_bell(self) -> Sequence[LaneMapping]:
+        """Return the mappings on the bell: one, unless something is wrong; raises `AwsError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +53,12 @@ class LaneStatus:
 
     Attributes:
         waiting: visible messages.
-        in_flight: messages received and not deleted: being handled, held for a slot, or parked.
+        in_flight: messages received and not deleted: being handled, waiting for a slot or in its hands, or parked.
         parked: messages in flight that are parked.
         figures: figures of the last minutes.
         drain: the trend of the depth.
         time_to_drain: time to drain at the current rates, if the depth falls.
-        mapping: state of the mapping, in AWS's words.
+        mapping: state of the mapping, in AWS's words; in the pull engine that of the bell, disabled for a paused lane.
         dead_letters: messages in the dead-letter queue, visible or not.
 
     """
@@ -68,11 +75,45 @@ class LaneStatus:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """All lanes, the highest first, with notes on unknown values."""
+class BellStatus:
+    """
+    The current status of the bell; None is unknown.
 
+    Attributes:
+        waiting: rings that no invocation has taken.
+        in_flight: rings that invocations answer, and the heartbeat, which returns every 20 seconds.
+        mapping: state of its mapping, in AWS's words.
+
+    """
+
+    waiting: int | None
+    in_flight: int | None
+    mapping: str | None
+
+    def __str__(self) -> str:
+        if self.waiting is None or self.in_flight is None:
+            counts = "rings unknown"
+        elif self.waiting + self.in_flight == 0:
+            # A heartbeat is always in the queue: it is replaced before it is let go.
+            counts = "empty, without a heartbeat"
+        else:
+            counts = f"{self.waiting} rings waiting, {self.in_flight} in flight"
+        return f"bell {self.mapping or 'unknown'}, {counts}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """All lanes, the highest first, with notes on unknown values; the bell in the pull engine."""
+
+    engine: EngineName
     lanes: Sequence[LaneStatus]
+    bell: BellStatus | None
     notes: Sequence[str]
+
+    @property
+    def engine_line(self) -> str:
+        """The engine and the bell in one line."""
+        return f"engine {self.engine}" if self.bell is None else f"engine {self.engine}; {self.bell}"
 
 
 class StatusReader:
@@ -108,7 +149,17 @@ class StatusReader:
         nothing: Mapping[str, LaneFigures] = {}
         known = _or_unknown(self._figures.read, notes, "age, rate and yields") or nothing
         lanes = [self._lane(lane.name, known.get(lane.name, UNKNOWN), notes) for lane in self._config.lanes]
-        return Status(lanes=lanes, notes=list(dict.fromkeys(notes)))
+        engine = self._config.consumer.engine
+        bell = self._bell(notes) if engine is EngineName.PULL else None
+        return Status(engine=engine, lanes=lanes, bell=bell, notes=list(dict.fromkeys(notes)))
+
+    def _bell(self, notes: list[str]) -> BellStatus:
+        depth = _or_unknown(self._depths.bell, notes, "rings of the bell")
+        return BellStatus(
+            waiting=None if depth is None else depth.backlog,
+            in_flight=None if depth is None else depth.in_flight,
+            mapping=_state_of(_or_unknown(self._mappings.of_bell, notes, "states of mappings")),
+        )
 
     def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
         depth = self._depths.depth(lane)
@@ -123,9 +174,13 @@ class StatusReader:
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,
             time_to_drain=time_to_drain,
-            mapping=None if mappings is None else ", ".join(one.state for one in mappings) or "none",
+            mapping=_state_of(mappings),
             dead_letters=None if dead is None else dead.backlog + dead.in_flight,
         )
+
+
+def _state_of(mappings: Sequence[LaneMapping] | None) -> str | None:
+    return None if mappings is None else ", ".join(one.state for one in mappings) or "none"
 
 
 def _or_unknown(read: Callable[[], T], notes: list[str], what: str) -> T | None:

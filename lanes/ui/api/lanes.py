@@ -87,6 +87,7 @@ class LaneRoutes:
             "who": who,
             "writes": self._writes,
             "outbox": self._outbox_name(),
+            "engine": config.consumer.engine,
             "lanes": [{"name": lane.name, "threshold": lane.threshold} for lane in config.lanes],
         }
 

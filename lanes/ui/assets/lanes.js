@@ -21,13 +21,14 @@ export function enter(main, { target, state }) {
     timeline: new Timeline(target.lanes),
     history: {},
     marks: [],
+    engine: el("p", { class: "quiet", id: "engine" }),
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
   };
   main.append(
     el("h1", { class: "hidden-text" }, "Lanes"),
-    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.notes),
+    el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.engine, view.notes),
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
       view.timeline.root, view.past));
@@ -40,6 +41,7 @@ export function leave() {
 export function renew(state) {
   if (!view) return;
   for (const lane of state.look.lanes) update(lane, trendOf(state.samples, state.look.lanes.indexOf(lane)));
+  view.engine.textContent = state.look.engine;
   view.notes.replaceChildren(...state.look.notes.map((note) => el("p", { class: "quiet" }, `Note: ${note}`)));
   draw(state);
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
@@ -72,7 +74,7 @@ function draw(state) {
   for (const one of view.windows.children) one.setAttribute("aria-pressed", String(Number(one.value) === span()));
   view.timeline.set({
     areas: lanes.map(({ name }, index) => pointsOf(index, view.history[name] ?? [], state.samples)),
-    bars: BAR_BANDS.map(([field, title, write]) => ({ title, write, points: barsOf(lanes, view.history, field) })),
+    bars: BAR_BANDS.filter(([field]) => view.target.engine === "mappings" || field !== "inversion").map(([field, title, write]) => ({ title, write, points: barsOf(lanes, view.history, field) })),
     marks: view.marks,
     from: to - span(),
     to,
@@ -95,6 +97,13 @@ function legend() {
     .map(([kind, title]) => el("span", {}, el("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), title)));
 }
 
+/** Hints of columns that mean something else in the pull engine. */
+const PULL_HINTS = {
+  mapping: "Whether slots receive from the lane",
+  flight: "Received and not deleted: being handled, in the hands of a slot, or parked",
+  parked: "Those in flight that are invisible on purpose, in a backoff or beyond their tenant's share",
+  yields: "Records that yielded at a checkpoint or beyond their tenant's share; from CloudWatch, mean of five minutes",
+};
 const COLUMNS = [
   ["mapping", "state", "", "Of the event source mapping: what takes messages out of the lane"],
   ["waiting", "waiting", "number", "Visible messages; AWS calls its counts approximate"],
@@ -114,7 +123,8 @@ function laneTable(target) {
   return el("div", { class: "scroll" }, el("table", { class: "lanes" },
     el("caption", { class: "hidden-text" }, "Lanes, highest first"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "lane"),
-      COLUMNS.map(([, title, kind, hint]) => el("th", { scope: "col", class: kind, title: hint }, title)),
+      COLUMNS.map(([id, title, kind, hint]) => el("th", { scope: "col", class: kind,
+        title: (target.engine === "pull" && PULL_HINTS[id]) || hint }, title)),
       target.writes ? el("th", { scope: "col" }, el("span", { class: "hidden-text" }, "change")) : null)),
     body));
 }

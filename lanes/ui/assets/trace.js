@@ -52,7 +52,7 @@ function known(found) {
   ];
 }
 
-const KINDS = { handled: "good", failed: "bad", "dead-lettered": "bad", "crashed?": "bad", yielded: "warn", throttled: "warn", cancelled: "bad" };
+const KINDS = { handled: "good", failed: "bad", "dead-lettered": "bad", "crashed?": "bad", yielded: "warn", throttled: "warn", "not reported": "warn", cancelled: "bad" };
 const COLUMNS = [
   { title: "time", kind: "id", cell: (row) => `${row.is_seen ? "" : "after "}${moment(row.at)}.${String(Math.floor((row.at % 1) * 1000)).padStart(3, "0")}` },
   { title: "lane", cell: (row) => row.lane },

@@ -18,6 +18,11 @@ PAUSED = (
     "Running batches finish. Lower lanes continue after about a second.",
     "A later deploy leaves the lane paused.",
 )
+PAUSED_IN_PULL = (
+    "The lane is no longer processed. Its messages stay in the queue, and new ones are accepted.",
+    "Slots stop receiving from it within about five seconds, and handle the messages that they have.",
+    "A later deploy leaves the lane paused.",
+)
 RESUMED = ("The lane is processed again, the oldest message of each group first.",)
 
 
@@ -40,7 +45,8 @@ class Switch:
         mapping = the_mapping(operations.mappings, self.lane)
         depth = operations.depths.depth(self.lane)
         is_there = mapping.state == (ENABLED if self.enabled else DISABLED)
-        points = RESUMED if self.enabled else PAUSED
+        pulls = operations.deployment.bell is not None
+        points = RESUMED if self.enabled else PAUSED_IN_PULL if pulls else PAUSED
         return Preview(
             title=f"{self.verb.capitalize()} {self.lane}",
             verb=self.verb.capitalize(),

@@ -66,6 +66,9 @@ class Deployed:
         self._fail("mappings")
         return self.found
 
+    def bell_mappings(self):
+        return self.found
+
     def function(self, _arn):
         self._fail("function")
         return self.the_function
@@ -213,8 +216,35 @@ def wrong_in_pull(deployed):
 
 def test_a_sound_deployment_of_the_pull_engine_has_nothing_wrong():
     """The bell's mapping takes one ring at a time, for as many invocations as there are slots."""
+    found = {one.subject: one.found for one in Check(deployment=PULL, state=pulled()).run()}
+
     assert wrong_in_pull(pulled()) == []
-    assert "bell" in {one.subject for one in Check(deployment=PULL, state=pulled()).run()}
+    assert "bell" in found
+    assert found["bell mapping"] == "Enabled, batches of 1, at most 3 at once"
+    assert found["HIGH lane"] == "slots receive from it"
+    assert "HIGH mapping" not in found
+
+
+def test_a_paused_lane_of_the_pull_engine_is_found():
+    """The bell's mapping goes on for the others."""
+    deployed = pulled()
+    deployed.mappings = lambda lane: [
+        dataclasses.replace(BELL_MAPPING, state="Disabled" if lane == "MAIN" else "Enabled")
+    ]
+
+    (paused,) = [one for one in Check(deployment=PULL, state=deployed).run() if one.verdict is Verdict.WRONG]
+
+    assert (paused.subject, paused.found) == ("MAIN lane", "it is paused: no slot receives from it")
+    assert paused.advice == "lanes resume MAIN"
+
+
+def test_a_disabled_mapping_of_the_bell_is_no_paused_lane():
+    """To resume the lanes would start nothing."""
+    deployed = pulled(dataclasses.replace(BELL_MAPPING, state="Disabled"))
+
+    assert wrong_in_pull(deployed) == [
+        "bell mapping: it is disabled: no invocation starts, and all lanes stand still"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -222,11 +252,11 @@ def test_a_sound_deployment_of_the_pull_engine_has_nothing_wrong():
     [
         (
             pulled(dataclasses.replace(BELL_MAPPING, batch_size=10)),
-            "HIGH mapping: batch size is 10, 1 was deployed",
+            "bell mapping: batch size is 10, 1 was deployed",
         ),
         (
             pulled(dataclasses.replace(BELL_MAPPING, maximum_concurrency=9)),
-            "HIGH mapping: maximum concurrency is 9, 3 was deployed",
+            "bell mapping: maximum concurrency is 9, 3 was deployed",
         ),
         (pulled(VisibilityTimeout="30"), "bell: visibility timeout is 30 s; it must be 35 s"),
         (

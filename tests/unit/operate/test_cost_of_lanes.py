@@ -8,7 +8,7 @@ import pytest
 from lanes.operate.cost.bill import bill_of
 from lanes.operate.cost.estimate import use_of, yields_of
 from lanes.operate.cost.prices import Item, read_prices
-from lanes.operate.cost.usage import LaneUse, SharedUse
+from lanes.operate.cost.usage import BellUse, LaneUse, SharedUse
 
 HOUR = timedelta(hours=1)
 SHARED = SharedUse(
@@ -251,3 +251,63 @@ def test_the_readmes_table_comes_out():
     bill = bill_of([million], shared, read_prices(), window=timedelta(days=1), messages_a_send=10)
 
     assert bill.dollars == pytest.approx(0.29, abs=0.01)
+
+
+PULLED = dataclasses.replace(
+    SHARED, seconds=500.0, bell=BellUse(slots=3, sent=3_600, received=3_780, empty_receives=700)
+)
+
+
+def test_each_line_of_the_pull_engine():
+    """A lane pays for its batches; rings, heartbeats and the slots' search for work are shared."""
+    lane = dataclasses.replace(MAIN, empty_receives=4_000, done_batches=0)
+
+    lines = use_of([lane], PULLED, hours=1, messages_a_send=1)
+
+    assert amounts(lines) == pytest.approx(
+        {
+            "sends": 10_000,
+            "receives": 1_000,
+            "polls of an empty queue": 4_000,
+            "deletions": 1_000,
+            "visibility changes": 0,
+            "dead letters": 0,
+            "time of its batches": 55.0,  # 110 s at half a gigabyte
+            "metrics of the consumer": 8 / 730,
+            "time outside batches": 195.0,
+            "rings": 1_200,
+            "heartbeats": 60,
+            "receives of the bell": 3_780,
+            "polls of an empty bell": 700,
+            "answers to rings": 3_780,
+            "invocations": 1_000,
+            "writes to the table": 600,
+            "reads from the table": 80,
+            "log": 0.01,
+            "alarms": 11 / 730,
+            "dashboard": 1 / 730,
+        }
+    )
+    assert {line.lane for line in lines if line.what in ("invocations", "rings", "time outside batches")} == {
+        ""
+    }
+
+
+def test_yields_of_the_pull_engine_start_no_invocations():
+    """Only a handler at a checkpoint yields there, and its slot goes on."""
+    yielding = dataclasses.replace(MAIN, yielded=10, yielded_batches=10)
+
+    assert "invocations" in amounts(yields_of(yielding, [yielding], SHARED))
+    assert not {"invocations", "backlog checks"} & amounts(yields_of(yielding, [yielding], PULLED)).keys()
+
+
+def test_an_idle_pull_engine_costs_its_heartbeats():
+    """Three invocations a minute, in which slots look for messages."""
+    idle = LaneUse(lane="HIGH", lanes_above=0, batch_size=10, empty_receives=540)
+    shared = dataclasses.replace(PULLED, invocations=180, seconds=230.0)
+
+    bill = bill_of([idle], shared, read_prices(), window=HOUR)
+
+    by_name = {line.use.what: line.amount for line in bill.lines}
+    assert by_name["time outside batches"] == pytest.approx(24 * 115)
+    assert by_name["invocations"] == 24 * 180

@@ -59,13 +59,24 @@ class Known:
         self._allowed("mappings")
         return [MAPPING]
 
+    def bell(self):
+        self._allowed("bell")
+        return self._depth
+
+    def of_bell(self):
+        return self.of_lane("bell")
+
     def read(self):
         self._allowed("figures")
         return self._figures
 
 
-def status_of(known):
-    return StatusReader(config=LanesConfig(), depths=known, mappings=known, figures=known).read()
+PULL = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
+
+
+def status_of(known, config=None):
+    config = config or LanesConfig()
+    return StatusReader(config=config, depths=known, mappings=known, figures=known).read()
 
 
 def test_a_status_puts_together_what_is_known():
@@ -80,6 +91,33 @@ def test_a_status_puts_together_what_is_known():
     assert (main.figures, main.mapping, main.time_to_drain) == (figures, "Enabled", timedelta(minutes=1))
     assert status.lanes[0].figures == UNKNOWN
     assert status.notes == []
+
+
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        (Known(), "engine pull; bell Enabled, 5 rings waiting, 2 in flight"),
+        (
+            Known(depth=LaneDepth(backlog=0, in_flight=1)),
+            "engine pull; bell Enabled, 0 rings waiting, 1 in flight",
+        ),
+        (
+            Known(depth=LaneDepth(backlog=0, in_flight=0)),
+            "engine pull; bell Enabled, empty, without a heartbeat",
+        ),
+        (Known(denied=("bell", "mappings")), "engine pull; bell unknown, rings unknown"),
+    ],
+)
+def test_the_engine_and_its_bell_are_one_line(known, line):
+    """An empty bell has lost its heartbeat: one is always in its queue."""
+    assert status_of(known, PULL).engine_line == line
+
+
+def test_the_mapped_engine_has_no_bell():
+    """And none is looked for."""
+    status = status_of(Known(denied=("bell",)))
+
+    assert (status.engine_line, status.bell, status.notes) == ("engine mappings", None, [])
 
 
 def test_what_may_not_be_read_is_unknown_and_said_once():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.config import EngineName
 from lanes.consumer.ledger import Ending, Entry, Park
 from lanes.consumer.outcome import Reason
 from lanes.operate.history.audit import AuditEntry
@@ -123,6 +124,39 @@ def test_a_receive_that_nobody_tells_of_was_held_by_the_mapping():
 
     assert shape(trace) == [("sent", ""), ("yielded", "1"), ("throttled", "2 to 3"), ("handled", "4")]
     assert (trace.steps[2].at, trace.steps[2].is_seen) == (NOW + 11, False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "label"),
+    [(EngineName.MAPPINGS, "throttled"), (EngineName.PULL, "not reported"), (None, "not reported")],
+)
+def test_only_the_mapped_engine_has_throttled_receives(engine, label):
+    """Without mappings on the lanes Lambda holds no message; the engine of a log file is unknown."""
+    trace = traced(failed(1, 1), handled(500, 3), engine=engine)
+
+    assert shape(trace) == [("sent", ""), ("failed", "1"), (label, "2"), ("handled", "3")]
+    assert ("Lambda" in trace.steps[2].why) is (engine is not EngineName.PULL)
+
+
+def test_in_the_pull_engine_no_mapping_holds_a_message():
+    """A slot may have it in hand."""
+    trace = traced(failed(1, 1, delay=5), now=NOW + 11, engine=EngineName.PULL)
+
+    assert "it waits in the queue, is in the hands of a slot, or is being handled" in trace.status
+
+
+def test_a_batch_set_aside_says_so():
+    """The pull engine returns it at once for another slot; a yield at a checkpoint parks nothing either."""
+    aside = line(
+        "batch_returned", at=0.5, reason="aside", records=1, delay=0, messages=[{**ME, "receive_count": 1}]
+    )
+
+    trace = traced(aside, yielded(0.7, 2, delay=0), handled(0.9, 3), engine=EngineName.PULL)
+
+    assert [step.why for step in trace.steps[1:3]] == [
+        "its batch was set aside for higher lanes for long, so another slot may take it; visible again at once",
+        "to HIGH, which has a backlog; visible again at once",
+    ]
 
 
 def test_a_crash_in_that_time_is_the_likelier_cause():

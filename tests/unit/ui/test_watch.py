@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from lanes.config import EngineName
 from lanes.errors import AwsError
 from lanes.operate.history.log import LogLine
 from lanes.operate.lanes.figures import UNKNOWN, Drain
@@ -42,7 +43,7 @@ def status(waiting):
         mapping="Enabled",
         dead_letters=0,
     )
-    return Status(lanes=[lane], notes=["note"])
+    return Status(engine=EngineName.MAPPINGS, lanes=[lane], bell=None, notes=["note"])
 
 
 def test_pages_that_ask_together_share_a_reading(clock):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
-from lanes.consumer.engines.pull.slot import Slot
+from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
     from lanes.consumer.engines.pull.slot import SlotServices
     from lanes.consumer.records import PartialBatchResponse, RawRecord
+
+STALE = 5.0
+"""
+Age in seconds from which a ring's second is over by any clock, so that one look at each lane is enough.
+
+Rings pile up behind a long invocation, one for each second with a send.
+"""
 
 NOT_RECEIVED = 5
 """Seconds until a ring returns for which a lane could not be asked."""
@@ -56,10 +63,19 @@ class PullEngine:
         slot.leave()
         return response_for(outcomes.kept)
 
+    def work(self, context: Any, *, slot: int) -> bool:
+        """Serve the lanes as a slot that no ring started; return whether all of them could be asked."""
+        held = self._slot(context, lanes=self._lanes_of(slot))
+        held.returns_in(LONGEST_STAY)
+        held.work()
+        return not held.looks.failed
+
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        slot = self._slot(context, lanes=self._lanes_of(ring.group))
+        age = self._services.looking.clock() - ring.sent_at
+        is_fresh = ring.group != HEARTBEAT and age < STALE
+        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)), is_rung=is_fresh)
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
@@ -82,16 +98,16 @@ class PullEngine:
         age = self._services.looking.clock() - ring.sent_at
         return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
 
-    def _lanes_of(self, group: str) -> Sequence[Lane]:
+    def _lanes_of(self, number: int | None) -> Sequence[Lane]:
         """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
-        slots, number = self._deployment.config.consumer.reserved_concurrency, slot_of(group)
+        slots = self._deployment.config.consumer.reserved_concurrency
         return [
             lane
             for lane in self._deployment.config.lanes
             if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
         ]
 
-    def _slot(self, context: Any, *, lanes: Sequence[Lane]) -> Slot:
+    def _slot(self, context: Any, *, lanes: Sequence[Lane], is_rung: bool = True) -> Slot:
         clock = self._services.looking.clock
         ends_at = clock() + self._timeout
         return Slot(
@@ -102,4 +118,5 @@ class PullEngine:
             milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
             or (lambda: (ends_at - clock()) * 1000),
             turn=PullTurn,
+            is_rung=is_rung,
         )

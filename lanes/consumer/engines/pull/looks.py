@@ -144,8 +144,6 @@ class Looks:
         """Delete finished records beside the work; the records behind them in their groups can be received then."""
         call = self._looking.beside.start(lambda: self._delete(lane, records))
         self._deletions.setdefault(lane.name, []).append(call)
-        if self._looking.pace.is_chain(lane):
-            self._looked_at.pop(lane.name, None)
 
     def land(self, lane: Lane) -> None:
         """Wait for the lane's deletions, and repeat those that were refused."""
@@ -154,6 +152,9 @@ class Looks:
                 self._repeat(lane, left)
 
     def _is_stale(self, lane: Lane, expected: float) -> bool:
+        if lane.name in self._deletions and self._looking.pace.is_chain(lane):
+            # No look could see the next records of the group before its deletion lands.
+            return True
         at = self._looked_at.get(lane.name)
         return at is None or self._looking.pace.is_stale(self._looking.clock() - at, expected=expected)
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 RING_EVERY = 5.0
 """Seconds between two rings of a slot that sees more work than it can take."""
 
+REPORT_EVERY = 10.0
+"""Seconds after which a slot sends its figures, so that those of a long invocation are in CloudWatch in time."""
+
 LONGEST_STAY = 5.0
 """Seconds for which a slot without work stays for records that return from a backoff by then."""
 
@@ -83,6 +86,7 @@ class Slot:
         context: Lambda's.
         milliseconds_left: call it for the time until the invocation ends.
         turn: makes the turn of a batch.
+        is_rung: whether a fresh ring started it, so that messages may still come in that ring's second.
 
     Attributes:
         is_over: whether the time is too short for another record.
@@ -99,6 +103,7 @@ class Slot:
         context: object,
         milliseconds_left: Callable[[], float],
         turn: TurnMaker,
+        is_rung: bool,
     ) -> None:
         self.services = services
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
@@ -109,10 +114,13 @@ class Slot:
         self._context = context
         self._milliseconds_left = milliseconds_left
         self._turn = turn
+        self._is_rung = is_rung
         self._began_at = services.looking.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
+        self._reported_at = 0.0
+        self._nested = 0.0
         self._serving: Lane | None = None
         self._aside: Lane | None = None
         self._batches = 0
@@ -147,12 +155,16 @@ class Slot:
             began_at=self.services.looking.clock(),
         )
         aside, self._aside, outer = self._aside, self._serving, self._serving
+        nested, self._nested = self._nested, 0.0
         self._serving = lane
         self._report_for(lane.name)
         try:
             return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
             self._serving, self._aside = outer, aside
+            looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
+            looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+            self._nested = nested + took
             if outer is not None:
                 self._report_for(outer.name)
 
@@ -226,6 +238,8 @@ class Slot:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
+        if not self._is_rung and not self.has_worked:
+            return False
         # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
@@ -268,11 +282,11 @@ class Slot:
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
-        if lane == self._reported:
+        telemetry, now = self.services.looking.telemetry, self.services.looking.clock()
+        if lane == self._reported and now < self._reported_at + REPORT_EVERY:
             return
-        telemetry = self.services.looking.telemetry
         if self._reported is not None:
             telemetry.end()
-        self._reported = lane
+        self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._context)

@@ -1,0 +1,105 @@
+"""The figures that a slot of the pull engine reports, and when."""
+
+import dataclasses
+
+import pytest
+
+from lanes.config.deployment import Deployment
+from lanes.consumer.consumer import Consumer
+from lanes.consumer.engines.pull.slot import REPORT_EVERY
+from lanes.consumer.runtime import Runtime
+from lanes.testing.event import sqs_event
+from lanes.testing.fifo.queue import FifoQueue
+from tests.support.memory import FakeContext, Recorder, World
+
+
+class AtOnce:
+    """Makes each call beside the handler before it goes on."""
+
+    def start(self, call, *, after=0.0):
+        return Done(call())
+
+    def wait(self, calls):
+        pass
+
+
+@dataclasses.dataclass
+class Done:
+    """A call that has ended."""
+
+    value: object
+
+    def done(self):
+        return True
+
+    def result(self):
+        return self.value
+
+
+class Reports(Recorder):
+    """Telemetry that keeps each report apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.reports = []
+
+    def begin(self, lane, context):
+        self.reports.append(lane)
+
+
+@pytest.fixture
+def world():
+    """Return lanes of the pull engine."""
+    return World({"consumer": {"engine": "pull", "linger": "0s", "function_timeout": "15m"}})
+
+
+def rung(world, handler):
+    """Run one invocation that a ring starts; return its telemetry."""
+    bell = FifoQueue(world.clock, name="bell")
+    bell.send("ring", group="slot-0", deduplication_id="1")
+    fields = {
+        field.name: getattr(world.deployment, field.name) for field in dataclasses.fields(world.deployment)
+    }
+    deployment = Deployment(**{**fields, "bell": "https://sqs/1/bell.fifo"})
+    telemetry = Reports()
+    consumer = Consumer(
+        Runtime(
+            deployment=deployment,
+            queues=world.queues,
+            ledger=world.ledger,
+            telemetry=telemetry,
+            beside=AtOnce(),
+            clock=world.clock,
+        )
+    )
+    consumer.handler("work")(handler)
+    event = sqs_event("arn:aws:sqs:us-east-1:1:bell.fifo", bell.receive(1))
+    consumer.handle(event, FakeContext(world.clock, seconds=900, request="r"))
+    return telemetry
+
+
+def test_each_batch_reports_its_own_time(world):
+    """Without the time of the batch for which it was set aside."""
+    for number in range(2):
+        world.send("MAIN", group=f"g{number}", data={"seconds": 2})
+
+    def work(message):
+        world.clock.advance(message.data["seconds"])
+        if message.group == "g0":
+            world.send("HIGH", group="urgent", data={"seconds": 1})
+
+    telemetry = rung(world, work)
+
+    assert telemetry.durations["BatchTime"] == [1000.0, 4000.0]
+    assert telemetry.reports == ["MAIN", "HIGH", "MAIN"]
+
+
+def test_a_long_invocation_reports_as_it_works(world):
+    """An alarm on a lane that handles nothing must not wait for its end."""
+    for number in range(30):
+        world.send("MAIN", group=f"g{number}")
+
+    telemetry = rung(world, lambda _message: world.clock.advance(REPORT_EVERY / 10))
+
+    assert telemetry.counts["HandledMessages"] == 30
+    assert telemetry.reports == ["MAIN"] * 3
