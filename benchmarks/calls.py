@@ -157,6 +157,9 @@ def _ratios(mixed: Sequence[Mapping[str, Price]]) -> dict[str, float]:
     return {
         "dollars_over_none": round(max(one["ours"].dollars / one["none"].dollars for one in mixed), 3),
         "dollars_over_plain": round(max(one["ours"].dollars / _plain(one) for one in mixed), 3),
+        "dollars_over_plain_one_by_one": round(
+            max(one["ours"].dollars / one["plain 1"].dollars for one in mixed), 3
+        ),
     }
 
 
