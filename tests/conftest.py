@@ -35,7 +35,7 @@ REGION = "eu-central-1"
 os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 )
-# The rules of CloudFormation by which the CDK checks a stack take each process 4 s to load: one test is enough for them,
+# CloudFormation's rules, by which the CDK checks a stack, take each process 4 s to load. One test is enough for them,
 # in tests/infrastructure/test_stack.py.
 os.environ["CDK_VALIDATION"] = "false"
 # Their fixtures last for a whole run and are used in several folders.
