@@ -151,6 +151,24 @@ class Event(enum.StrEnum):
         "an override was ignored, because a later release wrote it",
         ("override",),
     )
+    SLOT_STARTED = (
+        "slot_started",
+        "slot started",
+        "`lanes work` started the process of a slot",
+        ("slot", "pid"),
+    )
+    SLOT_STOPPED = (
+        "slot_stopped",
+        "slot stopped",
+        "the process of a slot ended; `error` is there if it could not start",
+        ("slot", "pid", "exit_code", "error"),
+    )
+    SLOT_KILLED = (
+        "slot_killed",
+        "slot killed",
+        "`lanes work` killed the process of a slot: it ran over the function timeout, or was to stop for too long",
+        ("slot", "pid", "reason"),
+    )
 
     HANDLER_FAILED = (
         "handler_failed",

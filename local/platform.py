@@ -7,7 +7,7 @@ Everything that runs is read from the resources that `cdk deploy` created, and l
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,8 @@ from local.installed import CHECKOUT
 from local.log_delivery import LogDelivery
 from local.model.queue_mapping import QueueMapping
 from local.model.schedule import QueueTarget
-from local.polled_queue import ReceiveSink, SqsQueue
+from local.polled_queue import SqsQueue
+from local.receives import Receive, read_receives
 from local.schedule import ScheduleEmulator
 from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
@@ -50,8 +51,7 @@ class Platform:
         on_line: gets function name and each line that a function prints, beside the log files.
         build_directory: logs and unzipped code.
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
-        on_receive: gets queue name and messages of each receive of a mapping, as SQS gave them, before they
-            go to the function.
+        record_receives: record what the FIFO queues hand out, for `receives`.
         figures: publish the metrics of queues and functions in CloudWatch, minute by minute.
         slack: time that every function gets beyond its timeout, for tests on a busy machine.
 
@@ -70,7 +70,7 @@ class Platform:
         on_line: Callable[[str, str], None] | None = None,
         build_directory: Path = BUILD,
         run_mappings: bool = True,
-        on_receive: ReceiveSink | None = None,
+        record_receives: bool = False,
         figures: bool = False,
         slack: timedelta = timedelta(0),
     ) -> None:
@@ -78,12 +78,17 @@ class Platform:
         self._seed = seed
         self._backoff = backoff
         self._run_mappings = run_mappings
-        self._on_receive = on_receive
         self._slack = slack
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._delivery = LogDelivery(group_of=self._log_group)
-        self._server = AwsServer(port=port, log_path=build_directory / "logs" / "server.log", figures=figures)
+        self._receives_path = build_directory / "logs" / "receives.jsonl"
+        self._server = AwsServer(
+            port=port,
+            log_path=build_directory / "logs" / "server.log",
+            figures=figures,
+            receives_path=self._receives_path if record_receives else None,
+        )
         self._reader: DeploymentReader | None = None
         self._functions: dict[str, DeployedFunction] = {}
         self._mappings: dict[str, EventSourceMappingEmulator] = {}
@@ -140,6 +145,10 @@ class Platform:
     def function_calls(self, function_name: str) -> dict[str, int]:
         """AWS calls that the function itself made, by operation."""
         return self.calls().get(function_key(function_name), {})
+
+    def receives(self) -> Iterator[Receive]:
+        """Read what the FIFO queues have handed out so far, if `record_receives` was given."""
+        return read_receives(self._receives_path)
 
     def start(self) -> None:
         """Start the server, deploy the app if there is one, run the mappings."""
@@ -221,7 +230,7 @@ class Platform:
         queue = deployed.queues[mapping.queue_arn]
         emulator = EventSourceMappingEmulator(
             mapping,
-            queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url, on_receive=self._on_receive),
+            queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url),
             function=self._functions[mapping.function_arn],
             visibility_timeout=queue.visibility_timeout,
             backoff=self._backoff,

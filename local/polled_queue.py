@@ -8,15 +8,13 @@ millisecond and a half, more than the server needs for it, and a mapping makes t
 import http.client
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlparse
 
 from local.account import MAPPING_KEY, REGION
 from local.model.queue_mapping import PolledMessage
-
-ReceiveSink = Callable[[str, Sequence[Mapping[str, Any]]], None]
 
 # A mapping asks for every attribute of a message.
 _EVERYTHING = ["All"]
@@ -35,13 +33,10 @@ class SqsQueue:
     Args:
         endpoint_url: of the AWS server.
         url: of the queue.
-        on_receive: gets the queue's name and the messages of each receive that brought some.
     """
 
-    def __init__(self, *, endpoint_url: str, url: str, on_receive: ReceiveSink | None = None) -> None:
+    def __init__(self, *, endpoint_url: str, url: str) -> None:
         self.url = url
-        self._name = url.rpartition("/")[2]
-        self._on_receive = on_receive
         self._host = urlparse(endpoint_url).netloc
         self._thread = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
@@ -61,10 +56,7 @@ class SqsQueue:
             MessageSystemAttributeNames=_EVERYTHING,
             MessageAttributeNames=_EVERYTHING,
         )
-        messages: Sequence[Mapping[str, Any]] = answer.get("Messages") or ()
-        if messages and self._on_receive is not None:
-            self._on_receive(self._name, messages)
-        return [PolledMessage(message) for message in messages]
+        return [PolledMessage(message) for message in answer.get("Messages") or ()]
 
     def delete(self, messages: Sequence[PolledMessage]) -> int:
         """

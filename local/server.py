@@ -22,6 +22,8 @@ from local.calls import CALLS_PATH
 _ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 5.0
 FIGURES = "--figures"
+RECEIVES = "LANES_SERVER_RECEIVES"
+"""Variable with the path of a file for the receives of FIFO queues; see `local.receives`."""
 
 
 class ServerError(RuntimeError):
@@ -36,15 +38,19 @@ class AwsServer:
         port: where to listen; 0 takes a free port.
         log_path: file for the server's own messages.
         figures: publish metrics of queues and functions, as AWS does; otherwise CloudWatch has none.
+        receives_path: file for the receives of FIFO queues; by default they are not recorded.
 
     Raises:
         ServerError: the port is in use, or moto cannot start.
     """
 
-    def __init__(self, *, port: int = 0, log_path: Path, figures: bool = False) -> None:
+    def __init__(
+        self, *, port: int = 0, log_path: Path, figures: bool = False, receives_path: Path | None = None
+    ) -> None:
         self._port = port
         self._options = [FIGURES] if figures else []
         self._log_path = log_path
+        self._receives = {RECEIVES: str(receives_path)} if receives_path else {}
         self._process: subprocess.Popen[bytes] | None = None
         self._endpoint_url = ""
 
@@ -56,7 +62,7 @@ class AwsServer:
     def start(self) -> None:
         """Start the process and return once it answers."""
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)}
+        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)} | self._receives
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.server", str(self._port), *self._options],
@@ -127,10 +133,14 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
 
     from local.calls import CallCounter
     from local.corrections import install
+    from local.corrections.sqs_queue import on_receive
+    from local.receives import ReceiveFile
 
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
+    if RECEIVES in environment:
+        on_receive(ReceiveFile(Path(environment[RECEIVES])).write)
     if FIGURES in options:
         from local.figures import start_figures
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
 import socket
 
 import pytest
+from botocore.loaders import JSONFileLoader, Loader
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
@@ -99,6 +101,24 @@ def _loopback_only():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _models_read_once():
+    """Keep the descriptions of AWS's services, which botocore reads from its files anew for each session."""
+    loader, list_services = JSONFileLoader(), Loader.list_available_services
+    load_file, listed = functools.cache(loader.load_file), {}
+
+    def list_once(self, type_name):
+        key = type_name, *self.search_paths
+        if key not in listed:
+            listed[key] = list_services(self, type_name)
+        return listed[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", lambda _self, path: load_file(path))
+        patch.setattr(Loader, "list_available_services", list_once)
         yield
 
 

@@ -23,6 +23,7 @@ from lanes.cli import (
     tail,
     trace,
     ui,
+    work,
 )
 from lanes.cli.dead_letters import app as dead_letters
 from lanes.cli.exit_codes import ExitCode
@@ -53,6 +54,7 @@ app.command()(trace.trace)
 app.command()(tail.tail)
 app.command()(cost.cost)
 app.command()(ui.ui)
+app.command()(work.work)
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")

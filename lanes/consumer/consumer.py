@@ -94,9 +94,28 @@ class Consumer:
                 deployment. All its records stay.
 
         """
+        return self._built().run(event, context)
+
+    def work(self, context: Any, *, slot: int) -> float:
+        """
+        Serve the lanes without an event, as one slot of a process, until they are empty or the time is over.
+
+        `lanes work` calls it again and again; it returns the seconds to wait before the next call.
+
+        Args:
+            context: like Lambda's; its remaining time and request id are used.
+            slot: number of this slot, from 0.
+
+        Raises:
+            ConfigurationError: the environment is wrong, or the engine is not pull.
+
+        """
+        return self._built().work(context, slot=slot)
+
+    def _built(self) -> Engine:
         if self._engine is None:
             self._engine = (self._runtime or _runtime_of_function()).build_engine(self._handlers)
-        return self._engine.run(event, context)
+        return self._engine
 
 
 def _call(handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext) -> Any:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.testing.memory import Calls
 
+BELL = "bell"
+"""The name of its queue."""
 AFTER_TIMEOUT = timedelta(seconds=5)
 LARGEST_BATCH = 10
 
@@ -30,8 +32,8 @@ def bell_queue(
     """Return an empty bell queue with the attributes that the stack gives it."""
     return FifoQueue(
         clock,
-        name="bell",
-        handle_prefix="bell",
+        name=BELL,
+        handle_prefix=BELL,
         new_message_id=new_message_id,
         settings=FifoSettings(
             visibility_timeout=config.consumer.function_timeout + AFTER_TIMEOUT,

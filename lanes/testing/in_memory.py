@@ -7,17 +7,19 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from lanes.config import LanesConfig
+from lanes.config import EngineName, LanesConfig
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
 from lanes.testing.clock import FakeClock
+from lanes.testing.invocations import Invocations, KillableCalls
 from lanes.testing.journal import Journal
-from lanes.testing.mappings import KillableCalls, Mappings
+from lanes.testing.mappings import Mappings
 from lanes.testing.matching import ANYTHING, Criteria
 from lanes.testing.relays import Relays
+from lanes.testing.rings import Rings
 from lanes.testing.runs import Runs
 from lanes.testing.sender import MemorySender
 from lanes.testing.stack import MemoryStack
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
     from lanes.testing.entries import JournalEntry
+    from lanes.testing.invocations import Source
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
 
@@ -42,8 +45,9 @@ class InMemoryLanes:
     A set of lanes without AWS, for tests of your handlers and senders.
 
     The consumer is the one that runs in Lambda: batches, yields, attempts, backoff, idempotency and dead letters are
-    its own. In memory are the queues, after the documented rules of SQS FIFO, the table, and the mappings. Messages
-    wait until you run the lanes, and time passes only when you or the lanes move the clock.
+    its own. In memory are the queues, after the documented rules of SQS FIFO, the table, and the mappings, or the bell
+    with `engine = "pull"`. Messages wait until you run the lanes, and time passes only when you or the lanes move the
+    clock.
 
     Args:
         consumer: the consumer with your handlers; you may give it later with `serve`. Register handlers before the
@@ -93,29 +97,33 @@ class InMemoryLanes:
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
         calls = KillableCalls()
-        self._stack = MemoryStack(self.config, self.clock, calls)
+        self._stack = MemoryStack(self.config, self.clock, calls, self.journal)
         self.deployment = self._stack.deployment
         queues = self._stack.queues.live
-        self._sender = MemorySender(self.deployment, queues, self.journal)
+        self._sender = MemorySender(self.deployment, queues, self.journal, self._stack.new_bell())
         self.producer = self.new_producer()
         self._relays = Relays(producer=self.producer, config=self.config, clock=self.clock, queues=queues)
-        self._mappings = Mappings(
-            config=self.config,
-            queues=queues,
+        self._invocations = Invocations(
+            settings=self.config.consumer,
             clock=self.clock,
             journal=self.journal,
             calls=calls,
             handler_time=handler_time,
             new_environment=self._new_environment,
         )
+        self._source = self._new_source(calls)
         self._runs = Runs(
-            mappings=self._mappings, relays=self._relays, journal=self.journal, clock=self.clock
+            source=self._source,
+            invocations=self._invocations,
+            relays=self._relays,
+            journal=self.journal,
+            clock=self.clock,
         )
 
     def serve(self, consumer: Consumer) -> None:
         """Handle messages with this consumer from now on, as after a deployment."""
         self._consumer = consumer
-        self._mappings.forget_environments()
+        self._invocations.forget_environments()
 
     def new_producer(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
         """Return a producer for these lanes with rules or a source of its own."""
@@ -173,7 +181,7 @@ class InMemoryLanes:
         """
         Run the lanes for some time, a timedelta or seconds, and leave the clock at its end.
 
-        A batch that begins within it is not cut short, so the clock may end later.
+        An invocation that begins within it is not cut short, so the clock may end later.
 
         Raises:
             NeverIdleError: as for `run_until_idle`.
@@ -331,9 +339,22 @@ class InMemoryLanes:
     def _known(self, lane: str | None) -> str | None:
         return lane if lane is None else self.config.lane(lane).name
 
+    def _new_source(self, calls: KillableCalls) -> Source:
+        queues = self._stack.queues.live
+        if self.config.consumer.engine is EngineName.PULL:
+            return Rings(bell=self._stack.bell, queues=queues, invocations=self._invocations)
+        return Mappings(
+            config=self.config,
+            queues=queues,
+            clock=self.clock,
+            journal=self.journal,
+            calls=calls,
+            invocations=self._invocations,
+        )
+
     def _new_environment(self) -> Consumer:
         if self._consumer is None:
             raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
         random = Random(self._random.getrandbits(64))  # noqa: S311
         runtime = self._stack.runtime(self.journal, random)
-        return self._consumer.within(runtime, around=self._mappings.around)
+        return self._consumer.within(runtime, around=self._invocations.around)

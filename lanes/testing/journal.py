@@ -92,6 +92,8 @@ class Journal:
         """Do nothing."""
 
     def _note_dead_lettered(self, fields: dict[str, Any]) -> None:
+        # The consumer took it out of its lane, even if its process is killed before it answers.
+        self.note_deleted(fields["message_id"])
         self.dead_lettered.append(
             DeadLettered(
                 message=self._messages[fields["message_id"]],

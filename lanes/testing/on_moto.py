@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.clients import Clients
 from lanes.aws.parameters import parameter_name
 from lanes.aws.runtime import runtime_from_env
+from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
+from lanes.testing.bell import BELL
 from lanes.testing.entries import message_of
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class MotoLanes:
         """
         Hand one batch of a lane to the consumer in a new process and delete the finished records, as a mapping does.
 
+        The pull engine handles a batch too, as after a change of engine.
+
         Returns:
             The consumer's answer; with an empty list also if the lane was empty.
 
@@ -169,6 +173,7 @@ def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
             queues={lane.name: _create_queues(sqs, lane) for lane in config.lanes},
             table=LEDGER,
             outbox=OUTBOX if config.outbox.enabled else None,
+            bell=_create_bell(sqs) if config.consumer.engine is EngineName.PULL else None,
         )
         clients.ssm().put_parameter(Name=parameter_name(STACK), Value=deployment.to_json(), Type="String")
         yield MotoLanes(deployment)
@@ -210,3 +215,9 @@ def _create_queues(sqs: SQSClient, lane: Lane) -> LaneQueues:
         },
     )["QueueUrl"]
     return LaneQueues(url=url, dead_letter_url=dead)
+
+
+def _create_bell(sqs: SQSClient) -> str:
+    return sqs.create_queue(
+        QueueName=f"{BELL}.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    )["QueueUrl"]

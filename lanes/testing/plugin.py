@@ -54,7 +54,8 @@ def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
         stage = marker.kwargs.get("stage", stage)
     file = _file(request.config)
     config = LanesConfig.from_dict({}, stage=stage) if file is None else LanesConfig.load(file, stage=stage)
-    raw = config.to_dict()
+    # Brief, because a marker may name another engine, which refuses settings that this one has filled in.
+    raw = config.to_dict(brief=True)
     for marker in markers:
         raw = _changed(raw, {key: value for key, value in marker.kwargs.items() if key != "stage"})
     return LanesConfig.from_dict(raw)

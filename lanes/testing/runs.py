@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.testing.clock import FakeClock
+    from lanes.testing.invocations import Invocations, Source
     from lanes.testing.journal import Journal
-    from lanes.testing.mappings import Mappings
     from lanes.testing.relays import Relays
 
 INVOCATIONS_A_HANDLING = 20
@@ -21,10 +21,29 @@ class NeverIdleError(RuntimeError):
 
 
 class Runs:
-    """Runs relays, mappings and consumer, and moves the clock to the next event when they are idle."""
+    """
+    Runs relays, mappings and consumer, and moves the clock to the next event when they are idle.
 
-    def __init__(self, *, mappings: Mappings, relays: Relays, journal: Journal, clock: FakeClock) -> None:
-        self._mappings = mappings
+    Args:
+        source: starts invocations.
+        invocations: counts them.
+        relays: publish outbox entries.
+        journal: of the messages.
+        clock: the time.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        invocations: Invocations,
+        relays: Relays,
+        journal: Journal,
+        clock: FakeClock,
+    ) -> None:
+        self._source = source
+        self._invocations = invocations
         self._relays = relays
         self._journal = journal
         self._clock = clock
@@ -33,21 +52,21 @@ class Runs:
         self, condition: Callable[[], bool], *, most_handlings: int, deadline: float | None = None
     ) -> bool:
         """Run until the condition holds, no message waits, or the deadline is reached; return whether it holds."""
-        limit = RunLimit(self._mappings, self._journal, most=most_handlings)
+        limit = RunLimit(self._invocations, self._journal, most=most_handlings)
         while not condition():
-            if not (self._work() or self._wait(deadline)):
+            if not (self._work(lambda: condition() or limit.is_reached) or self._wait(deadline)):
                 return condition()
             limit.check()
         return True
 
-    def _work(self) -> bool:
+    def _work(self, until: Callable[[], bool]) -> bool:
         """Publish due entries and run one invocation; return whether there was work."""
         published = self._relays.run()
-        return self._mappings.step() or published
+        return self._source.step(until=until) or published
 
     def _wait(self, deadline: float | None) -> bool:
         """Move the clock until a message becomes visible; return False if none will before the deadline."""
-        moment = self._mappings.next_moment()
+        moment = self._source.next_moment()
         if moment is None or (deadline is not None and moment > deadline):
             return False
         self._clock.advance_to(moment)
@@ -57,13 +76,20 @@ class Runs:
 class RunLimit:
     """Counts handler starts and invocations from now on, up to a limit."""
 
-    def __init__(self, mappings: Mappings, journal: Journal, *, most: int) -> None:
-        self._mappings = mappings
+    def __init__(self, invocations: Invocations, journal: Journal, *, most: int) -> None:
+        self._invocations = invocations
         self._journal = journal
         self._most = most
         self._sent = len(journal.sent)
-        self._started = mappings.started.copy()
-        self._invocations = mappings.invocations
+        self._started = invocations.started.copy()
+        self._ran = invocations.total
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the run counts as endless."""
+        started = self._invocations.started - self._started
+        invocations = self._invocations.total - self._ran
+        return started.total() >= self._most or invocations >= self._most * INVOCATIONS_A_HANDLING
 
     def check(self) -> None:
         """
@@ -73,10 +99,10 @@ class RunLimit:
             NeverIdleError: with the kinds that were handled most.
 
         """
-        started = self._mappings.started - self._started
-        invocations = self._mappings.invocations - self._invocations
-        if started.total() < self._most and invocations < self._most * INVOCATIONS_A_HANDLING:
+        if not self.is_reached:
             return
+        started = self._invocations.started - self._started
+        invocations = self._invocations.total - self._ran
         kinds = ", ".join(f"{kind} {count} times" for kind, count in started.most_common(3)) or "none"
         sent = len(self._journal.sent) - self._sent
         raise NeverIdleError(

@@ -10,17 +10,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.config.deployment import Deployment
+    from lanes.testing.bell import MemoryBell
     from lanes.testing.fifo.queue import FifoQueue
     from lanes.testing.journal import Journal
 
 
 class MemorySender:
-    """Accepts batches as SQS does, repeats within five minutes included, and adds new messages to the journal."""
+    """
+    Accepts batches as SQS does, repeats within five minutes included, and adds new messages to the journal.
 
-    def __init__(self, deployment: Deployment, queues: Mapping[str, FifoQueue], journal: Journal) -> None:
+    Args:
+        deployment: the lanes.
+        queues: those of the lanes, by name.
+        journal: records the messages.
+        bell: rung for them; None in the mapped engine.
+
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        queues: Mapping[str, FifoQueue],
+        journal: Journal,
+        bell: MemoryBell | None,
+    ) -> None:
         self._lanes = {deployment.queues[name].url: name for name in queues}
         self._queues = queues
         self._journal = journal
+        self._bell = bell
 
     def send_batch(self, queue_url: str, entries: Sequence[SendEntry]) -> dict[str, Accepted | Refused]:
         """Accept up to ten entries; none is refused."""
@@ -33,4 +50,6 @@ class MemorySender:
             entry.body, group=entry.message_group_id, deduplication_id=entry.message_deduplication_id
         )
         self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
+        if self._bell is not None:
+            self._bell.ring()
         return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
-from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots
+from lanes.testing.bell import BELL, MemoryBell, bell_queue
+from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots, PlainCalls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
+from lanes.testing.pulled import InLine, PulledQueues
 
 if TYPE_CHECKING:
     from random import Random
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.consumer.telemetry import Telemetry
     from lanes.testing.clock import FakeClock
+    from lanes.testing.journal import Journal
     from lanes.testing.memory import Calls
 
 LAST_RESORT = 1000
@@ -22,16 +26,38 @@ LAST_RESORT = 1000
 
 
 class MemoryStack:
-    """One deployed stack, with invalid addresses."""
+    """
+    One deployed stack, with invalid addresses.
 
-    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls) -> None:
+    Attributes:
+        deployment: its addresses.
+        queues: of the lanes.
+        ledger: the table.
+        bell: the bell's queue, empty for ever in the mapped engine.
+
+    """
+
+    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, journal: Journal) -> None:
         self.deployment = deployment_in_memory(config)
-        self.queues = MemoryQueues(config, clock, calls, native=LAST_RESORT)
+        self.queues: MemoryQueues
+        if config.consumer.engine is EngineName.PULL:
+            self.queues = PulledQueues(config, clock, calls, native=LAST_RESORT, journal=journal)
+        else:
+            self.queues = MemoryQueues(config, clock, calls, native=LAST_RESORT)
+        self.bell = bell_queue(config, clock)
+        self._calls = calls
         self.ledger = MemoryLedger(calls)
         self._clock = clock
         self._presence = MemorySlots(calls) if config.consumer.reserved_concurrency > 1 else None
         self._holds = MemoryHolds(calls)
         self._overrides = MemoryOverrides(calls, self._holds, clock)
+
+    def new_bell(self, calls: Calls | None = None) -> MemoryBell | None:
+        """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""
+        if self.deployment.bell is None:
+            return None
+        slots = self.deployment.config.consumer.reserved_concurrency
+        return MemoryBell(self.bell, slots, self._clock, calls or PlainCalls())
 
     def runtime(self, telemetry: Telemetry, random: Random) -> Runtime:
         """Return the runtime of a new process's consumer."""
@@ -41,7 +67,10 @@ class MemoryStack:
             ledger=self.ledger,
             presence=self._presence,
             telemetry=telemetry,
+            bell=self.new_bell(self._calls),
+            beside=InLine(),
             clock=self._clock,
+            sleep=self._clock.advance,
             random=random,
             overrides=self._overrides,
             holds=self._holds,
@@ -57,4 +86,5 @@ def deployment_in_memory(config: LanesConfig) -> Deployment:
         )
         for lane in config.lanes
     }
-    return Deployment(config=config, queues=queues, table="ledger")
+    bell = f"https://sqs.invalid/{BELL}.fifo" if config.consumer.engine is EngineName.PULL else None
+    return Deployment(config=config, queues=queues, table="ledger", bell=bell)

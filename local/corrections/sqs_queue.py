@@ -7,7 +7,7 @@ The lock is common, as a redrive changes two queues at once; it is held for micr
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Condition, RLock
@@ -37,6 +37,14 @@ class _Time:
 
 
 _time = _Time()
+
+ReceiveSink = Callable[[str, Sequence[ReceivedMessage]], None]
+_receive_sinks: list[ReceiveSink] = []
+
+
+def on_receive(sink: ReceiveSink) -> None:
+    """Call a sink with the name of the queue and the messages of each receive, one call at a time."""
+    _receive_sinks.append(sink)
 
 
 def set_clock(clock: Callable[[], float] | None = None, *, polls_wait: bool = False) -> None:
@@ -135,6 +143,8 @@ class LocalQueue:
                 if received or left <= 0:
                     self._tally["NumberOfMessagesReceived"] += len(received)
                     self._tally["NumberOfEmptyReceives"] += not received
+                    for sink in _receive_sinks if received else ():
+                        sink(self._queue.name, received)
                     return received
                 self._changed.wait(min(left, self._until_next_event(left)))
 

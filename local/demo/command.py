@@ -1,4 +1,4 @@
-"""`python -m local demo`: a backfill and urgent work on this machine, with priority and without, judged."""
+"""`python -m local demo`: a backfill and urgent work on this machine, with each engine and without priority, judged."""
 
 import argparse
 import fcntl
@@ -13,6 +13,7 @@ from local.demo.backfill import BackfillError
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, FEWEST_CUSTOMERS, MOST_CUSTOMERS, DemoPlan
 from local.demo.report import Outcome, report_document
+from local.demo.runs import RunName
 from local.demo.sample import SampleError, check_sample
 from local.demo.screen import choose_screen
 from local.demo.show import Show
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="folder of the report"
     )
-    parser.add_argument("--no-comparison", action="store_true", help="leave out the run without priority")
+    parser.add_argument("--no-comparison", action="store_true", help="run the flood with mappings alone")
     parser.add_argument("--quiet", action="store_true", help="print broken promises only")
     parser.set_defaults(run=run)
 
@@ -87,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
         check_sample(ROOT / "lambdas" / "consumer" / "handler.py")
         with _locked(output):
             with choose_screen(quiet=options.quiet) as screen:
-                outcome = Show(plan, output=output, screen=screen, compares=not options.no_comparison).run()
+                runs = [RunName.MAPPINGS] if options.no_comparison else list(RunName)
+                outcome = Show(plan, output=output, screen=screen, runs=runs).run()
             return _conclude(outcome, output, quiet=options.quiet)
     except (ServerError, DeployError, BackfillError, LanesError, OutputError, SampleError, OSError) as error:
         sys.stderr.write(f"local demo: {error}\n")

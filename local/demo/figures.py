@@ -1,4 +1,4 @@
-"""The figures of one run, and of two runs compared, in the words of the report."""
+"""The figures of one run, in the words of the report."""
 
 import math
 from collections import Counter
@@ -66,9 +66,10 @@ class RunFigures:
         """Name of the highest lane that got messages: lanes for yet more urgent work may stand above it."""
         return next((name for name, lane in self.lanes.items() if lane.sent), next(iter(self.lanes)))
 
-    def p99_of(self, traffic: str) -> float | None:
-        """The p99 wait of a lane's traffic."""
-        figures = self.lanes.get(traffic)
+    @property
+    def top_wait(self) -> float | None:
+        """The p99 wait of that lane's traffic."""
+        figures = self.lanes.get(self.top_lane)
         return figures.p99_wait_seconds if figures else None
 
 
@@ -99,7 +100,7 @@ def run_figures(evidence: Evidence, rules: RunRules, *, compared_with: Evidence 
     Args:
         evidence: of the run.
         rules: of its configuration.
-        compared_with: the run with priority, for the run without: the same messages are judged.
+        compared_with: the run with mappings, for the other ones: the same messages are judged.
     """
     found = waits(evidence)
     first = evidence if compared_with is None else compared_with

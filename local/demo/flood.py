@@ -1,7 +1,7 @@
 """
 The flood: one run, from a waiting backfill and switched-on mappings until everything is done.
 
-The clock starts when the mappings are switched on, with the whole backfill in its queue, in both runs.
+The clock starts when the mappings are switched on, with the whole backfill in its queue, in every run.
 """
 
 import time
@@ -111,7 +111,7 @@ class Flood:
             lanes=self._stage.lane_names,
             began_at=began_at,
             sent=self._sent,
-            deliveries=self._journal.deliveries(),
+            deliveries=self._stage.deliveries(),
             effects=self._journal.effects(),
             dead_letters=self._stage.take_dead_letters(),
             live_sends=tuple(self._live_sends),

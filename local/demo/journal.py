@@ -1,14 +1,14 @@
-"""The journal of a run: lines of the functions and receives of the mappings, taken down as they come."""
+"""The journal of a run: lines of the functions, taken down as they come."""
 
 import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lanes.events import Count, Event
-from local.demo.evidence import Delivery, Effect, Ending
+from local.demo.evidence import Effect, Ending
 
 _STARTED = "started"
 _STEPS = (_STARTED, *Ending)
@@ -20,16 +20,14 @@ class Journal:
     Records the events of one stage, from any thread.
 
     Args:
-        lane_of_queue: lane names by queue name.
+        lane_of: lane names by message id.
         backfill: returns whether an id is one of the backfill.
     """
 
-    def __init__(self, *, lane_of_queue: Mapping[str, str], backfill: Callable[[str], bool]) -> None:
-        self._lane_of_queue = lane_of_queue
+    def __init__(self, *, lane_of: Mapping[str, str], backfill: Callable[[str], bool]) -> None:
+        self._lane_of = lane_of
         self._is_backfill = backfill
         self._changed = threading.Condition()
-        self._deliveries: list[Delivery] = []
-        self._lane_of: dict[str, str] = {}
         self._open: dict[str, Effect] = {}
         self._effects: list[Effect] = []
         self._finished: set[str] = set()
@@ -56,15 +54,6 @@ class Journal:
             with self._changed:
                 self._given_up += 1
                 self._changed.notify_all()
-
-    def take_receive(self, queue_name: str, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Record the messages that a mapping received."""
-        lane = self._lane_of_queue[queue_name]
-        taken = [_delivery(message, lane) for message in messages]
-        with self._changed:
-            self._deliveries += taken
-            for delivery in taken:
-                self._lane_of.setdefault(delivery.id, lane)
 
     def _take_effect(self, event: Mapping[str, Any]) -> None:
         one, at = str(event["id"]), float(event["at"])
@@ -118,24 +107,7 @@ class Journal:
         with self._changed:
             return Counter(self._yields)
 
-    def deliveries(self) -> list[Delivery]:
-        """All receives so far."""
-        with self._changed:
-            return list(self._deliveries)
-
     def effects(self) -> list[Effect]:
         """All effects so far, those that never ended among them."""
         with self._changed:
             return [*self._effects, *self._open.values()]
-
-
-def _delivery(message: Mapping[str, Any], lane: str) -> Delivery:
-    attributes = message["Attributes"]
-    return Delivery(
-        id=str(json.loads(message["Body"])["id"]),
-        lane=lane,
-        group=attributes["MessageGroupId"],
-        sequence=int(attributes["SequenceNumber"]),
-        sent_at=int(attributes["SentTimestamp"]) / 1000,
-        receive_count=int(attributes["ApproximateReceiveCount"]),
-    )

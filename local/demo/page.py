@@ -7,17 +7,17 @@ from pathlib import Path
 
 from local.demo.report import (
     COUNTING,
-    LANE_HEADINGS,
-    PROMISE_HEADINGS,
     Outcome,
     headline,
-    lane_rows,
     number_words,
+    promise_headings,
     promise_rows,
+    run_headings,
+    run_rows,
     seconds_words,
 )
+from local.demo.runs import RunName
 
-_WORDS_COLUMN = len(PROMISE_HEADINGS) - 1
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fdfdfc; --faint: #6b6b70; --line: #dcdce0;
   --card: #f3f3f0; --good: #1c6b3a; --bad: #b3261e; }
@@ -41,7 +41,7 @@ th { font-size: .8rem; color: var(--faint); font-weight: 600; } td.number, th.nu
   white-space: nowrap; }
 code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { .promises thead { display: none; } .promises tr { display: grid;
-  grid-template-columns: 1fr repeat(4, auto); column-gap: .75rem; padding: .5rem 0;
+  grid-template-columns: 1fr repeat(5, auto); column-gap: .75rem; padding: .5rem 0;
   border-bottom: 1px solid var(--line); }
   .promises td { border: 0; padding: .1rem 0; } .promises td.words { grid-column: 1 / -1; order: 5; } }
 """
@@ -58,11 +58,10 @@ def write_page(outcome: Outcome, picture: bytes, path: Path) -> None:
         _cards(outcome),
         "<h2>Timeline</h2>",
         _figure(inline, words=_picture_words(outcome)),
+        "<h2>Runs</h2>",
+        _table(run_headings(outcome), run_rows(outcome)),
         "<h2>Promises</h2>",
         _promises(outcome),
-        "<h2>Lanes</h2>",
-        "" if outcome.figures_without is None else "<p class='small'>With priority | without.</p>",
-        _table(LANE_HEADINGS, lane_rows(outcome)),
         "<h2>How this was counted</h2>",
         f"<p>{escape(COUNTING)}</p>",
         "<h2>How long it took</h2>",
@@ -89,16 +88,16 @@ def _picture_words(outcome: Outcome) -> str:
 
 
 def _cards(outcome: Outcome) -> str:
-    mine, other = outcome.figures, outcome.figures_without
-    top = outcome.top_lane
-    cards = [(seconds_words(mine.p99_of(top)), f"p99 wait of {top}")]
-    if other is not None:
-        cards.append((seconds_words(other.p99_of(top)), f"p99 wait of {top} without priority"))
+    top, runs = outcome.top_lane, outcome.figures
+    engines = [run for name, run in runs.items() if name is not RunName.WITHOUT]
+    cards = [(seconds_words(run.top_wait), f"p99 wait of {top}, {name.words}") for name, run in runs.items()]
     cards += [
-        (number_words(mine.losses), "messages lost"),
-        (number_words(mine.order_violations), "order violations"),
-        (number_words(mine.inversions), "priority inversions"),
-        (f"{mine.function_calls_per_message:.2f}", "AWS calls of the function for each message"),
+        (seconds_words(run.drain_seconds), f"until all was done, {name.words}") for name, run in runs.items()
+    ]
+    cards += [
+        (number_words(sum(run.losses for run in runs.values())), "messages lost"),
+        (number_words(sum(run.order_violations for run in runs.values())), "order violations"),
+        (number_words(sum(run.inversions for run in engines)), "priority inversions"),
     ]
     items = "".join(f"<li><b>{escape(figure)}</b>{escape(words)}</li>" for figure, words in cards)
     return f"<ul class='cards'>{items}</ul>"
@@ -111,15 +110,15 @@ def _promises(outcome: Outcome) -> str:
         verdict = row.verdict.lower()
         rows.append(
             f"<tr><td><code>{escape(row.name)}</code></td>"
-            f"<td class='number'>{escape(row.value)}</td>"
-            f"<td class='number small'>{escape(row.without)}</td>"
+            f"{''.join(f'<td class=number>{escape(value)}</td>' for value in row.values)}"
             f"<td class='number small'>{escape(row.limit)}</td>"
             f"<td class='number verdict {verdict.replace(' ', '-')}'>{escape(verdict)}</td>"
             f"<td class='words'>{escape(words)}</td></tr>"
         )
+    headings = promise_headings(outcome)
     cells = "".join(
-        f"<th{' class=number' if 0 < number < _WORDS_COLUMN else ''}>{escape(heading)}</th>"
-        for number, heading in enumerate(PROMISE_HEADINGS)
+        f"<th{' class=number' if 0 < number < len(headings) - 1 else ''}>{escape(heading)}</th>"
+        for number, heading in enumerate(headings)
     )
     head, body = f"<thead><tr>{cells}</tr></thead>", f"<tbody>{''.join(rows)}</tbody>"
     return f"<table class='promises'>{head}{body}</table>"

@@ -47,7 +47,7 @@ class PlannedMessage:
     One message of the demo.
 
     Attributes:
-        id: of the event, the same with priority and without.
+        id: of the event, the same in every run.
         kind: decides the priority.
         group: None for the backfill, since its writer chooses the groups.
         fault: None for a healthy message.
@@ -89,7 +89,7 @@ class DemoPlan:
     """
     Everything that the seed and the size decide.
 
-    Episodes follow the backfill's progress, not the clock: both runs get the same messages at the same point,
+    Episodes follow the backfill's progress, not the clock: all runs get the same messages at the same point,
     and the backlog is there on a slow machine as on a fast one.
     """
 

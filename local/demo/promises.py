@@ -1,11 +1,13 @@
-"""The promises that a run of the demo has to keep, each with its limit, its figure and a sentence."""
+"""The promises that the runs of the demo have to keep, each with its limit, its figure and a sentence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from local.demo.figures import RunFigures, RunRules
 from local.demo.footprint import Footprint
 from local.demo.plan import DEFAULT_CUSTOMERS
+from local.demo.runs import RunName
 
 BACKLOG_AT_LEAST = 10
 DRAIN_RATIO = 1.15
@@ -42,12 +44,13 @@ class Promise:
     One promise and how it came out.
 
     Attributes:
-        name: key of its figure in the report.
+        name: key of its figure.
         sentence: the promise in words.
         value: the figure; None if there is nothing to judge.
         limit: bound of the figure.
         relation: of the figure to the limit.
         not_judged: why it is not judged; empty if it is.
+        run: the run that has to keep it.
     """
 
     name: str
@@ -56,6 +59,12 @@ class Promise:
     limit: float
     relation: Relation = Relation.EQUAL
     not_judged: str = ""
+    run: RunName = RunName.MAPPINGS
+
+    @property
+    def key(self) -> str:
+        """Key of its figure in the report."""
+        return self.run.key(self.name)
 
     @property
     def is_kept(self) -> bool:
@@ -68,10 +77,10 @@ class Promise:
         """Return the broken promise and its distance from the limit."""
         wanted = f"{self.relation.value} {_number(self.limit)}"
         if self.value is None:
-            return f"{self.name}: there is no figure; {wanted} was promised"
+            return f"{self.key}: there is no figure; {wanted} was promised"
         distance = _number(abs(self.value - self.limit))
         return (
-            f"{self.name} is {_number(self.value)}, off by {distance}; promised is {wanted}. {self.sentence}"
+            f"{self.key} is {_number(self.value)}, off by {distance}; promised is {wanted}. {self.sentence}"
         )
 
 
@@ -80,11 +89,9 @@ def _number(value: float) -> str:
 
 
 def judge(
-    with_priority: RunFigures,
-    without: RunFigures | None,
+    runs: Mapping[RunName, RunFigures],
     *,
     rules: RunRules,
-    top_lane: str,
     customers: int,
     footprint: Footprint | None = None,
 ) -> list[Promise]:
@@ -92,28 +99,29 @@ def judge(
     Judge a demo.
 
     Args:
-        with_priority: the run with priority.
-        without: the same flood without; None if it was left out.
+        runs: figures of the runs, that with mappings among them.
         rules: of the configuration.
-        top_lane: name of the highest lane.
         customers: size of the backfill.
         footprint: of the function's code, if it was measured.
     """
+    without = runs.get(RunName.WITHOUT)
+    engines = {name: run for name, run in runs.items() if name is not RunName.WITHOUT}
     return [
-        *_safety(with_priority),
-        *([] if without is None else _safety(without, suffix="_without")),
-        *_urgency(with_priority, rules=rules, top_lane=top_lane),
-        *_comparison(with_priority, without, top_lane=top_lane, customers=customers),
-        _economy(with_priority, rules, customers),
+        *(promise for name, run in runs.items() for promise in _safety(name, run)),
+        *(promise for name, run in engines.items() for promise in _urgency(name, run, rules=rules)),
+        *(
+            promise
+            for name, run in engines.items()
+            for promise in _comparison(name, run, without, customers=customers)
+        ),
+        _economy(runs[RunName.MAPPINGS], rules, customers),
         *([] if footprint is None else _lightness(footprint)),
     ]
 
 
-def _safety(run: RunFigures, *, suffix: str = "") -> list[Promise]:
-    where = " (run without priority)" if suffix else ""
-
-    def none(name: str, value: int, sentence: str) -> Promise:
-        return Promise(name=name + suffix, sentence=sentence + where, value=value, limit=0)
+def _safety(name: RunName, run: RunFigures) -> list[Promise]:
+    def none(figure: str, value: int, sentence: str) -> Promise:
+        return Promise(run=name, name=figure, sentence=sentence, value=value, limit=0)
 
     return [
         none("losses", run.losses, "Every accepted message is done or in a dead-letter queue."),
@@ -123,15 +131,16 @@ def _safety(run: RunFigures, *, suffix: str = "") -> list[Promise]:
         none("unexplained_dead_letters", run.unexplained_dead_letters, "Each dead letter has its reason."),
         none("duplicates_handled", run.duplicates_handled, "No message is handled again once it is done."),
         Promise(
-            name="poison_dead_lettered" + suffix,
-            sentence="Each poison message is given up, after exactly max_attempts failed attempts." + where,
+            run=name,
+            name="poison_dead_lettered",
+            sentence="Each poison message is given up, after exactly max_attempts failed attempts.",
             value=run.poison_dead_lettered,
             limit=run.poison_sent,
         ),
         Promise(
-            name="least_backlog_at_live_send" + suffix,
-            sentence="The backfill had a backlog at each live send, or the figures would mean nothing."
-            + where,
+            run=name,
+            name="least_backlog_at_live_send",
+            sentence="The backfill had a backlog at each live send, or the figures would mean nothing.",
             value=run.least_backlog_at_live_send,
             limit=BACKLOG_AT_LEAST,
             relation=Relation.AT_LEAST,
@@ -139,10 +148,11 @@ def _safety(run: RunFigures, *, suffix: str = "") -> list[Promise]:
     ]
 
 
-def _urgency(run: RunFigures, *, rules: RunRules, top_lane: str) -> list[Promise]:
+def _urgency(name: RunName, run: RunFigures, *, rules: RunRules) -> list[Promise]:
     several = f"the promise is one of a single slot, and there are {rules.slots}" if rules.slots > 1 else ""
     return [
         Promise(
+            run=name,
             name="inversions",
             sentence="No record starts when a more urgent message has waited for longer than the recheck "
             "interval and one record.",
@@ -151,9 +161,10 @@ def _urgency(run: RunFigures, *, rules: RunRules, top_lane: str) -> list[Promise
             not_judged=several,
         ),
         Promise(
+            run=name,
             name="high_wait_p99_seconds",
-            sentence=f"{top_lane} waits at most 1.5 times the longest record and 1 second (99 of 100 messages).",
-            value=run.p99_of(top_lane),
+            sentence=f"{run.top_lane} waits at most 1.5 times the longest record and 1 second (99 of 100 messages).",
+            value=run.top_wait,
             limit=_RECORDS * run.longest_record_seconds + _SLACK_SECONDS,
             relation=Relation.AT_MOST,
             not_judged=_one_lane(run),
@@ -170,7 +181,7 @@ def _one_lane(run: RunFigures) -> str:
 
 
 def _comparison(
-    run: RunFigures, without: RunFigures | None, *, top_lane: str, customers: int
+    name: RunName, run: RunFigures, without: RunFigures | None, *, customers: int
 ) -> list[Promise]:
     if without is None:
         reason = "the run without priority was left out"
@@ -181,19 +192,21 @@ def _comparison(
     faster = None
     ratio = None
     if without is not None:
-        mine, other = run.p99_of(top_lane), without.p99_of(top_lane)
+        mine, other = run.top_wait, without.top_wait
         faster = other / mine if mine and other is not None else None
         ratio = run.drain_seconds / without.drain_seconds if without.drain_seconds else None
     return [
         Promise(
+            run=name,
             name="high_wait_ratio",
-            sentence=f"{top_lane} waits at least 10 times longer without priority (99 of 100 messages).",
+            sentence=f"{run.top_lane} waits at least 10 times longer without priority (99 of 100 messages).",
             value=faster,
             limit=WAIT_RATIO,
             relation=Relation.AT_LEAST,
             not_judged=reason or _one_lane(run),
         ),
         Promise(
+            run=name,
             name="total_drain_ratio",
             sentence="Priority costs at most 15 % of the time in which everything is done.",
             value=ratio,

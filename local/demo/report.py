@@ -1,8 +1,10 @@
 """The report of a demo as one JSON document, and as the words and rows that page and terminal show."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from local.demo.evidence import Evidence
@@ -10,28 +12,26 @@ from local.demo.figures import LaneFigures, RunFigures, RunRules, rounded
 from local.demo.footprint import Footprint
 from local.demo.plan import DemoPlan
 from local.demo.promises import Promise
+from local.demo.runs import RunName
 
-_WITHOUT = "_without"
 COUNTING = (
-    "The clock of both runs starts when the mappings are switched on, with the whole backfill waiting in its "
+    "The clock of every run starts when the mappings are switched on, with the whole backfill waiting in its "
     "queue; the live messages are the same ones, sent when the same share of the backfill is done. A wait lasts "
     "from the queue's own SentTimestamp to the first start of the handler; live messages behind a failing "
-    "message of their own lane and group wait for that one, and are left out of p50 and p99 in both runs. What "
-    "was done is read from the handler's own lines, deliveries and dead letters from the queues, calls from "
+    "message of their own lane and group wait for that one, and are left out of p50 and p99 in every run. What "
+    "was done is read from the handler's own lines, receives and dead letters from the queues, calls from "
     "the AWS server."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Everything that a demo found out."""
+    """Everything that a demo found out; `evidence` and `figures` are those of each run, in the order shown."""
 
     plan: DemoPlan
     rules: RunRules
-    evidence: Evidence
-    evidence_without: Evidence | None
-    figures: RunFigures
-    figures_without: RunFigures | None
+    evidence: Mapping[RunName, Evidence]
+    figures: Mapping[RunName, RunFigures]
     promises: Sequence[Promise]
     footprint: Footprint | None
     phase_seconds: Mapping[str, float]
@@ -45,28 +45,20 @@ class Outcome:
     @property
     def top_lane(self) -> str:
         """Name of the highest lane that got messages."""
-        return self.figures.top_lane
+        return self.figures[RunName.MAPPINGS].top_lane
 
 
 def report_document(outcome: Outcome) -> dict[str, Any]:
     """Make the JSON document; its keys are explained in the documentation of the demo."""
-    mine, other = outcome.figures, outcome.figures_without
-    values = {promise.name: promise.value for promise in outcome.promises}
-    document = {
+    document: dict[str, Any] = {
         "passed": not outcome.broken,
         "broken": [promise.broken_words() for promise in outcome.broken],
-        **_run_keys(mine),
-        "high_wait_p99_seconds": mine.p99_of(outcome.top_lane),
-        "high_wait_p99_seconds_without": other.p99_of(outcome.top_lane) if other else None,
-        "high_wait_ratio": values.get("high_wait_ratio"),
-        "drain_seconds_without": other.drain_seconds if other else None,
-        "total_drain_ratio": values.get("total_drain_ratio"),
+    }
+    for name in RunName:
+        document |= _keys_of(name, outcome)
+    document |= {
         **_settings(outcome),
         **({} if outcome.footprint is None else asdict(outcome.footprint)),
-        "lanes": {name: asdict(lane) for name, lane in mine.lanes.items()},
-        "lanes_without": {name: asdict(lane) for name, lane in other.lanes.items()} if other else None,
-        "without": _run_keys(other) if other else None,
-        "function_calls_by_operation": dict(outcome.evidence.function_calls),
         "promises": [_promise(promise) for promise in outcome.promises],
         "seconds": {**outcome.phase_seconds, "total": outcome.total_seconds},
         "machine": {"cpus": os.cpu_count(), "load_average": list(os.getloadavg())},
@@ -74,6 +66,22 @@ def report_document(outcome: Outcome) -> dict[str, Any]:
     }
     made: dict[str, Any] = rounded(document)
     return made
+
+
+def _keys_of(name: RunName, outcome: Outcome) -> dict[str, Any]:
+    """Return the keys of a run: null where it was left out."""
+    run, evidence = outcome.figures.get(name), outcome.evidence.get(name)
+    values = {promise.key: promise.value for promise in outcome.promises}
+    keys = None if run is None else _run_keys(run)
+    ratios = [] if name is RunName.WITHOUT else ["high_wait_ratio", "total_drain_ratio"]
+    return {
+        **(keys or {} if name is RunName.MAPPINGS else {str(name): keys}),
+        name.key("high_wait_p99_seconds"): run and run.top_wait,
+        name.key("drain_seconds"): run and run.drain_seconds,
+        **{name.key(ratio): values.get(name.key(ratio)) for ratio in ratios},
+        name.key("lanes"): run and {lane: asdict(figures) for lane, figures in run.lanes.items()},
+        name.key("function_calls_by_operation"): evidence and dict(evidence.function_calls),
+    }
 
 
 def _run_keys(figures: RunFigures) -> dict[str, Any]:
@@ -95,7 +103,7 @@ def _settings(outcome: Outcome) -> dict[str, Any]:
 
 def _promise(promise: Promise) -> dict[str, Any]:
     return {
-        "name": promise.name,
+        "name": promise.key,
         "sentence": promise.sentence,
         "value": promise.value,
         "limit": promise.limit,
@@ -121,84 +129,96 @@ def number_words(value: float | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromiseRow:
-    """A promise as people read it: its figures of both runs side by side; empty where there is none."""
+    """A promise as people read it: its figure in each run, empty where there is none."""
 
     name: str
-    value: str
-    without: str
+    values: tuple[str, ...]
     limit: str
     verdict: str
     words: str
 
 
+def promise_headings(outcome: Outcome) -> tuple[str, ...]:
+    """Return the headings of the table of promises."""
+    return ("promise", *(name.words for name in outcome.figures), "promised", "", "in words")
+
+
 def promise_rows(outcome: Outcome) -> list[PromiseRow]:
-    """Rows of the table of promises; one row for a promise of both runs."""
-    named = {promise.name: promise for promise in outcome.promises}
-    figures = outcome.figures_without
-    shown = {"high_wait_p99_seconds": figures.p99_of(outcome.top_lane)} if figures else {}
-    rows = []
-    for name, promise in named.items():
-        if name.endswith(_WITHOUT):
-            continue
-        twin = named.get(name + _WITHOUT)
-        without = twin.value if twin else shown.get(name)
-        rows.append(
-            PromiseRow(
-                name=name,
-                value=number_words(promise.value),
-                without="" if without is None else number_words(without),
-                limit=f"{promise.relation.value} {number_words(promise.limit)}",
-                verdict=_verdict(promise, twin),
-                words=promise.not_judged or promise.sentence,
-            )
-        )
-    return rows
+    """Rows of the table of promises; one row for a promise of several runs."""
+    named: dict[str, dict[RunName, Promise]] = defaultdict(dict)
+    for promise in outcome.promises:
+        named[promise.name][promise.run] = promise
+    return [_promise_row(promises, outcome.figures) for promises in named.values()]
 
 
-def _verdict(promise: Promise, twin: Promise | None) -> str:
-    if promise.not_judged:
-        return "not judged"
-    return "kept" if promise.is_kept and (twin is None or twin.is_kept) else "BROKEN"
+def _promise_row(promises: Mapping[RunName, Promise], runs: Iterable[RunName]) -> PromiseRow:
+    promise = promises[RunName.MAPPINGS]
+    return PromiseRow(
+        name=promise.name,
+        values=tuple(number_words(promises[run].value) if run in promises else "" for run in runs),
+        limit=f"{promise.relation.value} {number_words(promise.limit)}",
+        verdict=_verdict(promises.values()),
+        words=promise.not_judged or promise.sentence,
+    )
 
 
-def lane_rows(outcome: Outcome) -> list[tuple[str, ...]]:
-    """Rows of the table of lanes: each figure with priority, and without where that was run."""
-    without = outcome.figures_without.lanes if outcome.figures_without else {}
-    rows: list[tuple[str, ...]] = []
-    for name, lane in outcome.figures.lanes.items():
-        other = without.get(name)
-        rows.append(
-            (
-                name,
-                _both(lane, other, lambda one: f"{one.sent:,}"),
-                _both(lane, other, lambda one: f"{one.handled:,}"),
-                _both(lane, other, lambda one: f"{one.dead_lettered:,}"),
-                _both(lane, other, lambda one: seconds_words(one.p50_wait_seconds)),
-                _both(lane, other, lambda one: seconds_words(one.p99_wait_seconds)),
-                _both(lane, other, lambda one: f"{one.yields:,}"),
-                _both(lane, other, lambda one: f"{one.receives:,}"),
-            )
-        )
-    return rows
+def _verdict(promises: Collection[Promise]) -> str:
+    if not all(promise.is_kept for promise in promises):
+        return "BROKEN"
+    return "not judged" if all(promise.not_judged for promise in promises) else "kept"
 
 
-PROMISE_HEADINGS = ("promise", "with", "without", "promised", "", "in words")
-LANE_HEADINGS = ("lane", "sent", "handled", "dead letters", "p50 wait", "p99 wait", "yields", "receives")
+def run_headings(outcome: Outcome) -> tuple[str, ...]:
+    """Return the headings of the table of runs."""
+    return ("", *(name.words for name in outcome.figures))
 
 
-def _both(lane: LaneFigures, other: LaneFigures | None, words: Any) -> str:
-    return words(lane) if other is None else f"{words(lane)} | {words(other)}"
+def run_rows(outcome: Outcome) -> list[tuple[str, ...]]:
+    """Rows of the table of runs: each figure in each run."""
+    used = [name for name, lane in outcome.figures[RunName.MAPPINGS].lanes.items() if lane.sent]
+    rows = [(f"{lane} {words}", partial(_of_lane, lane, show)) for lane in used for words, show in _OF_LANE]
+    rows += [(words, show) for words, show in _OF_RUN]
+    figures = [(words, *(show(run) for run in outcome.figures.values())) for words, show in rows]
+    return [*figures, ("promises kept", *(_kept(name, outcome.promises) for name in outcome.figures))]
+
+
+def _of_lane(lane: str, show: Callable[[LaneFigures], str], run: RunFigures) -> str:
+    return show(run.lanes[lane])
+
+
+_OF_LANE: Sequence[tuple[str, Callable[[LaneFigures], str]]] = (
+    ("p50 wait", lambda one: seconds_words(one.p50_wait_seconds)),
+    ("p99 wait", lambda one: seconds_words(one.p99_wait_seconds)),
+    ("handled", lambda one: f"{one.handled:,} of {one.sent:,}"),
+    ("dead letters", lambda one: f"{one.dead_lettered:,}"),
+    ("receives", lambda one: f"{one.receives:,}"),
+    ("yields", lambda one: f"{one.yields:,}"),
+)
+_OF_RUN: Sequence[tuple[str, Callable[[RunFigures], str]]] = (
+    ("everything done after", lambda run: seconds_words(run.drain_seconds)),
+    ("function's calls a message", lambda run: f"{run.function_calls_per_message:.2f}"),
+)
+
+
+def _kept(name: RunName, promises: Iterable[Promise]) -> str:
+    mine = [one for one in promises if one.run is name and not one.not_judged]
+    return f"{sum(one.is_kept for one in mine)} of {len(mine)}"
 
 
 def headline(outcome: Outcome) -> str:
     """Return the result in a sentence or two."""
-    mine, other = outcome.figures, outcome.figures_without
-    top = outcome.top_lane
-    wait = seconds_words(mine.p99_of(top))
-    if other is None:
-        return f"{top} waited at most {wait} (p99) while {outcome.plan.customers:,} customers drained."
+    runs = outcome.figures
+    waits = [f"{seconds_words(run.top_wait)} {_with(name)}" for name, run in runs.items()]
+    drains = [f"{seconds_words(run.drain_seconds)} {_with(name)}" for name, run in runs.items()]
     return (
-        f"{top} waited at most {wait} (p99) while {outcome.plan.customers:,} customers drained; "
-        f"without priority {seconds_words(other.p99_of(top))}. Everything was done after "
-        f"{seconds_words(mine.drain_seconds)}; without priority after {seconds_words(other.drain_seconds)}."
+        f"{outcome.top_lane} waited at most (p99) {_listed(waits)} while {outcome.plan.customers:,} customers "
+        f"drained. Everything was done after {_listed(drains)}."
     )
+
+
+def _with(name: RunName) -> str:
+    return "without priority" if name is RunName.WITHOUT else f"with {name.words}"
+
+
+def _listed(items: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))

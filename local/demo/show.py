@@ -4,11 +4,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from local.demo.backfill import BackfillJob, BackfillSummary
 from local.demo.evidence import Evidence
-from local.demo.figures import run_figures
+from local.demo.figures import RunRules, run_figures
 from local.demo.flood import Flood
 from local.demo.footprint import Footprint, measure_footprint
 from local.demo.journal import Journal
@@ -16,8 +15,9 @@ from local.demo.phases import Phases
 from local.demo.plan import DemoPlan, PlannedMessage
 from local.demo.promises import judge
 from local.demo.report import Outcome
+from local.demo.runs import RunName
 from local.demo.screen import Screen
-from local.demo.stage import WITH_PRIORITY, WITHOUT_PRIORITY, Stage, deploy_stage
+from local.demo.stage import Stage, deploy_stage
 from local.demo.view import flood_view
 from local.platform import Platform
 
@@ -32,16 +32,16 @@ class Show:
         plan: the messages.
         output: folder for the table, the logs and the unzipped code.
         screen: shows the progress.
-        compares: run the flood without priority too.
+        runs: the runs, that with mappings among them.
     """
 
-    def __init__(self, plan: DemoPlan, *, output: Path, screen: Screen, compares: bool) -> None:
+    def __init__(self, plan: DemoPlan, *, output: Path, screen: Screen, runs: Sequence[RunName]) -> None:
         self._plan = plan
         self._output = output
         self._logs = output / "logs"
         self._table = output / "customers"
         self._screen = screen
-        self._compares = compares
+        self._runs = runs
         self._phases = Phases(announce=screen.phase)
         self._journals: dict[str, Journal] = {}
         self._platform = Platform(
@@ -49,7 +49,7 @@ class Show:
             seed=plan.seed,
             build_directory=output,
             on_line=self._take_line,
-            on_receive=self._take_receive,
+            record_receives=True,
         )
 
     def run(self) -> Outcome:
@@ -58,55 +58,57 @@ class Show:
         try:
             with phase("start", "AWS starts on this machine"):
                 self._platform.start()
-            with phase("deploy", f"cdk deploy -c stage={WITH_PRIORITY}"):
-                stage = self._deploy(WITH_PRIORITY)
-            other, backfill = self._prepare(stage)
-            with phase("flood", f"{self._plan.customers:,} customers drain while urgent work arrives"):
-                evidence = self._flood(stage, traffic=stage, backfill=backfill)
-            without = None
-            if other is not None:
-                with phase("flood_without", "The same flood without priority"):
-                    without = self._flood(other, traffic=stage, backfill=backfill)
+            stages, backfill = self._prepare()
+            # Nothing more is deployed, so nothing has to be followed while the runs are timed.
+            self._platform.start_mappings(follow=False)
+            evidence = {}
+            for name, stage in stages.items():
+                words = f"{self._plan.customers:,} customers drain while urgent work arrives: {name.words}"
+                with phase(name.key("flood"), words):
+                    evidence[name] = self._flood(stage, traffic=stages[RunName.MAPPINGS], backfill=backfill)
             with phase("judge", "Reading the evidence"):
-                root, handler = stage.code(self._output / "code")
+                root, handler = stages[RunName.MAPPINGS].code(self._output / "code")
                 footprint = measure_footprint(root, handler=handler)
-            return self._outcome(stage, evidence, without, footprint=footprint)
+            return self._outcome(evidence, rules=stages[RunName.MAPPINGS].rules, footprint=footprint)
         finally:
             self._platform.stop()
 
-    def _deploy(self, name: str) -> Stage:
-        return deploy_stage(self._platform, name, log_path=self._logs / f"deploy-{name}.log")
-
-    def _prepare(self, stage: Stage) -> tuple[Stage | None, list[PlannedMessage]]:
-        """Have Spark fill the first stage while the second one is deployed, and that one from the same table."""
+    def _prepare(self) -> tuple[dict[RunName, Stage], list[PlannedMessage]]:
+        """Have Spark fill the first stage while the others are deployed, and those from the same table."""
         # Left by an earlier demo.
         shutil.rmtree(self._table, ignore_errors=True)
-        other = None
+        first = self._deploy(RunName.MAPPINGS)
+        stages = {RunName.MAPPINGS: first}
         with ExitStack() as jobs:
-            first = jobs.enter_context(self._job(stage, make_table=True))
-            if self._compares:
-                words = f"Spark starts; cdk deploy -c stage={WITHOUT_PRIORITY}"
-                with self._phases.phase("deploy_without", words):
-                    other = self._deploy(WITHOUT_PRIORITY)
-            summary = self._fill(first, stage, other, jobs)
-        # Nothing more is deployed, so nothing has to be followed while the runs are timed.
-        self._platform.start_mappings(follow=False)
-        return other, self._plan.backfill(poison=summary.poison_ids, flaky=summary.flaky_ids)
+            job = jobs.enter_context(self._job(first, make_table=True))
+            for name in self._runs:
+                if name not in stages:
+                    stages[name] = self._deploy(name)
+            summary = self._fill(job, stages, jobs)
+        backfill = self._plan.backfill(poison=summary.poison_ids, flaky=summary.flaky_ids)
+        return {name: stages[name] for name in self._runs}, backfill
 
-    def _fill(
-        self, first: BackfillJob, stage: Stage, other: Stage | None, jobs: ExitStack
-    ) -> BackfillSummary:
-        """Wait until the stages are filled; the second job starts as soon as there is a table."""
+    def _deploy(self, name: RunName) -> Stage:
+        with self._phases.phase(name.key("deploy"), f"cdk deploy -c stage={name.stage}"):
+            return deploy_stage(self._platform, name.stage, log_path=self._logs / f"deploy-{name.stage}.log")
+
+    def _fill(self, first: BackfillJob, stages: Mapping[RunName, Stage], jobs: ExitStack) -> BackfillSummary:
+        """Wait until the stages are filled; the jobs of the others start as soon as there is a table."""
         words = f"Spark makes the table of {self._plan.customers:,} customers and sends it"
         with self._phases.phase("backfill", words):
-            self._watch(first, stage, until=self._is_table_made)
-            second = jobs.enter_context(self._job(other, make_table=False)) if other is not None else None
-            self._watch(first, stage)
+            self._watch(first, stages[RunName.MAPPINGS], until=self._is_table_made)
+            more = {
+                name: jobs.enter_context(self._job(stage, make_table=False))
+                for name, stage in stages.items()
+                if name is not RunName.MAPPINGS
+            }
+            self._watch(first, stages[RunName.MAPPINGS])
             summary = first.result()
-        if other is not None and second is not None:
-            with self._phases.phase("backfill_without", "Spark sends the same table to the other stage"):
-                self._watch(second, other)
-                second.result()
+        for name, job in more.items():
+            words = f"Spark sends the same table to the stage {name.stage}"
+            with self._phases.phase(name.key("backfill"), words):
+                self._watch(job, stages[name])
+                job.result()
         return summary
 
     def _watch(self, job: BackfillJob, stage: Stage, *, until: Callable[[], bool] = lambda: False) -> None:
@@ -130,9 +132,10 @@ class Show:
 
     def _flood(self, stage: Stage, *, traffic: Stage, backfill: list[PlannedMessage]) -> Evidence:
         ids = frozenset(one.id for one in backfill)
-        journal = Journal(lane_of_queue=stage.lane_of_queue, backfill=ids.__contains__)
+        lane_for = stage.deployment.config.lane_for
+        lane_of = {one.id: lane_for(one.priority).name for one in (*backfill, *self._plan.live)}
+        journal = Journal(lane_of=lane_of, backfill=ids.__contains__)
         self._journals[stage.function_name] = journal
-        self._journals |= dict.fromkeys(stage.lane_of_queue, journal)
         return Flood(
             stage,
             plan=self._plan,
@@ -147,31 +150,17 @@ class Show:
         if journal is not None:
             journal.take_line(line)
 
-    def _take_receive(self, queue_name: str, messages: Sequence[Mapping[str, Any]]) -> None:
-        self._journals[queue_name].take_receive(queue_name, messages)
-
     def _outcome(
-        self, stage: Stage, evidence: Evidence, without: Evidence | None, *, footprint: Footprint
+        self, evidence: Mapping[RunName, Evidence], *, rules: RunRules, footprint: Footprint
     ) -> Outcome:
-        rules = stage.rules
-        figures = run_figures(evidence, rules)
-        figures_without = run_figures(without, rules, compared_with=evidence) if without is not None else None
-        promises = judge(
-            figures,
-            figures_without,
-            rules=rules,
-            top_lane=figures.top_lane,
-            customers=self._plan.customers,
-            footprint=footprint,
-        )
+        first = evidence[RunName.MAPPINGS]
+        figures = {name: run_figures(one, rules, compared_with=first) for name, one in evidence.items()}
         return Outcome(
             plan=self._plan,
             rules=rules,
             evidence=evidence,
-            evidence_without=without,
             figures=figures,
-            figures_without=figures_without,
-            promises=promises,
+            promises=judge(figures, rules=rules, customers=self._plan.customers, footprint=footprint),
             footprint=footprint,
             phase_seconds=self._phases.seconds,
             total_seconds=self._phases.total,

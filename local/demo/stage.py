@@ -12,14 +12,13 @@ import boto3
 from lanes import Producer
 from lanes.config.deployment import Deployment
 from local.account import REGION, USER_KEY, connection_variables
-from local.demo.evidence import DeadLetter
+from local.demo.evidence import DeadLetter, Delivery
 from local.demo.figures import RunRules
 from local.deploy import CdkApp, deploy
 from local.function_code import CodeStore
 from local.platform import ROOT, Platform
+from local.receives import Receive
 
-WITH_PRIORITY = "demo"
-WITHOUT_PRIORITY = "demo-off"
 _DEAD_LETTER_NOTE = "lanes.dead_letter"
 _COUNTS = (
     "ApproximateNumberOfMessages",
@@ -86,10 +85,11 @@ class Stage:
         """Names of its lanes, highest first."""
         return tuple(lane.name for lane in self.deployment.config.lanes)
 
-    @property
-    def lane_of_queue(self) -> dict[str, str]:
-        """Lane names by queue name."""
-        return {queues.url.rpartition("/")[2]: name for name, queues in self.deployment.queues.items()}
+    def deliveries(self) -> list[Delivery]:
+        """Return all receives from its lanes so far."""
+        names = {queues.url.rpartition("/")[2]: name for name, queues in self.deployment.queues.items()}
+        receives = self._platform.receives()
+        return [_delivery(receive, names[receive.queue]) for receive in receives if receive.queue in names]
 
     @property
     def rules(self) -> RunRules:
@@ -169,6 +169,17 @@ def deploy_stage(platform: Platform, name: str, *, log_path: Path) -> Stage:
     stage = Stage(platform, name=name, outputs=deploy(app, platform.endpoint_url, log_path=log_path))
     stage.pause()
     return stage
+
+
+def _delivery(receive: Receive, lane: str) -> Delivery:
+    return Delivery(
+        id=str(json.loads(receive.body)["id"]),
+        lane=lane,
+        group=receive.group,
+        sequence=receive.sequence,
+        sent_at=receive.sent_at,
+        receive_count=receive.receive_count,
+    )
 
 
 def _dead_letter(message: Mapping[str, Any], lane: str) -> DeadLetter:

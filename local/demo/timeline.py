@@ -1,4 +1,4 @@
-"""The timeline: a picture of arrivals and running records, by lane, with priority and without."""
+"""The timeline: a picture of arrivals and running records, by lane, for each run."""
 
 import io
 import math
@@ -8,13 +8,19 @@ from typing import Any
 
 from local.demo.evidence import Ending, Evidence
 from local.demo.report import Outcome, seconds_words
+from local.demo.runs import RunName
 from local.demo.waits import Wait, waits
 
 LANE_COLOURS = ("#b3261e", "#b26a00", "#1f5f99", "#6a4c93", "#2e7d4f", "#5b5b5b", "#8c4a6b")
 _BACKGROUND, _INK, _FAINT = "#ffffff", "#222222", "#d9d9d9"
-_WIDTH_INCHES, _PANEL_INCHES, _DOTS_AN_INCH = 11.0, 3.4, 110
+_WIDTH_INCHES, _PANEL_INCHES, _DOTS_AN_INCH = 11.0, 2.9, 110
 _SLICES = 160
 _ROW_GAP = 0.25
+_TITLES = {
+    RunName.WITHOUT: "No priority: everything in the last lane",
+    RunName.MAPPINGS: "Mappings: a mapping on each lane starts invocations",
+    RunName.PULL: "Pull: each invocation receives the most urgent messages itself",
+}
 
 
 def draw_timeline(outcome: Outcome, path: Path) -> bytes:
@@ -22,9 +28,7 @@ def draw_timeline(outcome: Outcome, path: Path) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    runs = [("With priority", outcome.evidence)]
-    if outcome.evidence_without is not None:
-        runs.append(("Without priority: everything in the last lane", outcome.evidence_without))
+    runs = [(_TITLES[name], evidence) for name, evidence in outcome.evidence.items()]
     figure = Figure(figsize=(_WIDTH_INCHES, 0.9 + _PANEL_INCHES * len(runs)), facecolor=_BACKGROUND)
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]

@@ -74,7 +74,7 @@ def left_out(found: Sequence[Wait], evidence: Evidence) -> frozenset[str]:
     """
     Return the live messages that waited for a failing one of their own group: their waits do not depend on priority.
 
-    Asked of the run with priority, and left out of both.
+    Asked of the run with mappings, and left out of every run.
     """
     return frozenset(wait.id for wait in found if wait.behind_failure and evidence.sent[wait.id].is_live)
 

@@ -8,23 +8,36 @@ from local.demo.figures import run_figures
 from local.demo.footprint import Footprint
 from local.demo.plan import DEFAULT_CUSTOMERS
 from local.demo.promises import judge
+from local.demo.runs import RunName
 from tests.support.demo_runs import RULES, quiet_run
 
 GOOD = run_figures(quiet_run().evidence, RULES)
 SLOW = replace(run_figures(quiet_run(high_wait=9.0).evidence, RULES), drain_seconds=GOOD.drain_seconds)
 
 
-def broken(figures=GOOD, without=SLOW, *, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=None):
-    """Judge and give what is broken, by name."""
-    promises = judge(figures, without, rules=rules, top_lane="HIGH", customers=customers, footprint=footprint)
-    return {promise.name: promise for promise in promises if not promise.is_kept}
+def judged(
+    figures=GOOD, without=SLOW, pull=GOOD, *, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=None
+):
+    """Judge; a run that is None was left out."""
+    runs = {RunName.WITHOUT: without, RunName.MAPPINGS: figures, RunName.PULL: pull}
+    made = {name: run for name, run in runs.items() if run is not None}
+    return judge(made, rules=rules, customers=customers, footprint=footprint)
+
+
+def broken(*args, **options):
+    """Judge and give the broken promises by the key of their figure."""
+    return {promise.key: promise for promise in judged(*args, **options) if not promise.is_kept}
+
+
+def without_waits(figures):
+    """Take the waits out of a run."""
+    lanes = {name: replace(lane, p99_wait_seconds=None) for name, lane in figures.lanes.items()}
+    return replace(figures, lanes=lanes)
 
 
 def test_a_good_demo_keeps_every_promise():
     """Nothing is broken and everything is judged."""
-    promises = judge(GOOD, SLOW, rules=RULES, top_lane="HIGH", customers=DEFAULT_CUSTOMERS)
-
-    assert not [promise.name for promise in promises if promise.not_judged or not promise.is_kept]
+    assert not [promise.key for promise in judged() if promise.not_judged or not promise.is_kept]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +63,22 @@ def test_each_figure_breaks_its_own_promise(change, name):
     assert set(broken(replace(GOOD, **change))) == {name}
 
 
+@pytest.mark.parametrize("figure", ["losses", "inversions", "drain_seconds"])
+def test_the_pull_engine_is_held_to_the_same_promises(figure):
+    """Under keys of their own."""
+    [key] = broken(pull=replace(GOOD, **{figure: 100}))
+
+    assert key == f"{'total_drain_ratio' if figure == 'drain_seconds' else figure}_pull"
+
+
+def test_the_calls_of_the_pull_engine_are_not_judged():
+    """Its function receives and deletes, which mappings do for the other one."""
+    assert not broken(pull=replace(GOOD, function_calls_per_message=0.9))
+
+
 def test_a_queue_that_is_as_quick_without_priority_breaks_the_promise():
     """Then the demo shows nothing."""
-    assert set(broken(without=GOOD)) == {"high_wait_ratio"}
+    assert set(broken(without=GOOD)) == {"high_wait_ratio", "high_wait_ratio_pull"}
 
 
 def test_the_run_without_priority_must_be_safe_too():
@@ -63,9 +89,9 @@ def test_the_run_without_priority_must_be_safe_too():
 def test_the_wait_of_a_lane_alone_is_not_judged():
     """With one lane, or with all work in one of them, nothing goes before anything."""
     alone = replace(GOOD, lanes={"ALL": GOOD.lanes["HIGH"]}, longest_record_seconds=-1.0)
-    promises = judge(alone, None, rules=RULES, top_lane="ALL", customers=DEFAULT_CUSTOMERS)
+    promises = judged(alone, None, None)
 
-    reasons = {promise.name: promise.not_judged for promise in promises}
+    reasons = {promise.key: promise.not_judged for promise in promises}
     assert (
         reasons["high_wait_p99_seconds"]
         == "all work goes through ALL, so no work has priority over other work"
@@ -92,7 +118,7 @@ def test_a_broken_promise_says_which_and_by_how_much():
 
 def test_a_figure_that_is_missing_breaks_its_promise():
     """Nothing measured is nothing kept."""
-    words = broken(replace(GOOD, lanes={}))["high_wait_p99_seconds"].broken_words()
+    words = broken(without_waits(GOOD))["high_wait_p99_seconds"].broken_words()
 
     assert "there is no figure" in words
 

@@ -14,7 +14,8 @@ from local.demo.footprint import Footprint
 from local.demo.page import write_page
 from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan
 from local.demo.promises import judge
-from local.demo.report import Outcome, promise_rows, report_document
+from local.demo.report import Outcome, promise_rows, report_document, run_headings, run_rows
+from local.demo.runs import RunName
 from local.demo.summary import write_summary, write_tables
 from local.demo.timeline import draw_timeline
 from tests.support.demo_runs import RULES, quiet_run
@@ -28,7 +29,9 @@ WANTED = {
     "high_wait_p99_seconds",
     "high_wait_p99_seconds_without",
     "longest_record_seconds",
+    "high_wait_p99_seconds_pull",
     "total_drain_ratio",
+    "total_drain_ratio_pull",
     "function_calls_per_message",
     "poison_dead_lettered",
     "poison_sent",
@@ -38,34 +41,31 @@ WANTED = {
     "lanes",
     "promises",
     "passed",
+    "without",
+    "pull",
 }
 VOID = {"meta", "img", "br"}
 
 
 def make_outcome(*, compares=True, losses=False):
     """Make the outcome of a made-up demo."""
-    run = quiet_run()
+    made = {
+        RunName.WITHOUT: quiet_run(high_wait=9.0),
+        RunName.MAPPINGS: quiet_run(),
+        RunName.PULL: quiet_run(),
+    }
     if losses:
-        run.send("gone & <forgotten>", delivered=False)
-    without = quiet_run(high_wait=9.0) if compares else None
-    figures = run_figures(run.evidence, RULES)
-    figures_without = run_figures(without.evidence, RULES) if without else None
+        made[RunName.MAPPINGS].send("gone & <forgotten>", delivered=False)
+    names = list(RunName) if compares else [RunName.MAPPINGS]
+    evidence = {name: made[name].evidence for name in names}
+    figures = {name: run_figures(one, RULES) for name, one in evidence.items()}
     footprint = Footprint(asset_megabytes=5.0, cold_import_milliseconds=40.0)
     return Outcome(
         plan=DemoPlan.draw(customers=DEFAULT_CUSTOMERS, seed=1, shards=4),
         rules=RULES,
-        evidence=run.evidence,
-        evidence_without=without.evidence if without else None,
+        evidence=evidence,
         figures=figures,
-        figures_without=figures_without,
-        promises=judge(
-            figures,
-            figures_without,
-            rules=RULES,
-            top_lane="HIGH",
-            customers=DEFAULT_CUSTOMERS,
-            footprint=footprint,
-        ),
+        promises=judge(figures, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=footprint),
         footprint=footprint,
         phase_seconds={"deploy": 8.0},
         total_seconds=100.0,
@@ -94,15 +94,16 @@ def test_the_document_has_every_key_that_is_asked_for(compares):
     document = json.loads(json.dumps(report_document(make_outcome(compares=compares)), allow_nan=False))
 
     assert document.keys() >= WANTED
-    assert (document["high_wait_p99_seconds_without"] is None) == (not compares)
+    for key in ("high_wait_p99_seconds_without", "total_drain_ratio_pull", "without", "pull", "lanes_pull"):
+        assert (document[key] is None) == (not compares)
 
 
 def test_a_message_that_waits_for_ever_leaves_the_document_readable():
     """JSON has no infinity; the promise is broken all the same."""
     run = quiet_run().send("lost", "HIGH", group="l", at=0.1, position=2)
-    figures = run_figures(run.evidence, RULES)
-    promises = judge(figures, None, rules=RULES, top_lane="HIGH", customers=200)
-    outcome = replace(make_outcome(compares=False), evidence=run.evidence, figures=figures, promises=promises)
+    figures = {RunName.MAPPINGS: run_figures(run.evidence, RULES)}
+    promises = judge(figures, rules=RULES, customers=200)
+    outcome = replace(make_outcome(compares=False), figures=figures, promises=promises)
 
     document = json.loads(json.dumps(report_document(outcome), allow_nan=False))
 
@@ -143,28 +144,39 @@ def test_the_picture_is_a_png_file(tmp_path, compares):
     assert (tmp_path / "timeline.png").read_bytes() == picture
 
 
-def test_the_summary_has_a_plain_line_for_each_lane_and_promise():
+def test_the_runs_are_side_by_side():
+    """The same figure of each in a row, and how many promises each kept."""
+    outcome = make_outcome(losses=True)
+    rows = {row[0]: row[1:] for row in run_rows(outcome)}
+
+    assert run_headings(outcome)[1:] == ("no priority", "mappings", "pull")
+    assert rows["HIGH p99 wait"] == ("9.0 s", "290 ms", "290 ms")
+    assert rows["MAIN handled"] == ("20 of 20", "20 of 21", "20 of 20")
+    assert rows["promises kept"] == ("8 of 8", "14 of 15", "12 of 12")
+
+
+def test_the_summary_has_a_plain_line_for_each_figure_and_promise():
     """Without colours or boxes where the output is no terminal."""
     outcome, stream = make_outcome(losses=True), io.StringIO()
 
     write_summary(outcome, stream)
 
     lines = stream.getvalue().splitlines()
-    assert [line.split(":")[0] for line in lines[:3]] == ["HIGH", "MEDIUM", "MAIN"]
-    assert "BROKEN     losses: 1 (= 0); without priority 0" in lines
+    assert "HIGH p99 wait: no priority 9.0 s, mappings 290 ms, pull 290 ms" in lines
+    assert "BROKEN     losses (= 0): no priority 0, mappings 1, pull 0" in lines
     assert stream.getvalue().isprintable() is False
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_promise_that_the_other_run_broke_is_shown_as_broken():
-    """Both runs share its row."""
+def test_a_promise_that_one_run_broke_is_shown_as_broken():
+    """All runs share its row; a run that has no such promise has no figure there."""
     outcome = make_outcome()
-    broken = [replace(one, value=1) if one.name == "losses_without" else one for one in outcome.promises]
+    broken = [replace(one, value=1) if one.key == "losses_pull" else one for one in outcome.promises]
 
     rows = {row.name: row for row in promise_rows(replace(outcome, promises=broken))}
 
-    assert (rows["losses"].value, rows["losses"].without, rows["losses"].verdict) == ("0", "1", "BROKEN")
-    assert not [name for name in rows if name.endswith("_without")]
+    assert (rows["losses"].values, rows["losses"].verdict) == (("0", "0", "1"), "BROKEN")
+    assert rows["high_wait_ratio"].values == ("", "31", "31")
 
 
 def test_the_summary_on_a_terminal_has_the_same_promises():
@@ -190,7 +202,7 @@ def test_nothing_of_the_summary_is_cut_to_fit_the_terminal(width):
     shown = stream.getvalue()
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= width
-    for words in ("HIGH", "MEDIUM", "MAIN", "dead letters", "290 ms | 9.0 s", "BROKEN"):
+    for words in ("HIGH", "MEDIUM", "MAIN", "dead letters", "290 ms", "9.0 s", "pull", "BROKEN"):
         assert words in shown
     for row in promise_rows(outcome):
         assert row.name in shown

@@ -84,7 +84,7 @@ def interrupt(process, number):
 def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
     """At the moment when the Spark job and the second deploy are being started."""
     with start_demo(tmp_path, *SMALL) as process:
-        wait_for_line(process, "Spark starts")
+        wait_for_line(process, "stage=demo-off")
         interrupt(process, signal.SIGINT)
 
 

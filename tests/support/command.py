@@ -10,13 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from lanes.aws.queues import dead_letter_queues
-from lanes.cli.main import main
+from lanes.cli import main as command_line
 from local.account import isolated_variables
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:1"
+# Typer puts the command together anew for each call, which takes longer than many a verb.
+COMMAND = typer.main.get_command(command_line.app)
 
 
 class Typed:
@@ -44,10 +47,11 @@ class Typed:
                 patch.delenv(name, raising=False)
             patch.chdir(ROOT)
             patch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
+            patch.setattr(command_line, "app", COMMAND)
             patch.setattr(sys, "argv", ["lanes", *arguments])
             patch.setattr(sys, "stdin", io.StringIO(text or ""))
             try:
-                main()
+                command_line.main()
             except SystemExit as exit_:
                 status = exit_.code or 0
         return subprocess.CompletedProcess(arguments, status, said.getvalue(), talk.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lanes.config import LanesConfig
+from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from local.account import USER_KEY, connection_variables
 from local.deployed import make_client
@@ -20,31 +20,34 @@ class LanesOnServer:
         endpoint_url: of the server.
         stack: name of the stack; another one has other queues.
         outbox: settings of `[outbox]`.
+        consumer: settings of `[consumer]`.
     """
 
-    def __init__(self, endpoint_url, *, stack=STACK, outbox=None, outbox_table=None):
+    def __init__(self, endpoint_url, *, stack=STACK, outbox=None, outbox_table=None, consumer=None):
         self.endpoint_url = endpoint_url
         self.stack = stack
         self.sqs = make_client("sqs", endpoint_url)
-        config = LanesConfig.from_dict({"outbox": outbox or {}})
+        config = LanesConfig.from_dict({"outbox": outbox or {}, "consumer": consumer or {}})
         queues = {lane.name: self._queues(lane.name) for lane in config.lanes}
-        self.deployment = Deployment(config=config, queues=queues, table="ledger", outbox=outbox_table)
+        bell = None if config.consumer.engine is EngineName.MAPPINGS else self._queue("bell")
+        self.deployment = Deployment(
+            config=config, queues=queues, table="ledger", outbox=outbox_table, bell=bell
+        )
         ssm = make_client("ssm", endpoint_url)
         ssm.put_parameter(
             Name=f"/lanes/{stack}", Value=self.deployment.to_json(), Type="String", Overwrite=True
         )
 
     def _queues(self, lane):
+        return LaneQueues(url=self._queue(lane), dead_letter_url=self._queue(f"{lane}-dead"))
+
+    def _queue(self, name):
         attributes = {
             "FifoQueue": "true",
             "DeduplicationScope": "messageGroup",
             "FifoThroughputLimit": "perMessageGroupId",
         }
-        url, dead = (
-            self.sqs.create_queue(QueueName=f"{self.stack}-{name}.fifo", Attributes=attributes)["QueueUrl"]
-            for name in (lane, f"{lane}-dead")
-        )
-        return LaneQueues(url=url, dead_letter_url=dead)
+        return self.sqs.create_queue(QueueName=f"{self.stack}-{name}.fifo", Attributes=attributes)["QueueUrl"]
 
     def variables(self):
         """Environment variables that lead a process here."""

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lanes import Message
-from lanes.config import LanesConfig
+from lanes.bell import BODY, HEARTBEAT
+from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
+from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.clock import FakeClock
 from lanes.testing.event import sqs_event as event_of_queue
+from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
+from lanes.testing.pulled import InLine
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lanes.consumer.records import RawRecord
     from lanes.testing.fifo.message import ReceivedMessage
 
 
 __all__ = [
     "Calls",
     "FakeClock",
+    "Late",
     "MemoryLedger",
     "MemoryQueues",
     "MemorySlots",
@@ -36,6 +43,9 @@ __all__ = [
     "aws_error",
     "sqs_event",
 ]
+
+
+T = TypeVar("T")
 
 
 def aws_error(operation: str = "any") -> AwsError:
@@ -87,20 +97,82 @@ class FakeContext:
         return max(0.0, self.deadline - self.clock()) * 1000
 
 
+class PolledQueues(MemoryQueues):
+    """Queues whose long polls take their part of the time for which all lanes are polled together."""
+
+    def __init__(self, config: LanesConfig, clock: FakeClock, calls: Calls, *, native: int | None) -> None:
+        super().__init__(config, clock, calls, native=native)
+        self.clock = clock
+
+    def receive(self, lane: str, *, maximum: int, visibility: int, wait: int) -> list[RawRecord]:
+        received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
+        if wait and not received:
+            self.clock.advance(wait / len(self.live))
+            received = self.taken(lane, maximum=maximum, visibility=visibility)
+        return received
+
+
+class Late:
+    """Makes the calls beside the handler as late as it can: when their results are asked for."""
+
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> LateCall[T]:
+        """Make a call later."""
+        return LateCall(call)
+
+    def wait(self, calls: Sequence[LateCall[Any]]) -> None:
+        """Make the first call."""
+        calls[0].make()
+
+
+class LateCall(Generic[T]):
+    """A call that is made when its result is asked for."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._made: list[T] = []
+
+    def make(self) -> None:
+        """Make it now."""
+        if not self._made:
+            self._made.append(self._call())
+
+    def done(self) -> bool:
+        """Whether it was made."""
+        return bool(self._made)
+
+    def result(self) -> T:
+        """Return the result."""
+        self.make()
+        return self._made[0]
+
+
 class World:
     """
     Lanes in memory, under a clock that the test moves.
 
-    `send`, `receive`, `invoke` and `answer` are the steps of a mapping, to be interleaved as a test likes.
+    `send`, `receive`, `invoke` and `delete` are the steps of a mapping, to be interleaved as a test likes. In the pull
+    engine `step` delivers one ring of the bell, and the slot serves any lane.
     """
 
     def __init__(
-        self, raw: Mapping[str, Any] | None = None, *, seed: int = 1, native: int | None = None
+        self,
+        raw: Mapping[str, Any] | None = None,
+        *,
+        seed: int = 1,
+        native: int | None = None,
+        engine: str = "mappings",
+        beside: Any = None,
     ) -> None:
-        self.config = LanesConfig.from_dict(raw or {})
+        raw = raw or {}
+        self.config = LanesConfig.from_dict(
+            {**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}}
+        )
         self.clock = FakeClock()
         self.calls = Calls()
-        self.queues = MemoryQueues(self.config, self.clock, self.calls, native=native)
+        self.queues = PolledQueues(self.config, self.clock, self.calls, native=native)
+        self.pulls = self.config.consumer.engine is EngineName.PULL
+        self.bell = bell_queue(self.config, self.clock)
+        self.beside = beside or InLine()
         self.ledger = MemoryLedger(self.calls)
         self.slots = MemorySlots(self.calls)
         self.holds = MemoryHolds(self.calls)
@@ -118,22 +190,26 @@ class World:
                 for lane in self.config.lanes
             },
             table="ledger",
+            bell=f"https://sqs/1/{BELL}.fifo" if self.pulls else None,
         )
         self.consumer = self.environment()
 
     def environment(self) -> Consumer:
         """Return the consumer of a new execution environment."""
-        alone = self.config.consumer.reserved_concurrency == 1
+        slots = self.config.consumer.reserved_concurrency
         self.seed += 1
         return Consumer(
             Runtime(
                 deployment=self.deployment,
                 queues=self.queues,
                 ledger=self.ledger,
-                presence=None if alone else self.slots,
+                presence=None if slots == 1 else self.slots,
                 telemetry=self.recorder,
                 overrides=self.overrides,
                 holds=self.holds,
+                bell=MemoryBell(self.bell, slots, self.clock, self.calls) if self.pulls else None,
+                beside=self.beside,
+                sleep=self.clock.advance,
                 clock=self.clock,
                 random=Random(self.seed),
             )
@@ -174,8 +250,30 @@ class World:
             if message.message_id not in kept:
                 self.queues.live[lane].delete(message.receipt_handle)
 
+    def ring(self, *, consumer: Consumer | None = None) -> None:
+        """Start a slot for a ring that was sent just now, as the bell's mapping does; one that is kept returns."""
+        self.bell.send(
+            BODY,
+            group=f"slot-{self.requests % self.config.consumer.reserved_concurrency}",
+            deduplication_id=f"ring {self.requests}",
+        )
+        self.deliver(consumer=consumer)
+
+    def deliver(self, *, consumer: Consumer | None = None) -> None:
+        """Start a slot for the next ring, that of the heartbeat if there is no other."""
+        self.bell.send(BODY, group=HEARTBEAT)
+        rings = self.bell.receive(1)
+        kept = self.invoke(BELL, rings, consumer=consumer) if rings else set()
+        for ring in rings:
+            if ring.message_id not in kept:
+                with suppress(FifoQueueError):
+                    self.bell.delete(ring.receipt_handle)
+
     def step(self, lane: str, most: int | None = None, *, consumer: Consumer | None = None) -> set[str]:
         """Receive, invoke and delete in one; return the kept ids."""
+        if self.pulls:
+            self.ring(consumer=consumer)
+            return {message.message_id for message in self.queues.live[lane]._store.messages()}
         messages = self.receive(lane, most)
         if not messages:
             return set()

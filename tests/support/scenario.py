@@ -83,7 +83,10 @@ class Scenario:
         return message_id
 
     def step(self, lane: str, most: int | None = None, *, environment: int = 0) -> None:
-        """Let the mapping of a lane receive, invoke and delete once."""
+        """Let the mapping of a lane receive, invoke and delete once; in the pull engine, ring once for any lane."""
+        if self.world.pulls:
+            self._alive(lambda: self.world.ring(consumer=self.environments[environment]), environment)
+            return
         messages = self.world.receive(lane, most)
         if messages:
             self.invoke(lane, messages, environment=environment)
@@ -98,17 +101,24 @@ class Scenario:
     ) -> None:
         """Invoke the function; an environment that dies is replaced, one that raises keeps its batch."""
         world = self.world
+
+        def work() -> None:
+            answered = world.invoke(lane, messages, consumer=self.environments[environment])
+            if deletes:
+                world.delete(lane, messages, kept=answered)
+
+        self._alive(work, environment)
+
+    def _alive(self, work: Callable[[], object], environment: int) -> None:
+        """Let an environment work; replace it if it dies."""
         try:
-            kept = world.invoke(lane, messages, consumer=self.environments[environment])
+            work()
         except ProcessLost:
-            world.calls.lost = False
+            self.world.calls.lost = False
             self.crashes += 1
             self.environments[environment] = self._new_environment()
         except Exception as error:  # noqa: BLE001 - Lambda would report it and keep the batch
             self.violations.append(f"the function raised {error!r}")
-        else:
-            if deletes:
-                world.delete(lane, messages, kept=kept)
 
     def break_once(
         self, when: Callable[[str], bool], error: BaseException, *, after_effect: bool = False
@@ -130,6 +140,9 @@ class Scenario:
     def drain(self, *, most_steps: int = 20_000) -> None:
         """Let mappings and time go on until every queue is empty."""
         world = self.world
+        if world.pulls:
+            self._drain_by_rings(most_steps)
+            return
         for _ in range(most_steps):
             ready = [name for name, queue in world.queues.live.items() if queue.is_receivable()]
             if ready:
@@ -142,6 +155,20 @@ class Scenario:
             if not (left := [moment for moment in moments if moment is not None]):
                 return
             world.clock.now = max(world.clock.now, min(left))
+        raise AssertionError(f"not drained: {self.unresolved()}")
+
+    def _drain_by_rings(self, most_steps: int) -> None:
+        """Deliver the rings and heartbeats of the bell until every queue is empty."""
+        world = self.world
+        for _ in range(most_steps):
+            if not any(any(queue.counts()) for queue in world.queues.live.values()):
+                return
+            environment = self.random.randrange(len(self.environments))
+            before = world.requests
+            self._alive(lambda at=environment: world.deliver(consumer=self.environments[at]), environment)
+            world.clock.advance(0.02)
+            if world.requests == before:
+                world.clock.now = max(world.clock.now, world.bell.next_event_at() or 0.0)
         raise AssertionError(f"not drained: {self.unresolved()}")
 
     def dead(self) -> dict[str, str]:

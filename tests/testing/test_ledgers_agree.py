@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Ending, Entry, Park
-from lanes.testing.mappings import KillableCalls
+from lanes.testing.invocations import KillableCalls
 from lanes.testing.memory import MemoryLedger
 from tests.support import table
 

@@ -37,8 +37,16 @@ def test_each_test_has_queues_of_its_own(lanes_on_moto, consumer):
     assert lanes_on_moto.deployment.outbox is None
 
 
-def test_what_is_not_done_stays_in_its_lane(lanes_on_moto, consumer):
-    """A failed attempt is answered as such and not deleted."""
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(name, marks=pytest.mark.lanes_config(consumer={"engine": name}))
+        for name in ("mappings", "pull")
+    ],
+)
+def test_what_is_not_done_stays_in_its_lane(lanes_on_moto, consumer, engine):
+    """A failed attempt is answered as such and not deleted; both engines handle a batch."""
+    assert lanes_on_moto.config.consumer.engine == engine
     lanes_on_moto.producer.send("order.placed", {"order": 7})
     lanes_on_moto.producer.send("order.refused", {"order": 8})
 

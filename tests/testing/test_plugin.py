@@ -111,6 +111,35 @@ def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
     result.assert_outcomes(passed=5)
 
 
+def test_the_marker_may_change_the_engine(pytester):
+    """The other engine's defaults are not part of the file."""
+    pytester.makefile(".toml", lanes='[consumer]\nengine = "pull"\nfunction_timeout = "60s"\n')
+    result = run(
+        pytester,
+        """
+        import pytest
+        from handlers import consumer
+
+        def check(lanes, engine):
+            assert lanes.config.consumer.engine == engine
+            assert lanes.config.consumer.function_timeout.total_seconds() == 60
+            lanes.serve(consumer)
+            lanes.producer.send("order.placed", {"order": 7})
+            lanes.run_until_idle()
+            lanes.assert_handled("order.placed", lane="MEDIUM", order=7)
+
+        def test_file(lanes_in_memory):
+            check(lanes_in_memory, "pull")
+
+        @pytest.mark.lanes_config(consumer={"engine": "mappings"})
+        def test_marker(lanes_in_memory):
+            check(lanes_in_memory, "mappings")
+        """,
+    )
+
+    result.assert_outcomes(passed=2)
+
+
 def test_another_file_may_hold_the_lanes(pytester):
     """Named in pytest's settings, from its root folder."""
     folder = pytester.mkdir("deploy")

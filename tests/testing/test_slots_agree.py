@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from lanes.aws.table.slots import KEY, DynamoDBSlots
 from lanes.consumer.engines.presence import Presence
-from lanes.testing.mappings import KillableCalls
+from lanes.testing.invocations import KillableCalls
 from lanes.testing.memory import MemorySlots
 from tests.support import table
 

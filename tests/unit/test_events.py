@@ -15,7 +15,7 @@ from lanes.operate.history.trace import Sources, build_trace
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("lanes", "lambdas", "spark_jobs", "local", "simulator", "benchmarks", "cdk", "tests/support")
 TABLE = ROOT / "lanes" / "events.py"
-WRITERS = (ROOT / "lanes" / "consumer", ROOT / "lanes" / "aws" / "telemetry")
+WRITERS = (ROOT / "lanes" / "consumer", ROOT / "lanes" / "aws" / "telemetry", ROOT / "lanes" / "work")
 RECEIVER = ("telemetry", "_telemetry")
 
 

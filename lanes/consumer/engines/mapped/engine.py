@@ -80,6 +80,11 @@ class MappedEngine:
                 telemetry.milliseconds(Metric.BATCH, (self._clock() - began_at) * 1000)
                 telemetry.end()
 
+    def work(self, context: Any, *, slot: int) -> float:
+        """Refuse: this engine handles batches of mappings only."""
+        del context, slot
+        raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
+
     def _lane_of(self, queue: str) -> Lane:
         try:
             self._lanes[queue] = self._deployment.lane_of_queue(queue)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
-from lanes.consumer.engines.pull.slot import Slot
+from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
@@ -22,8 +22,18 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.slot import SlotServices
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
+STALE = 5.0
+"""
+Age in seconds from which a ring's second is over by any clock, so that one look at each lane is enough.
+
+Rings pile up behind a long invocation, one for each second with a send.
+"""
+
 NOT_RECEIVED = 5
 """Seconds until a ring returns for which a lane could not be asked."""
+
+NO_TIME = 0.25
+"""Seconds until the next run of a process's slot after one that had no time to wait for messages."""
 
 
 class PullEngine:
@@ -56,10 +66,24 @@ class PullEngine:
         slot.leave()
         return response_for(outcomes.kept)
 
+    def work(self, context: Any, *, slot: int) -> float:
+        """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
+        lanes = self._lanes_of(slot)
+        held = self._slot(context, lanes=lanes)
+        held.returns_in(LONGEST_STAY)
+        held.work()
+        if held.has_worked:
+            return 0.0
+        if held.looks.failed or {lane.name for lane in lanes} <= set(self._services.paused.lanes()):
+            return NOT_RECEIVED
+        return NO_TIME if held.is_over else 0.0
+
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        slot = self._slot(context, lanes=self._lanes_of(ring.group))
+        age = self._services.looking.clock() - ring.sent_at
+        is_fresh = ring.group != HEARTBEAT and age < STALE
+        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)), is_rung=is_fresh)
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
@@ -82,16 +106,16 @@ class PullEngine:
         age = self._services.looking.clock() - ring.sent_at
         return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
 
-    def _lanes_of(self, group: str) -> Sequence[Lane]:
+    def _lanes_of(self, number: int | None) -> Sequence[Lane]:
         """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
-        slots, number = self._deployment.config.consumer.reserved_concurrency, slot_of(group)
+        slots = self._deployment.config.consumer.reserved_concurrency
         return [
             lane
             for lane in self._deployment.config.lanes
             if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
         ]
 
-    def _slot(self, context: Any, *, lanes: Sequence[Lane]) -> Slot:
+    def _slot(self, context: Any, *, lanes: Sequence[Lane], is_rung: bool = True) -> Slot:
         clock = self._services.looking.clock
         ends_at = clock() + self._timeout
         return Slot(
@@ -102,4 +126,5 @@ class PullEngine:
             milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
             or (lambda: (ends_at - clock()) * 1000),
             turn=PullTurn,
+            is_rung=is_rung,
         )

@@ -72,7 +72,7 @@ class Pace:
 
     def is_short(self, lane: Lane) -> bool:
         """Whether messages of other lanes may be received at the start of a record."""
-        return 0.0 < self._longest[lane.name] < LONG_RECORD
+        return self._longest[lane.name] < LONG_RECORD
 
     def most(self, lane: Lane, *, seconds_left: float) -> int:
         """Return how many records to receive at once."""
@@ -80,7 +80,9 @@ class Pace:
         fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
         if record is not None and record >= LONG_RECORD:
             return 1
-        if self._slots == 1 or (lane.threshold is None and self._deep[lane.name]):
+        # Nothing has to wait behind the records of the last lane.
+        has_many = lane.threshold is None and (self._deep[lane.name] or self.is_chain(lane))
+        if self._slots == 1 or has_many:
             return min(LARGEST_RECEIVE, fitting)
         by_time = math.ceil(SPREAD / record) if record else 1
         by_slots = math.ceil(LARGEST_RECEIVE / self._slots)

@@ -1,0 +1,197 @@
+"""The function in memory: its processes and their invocations, under a test's clock."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lanes.consumer.handlers import Yielded
+from lanes.mapping.answer import read_answer
+from lanes.mapping.rules import handled
+from lanes.testing.event import QUEUE_ARN, sqs_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from lanes.config import ConsumerSettings
+    from lanes.consumer.consumer import Consumer
+    from lanes.consumer.handlers import HandlerContext
+    from lanes.testing.clock import FakeClock
+    from lanes.testing.fifo.message import ReceivedMessage
+    from lanes.testing.journal import Journal
+
+INVOCATION = 0.02
+"""Seconds of an invocation beside its handlers."""
+
+
+class ProcessKilled(KeyboardInterrupt):
+    """
+    The process of the function ends here, as by Lambda's timeout or for want of memory; a handler may raise it.
+
+    Not an `Exception`, so that a handler's own `except Exception` lets it pass.
+    """
+
+
+class KillableCalls:
+    """
+    The calls of one process: once it is killed, its calls have no effect.
+
+    Before each call, other processes do `meanwhile`.
+    """
+
+    def __init__(self) -> None:
+        self.killed = False
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def make(self, operation: str) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002
+        """Let the call pass, unless the process was killed."""
+        if self.killed:
+            raise ProcessKilled
+        self.meanwhile()
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationContext:
+    """Lambda's context, with a deadline on the test's clock."""
+
+    clock: FakeClock
+    aws_request_id: str
+    deadline: float
+    is_cut_short: Callable[[], bool]
+
+    def get_remaining_time_in_millis(self) -> float:
+        """Return the milliseconds until the function is ended."""
+        return 0.0 if self.is_cut_short() else max(0.0, self.deadline - self.clock.now) * 1000
+
+
+class Source(Protocol):
+    """Starts the invocations: the mappings of the lanes, or the bell's."""
+
+    def step(self, *, until: Callable[[], bool]) -> bool:
+        """Run one invocation if there is one to start, at most `until` this holds; return whether one ran."""
+
+    def next_moment(self) -> float | None:
+        """Return the next time at which there may be one by itself; None if no message is hidden."""
+
+
+class Invocations:
+    """
+    Invokes the consumer, in as many processes as run at once.
+
+    Args:
+        settings: of the consumer.
+        clock: moved by every handler.
+        journal: records failures.
+        calls: those of the process that runs.
+        handler_time: duration of one handler.
+        new_environment: gives the consumer of a new process.
+
+    Attributes:
+        running: number of invocations at this moment.
+        started: handler starts by kind.
+        total: number of invocations so far.
+        after_handler: called after each handler that succeeds.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: ConsumerSettings,
+        clock: FakeClock,
+        journal: Journal,
+        calls: KillableCalls,
+        handler_time: timedelta,
+        new_environment: Callable[[], Consumer],
+    ) -> None:
+        self._timeout = settings.function_timeout.total_seconds()
+        self._clock = clock
+        self._journal = journal
+        self._calls = calls
+        self._handler_time = handler_time.total_seconds()
+        self._new_environment = new_environment
+        self._warm: list[Consumer] = []
+        self._deadlines: list[float] = []
+        self._requests = itertools.count(1)
+        self._is_handling = False
+        self.started: Counter[str] = Counter()
+        self.total = 0
+        self.after_handler: Callable[[], None] = lambda: None
+
+    @property
+    def running(self) -> int:
+        """Number of invocations at this moment."""
+        return len(self._deadlines)
+
+    def forget_environments(self) -> None:
+        """Let the next invocations begin in new processes, as after a deployment."""
+        self._warm.clear()
+
+    def invoke(
+        self, queue: str, messages: Sequence[ReceivedMessage], *, until: Callable[[], bool] = lambda: False
+    ) -> Sequence[ReceivedMessage]:
+        """
+        Run the consumer on a batch of a queue; return the messages that are to be deleted.
+
+        As soon as `until` holds between two handlers, the consumer sees that its time is over.
+        """
+        consumer = self._warm.pop() if self._warm else self._new_environment()
+        self.total += 1
+        self._clock.advance(INVOCATION)
+        deadline = self._clock.now + self._timeout
+        context = InvocationContext(
+            clock=self._clock,
+            aws_request_id=f"request-{next(self._requests)}",
+            deadline=deadline,
+            is_cut_short=lambda: not self._is_handling and until(),
+        )
+        self._deadlines.append(deadline)
+        try:
+            answer = consumer.handle(sqs_event(QUEUE_ARN.format(queue), messages), context)
+        except ProcessKilled:
+            self._calls.killed = False
+            return ()
+        finally:
+            self._deadlines.pop()
+        self._warm.append(consumer)
+        return handled(
+            messages, read_answer(answer, message_ids=[message.message_id for message in messages])
+        )
+
+    def around(
+        self, handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext
+    ) -> Any:
+        """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
+        self.started[getattr(argument, "kind", "raw body")] += 1
+        deadline = self._deadlines[-1]
+        self._is_handling = True
+        try:
+            result = handler(argument, context)
+        except ProcessKilled:
+            self._calls.killed = True
+            raise
+        except (Yielded, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._take_time(deadline)
+            self._journal.note_failed(
+                context.message_id, lane=context.lane, attempt=context.attempt, error=error
+            )
+            raise
+        finally:
+            self._is_handling = False
+        self._take_time(deadline)
+        self.after_handler()
+        return result
+
+    def _take_time(self, deadline: float) -> None:
+        """Let the handler's time pass; the process is killed at the function's timeout."""
+        self._clock.advance(self._handler_time)
+        if self._clock.now > deadline:
+            self._calls.killed = True
+            raise ProcessKilled
