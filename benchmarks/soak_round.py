@@ -34,8 +34,20 @@ FAULTS: dict[str, tuple[float, float]] = {
     "redeploy_every": (2.0, 60.0),
     "clock_jumps": (0.1, 120.0),
     "hostile": (0.01, 0.2),
+    "deploys": (3.0, 120.0),
 }
-"""What can go wrong, and how often; `hostile` is the share of messages whose bodies are."""
+"""
+What can go wrong, and how often.
+
+`hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
+number of slots.
+"""
+
+PULL_ONLY = ("linger", "policy", "max_rate")
+"""Settings that take effect with the pull engine only."""
+
+DEPLOY_TAKES = 20.0
+"""Longest time in seconds for which mappings and senders of the deployment before go on."""
 
 REPEATING = frozenset({"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted"})
 """Faults under which AWS may deliver or count once more; without all of them attempts are judged to the last one."""
@@ -88,6 +100,8 @@ class Round:
         how = chance.choice(("all", "exact", "some", "some"))
         drawn = {}
         for name, (low, high) in FAULTS.items():
+            # Drawn apart, so that earlier rounds stay the same.
+            chance = self.chance("deploys") if name == "deploys" else chance
             value = chance.uniform(low, high)
             if (
                 how == "all"
@@ -123,6 +137,28 @@ class Round:
         }
         if self.chance("tenants").random() < 0.3:  # noqa: PLR2004 - one round in three
             lanes = [lane | {"tenant_share": 0.4} for lane in lanes]
+        return self._with_engine(lanes, consumer, self.chance("engine"))
+
+    def deployed(self, chance: Random) -> LanesConfig:
+        """Return the same lanes with another engine or number of slots."""
+        document = self.config.to_dict(brief=True)
+        slots = chance.choice((1, 2, 3, 5, 10))
+        for key in PULL_ONLY:
+            document["consumer"].pop(key, None)
+        consumer = {**document["consumer"], "reserved_concurrency": slots}
+        lanes = [{key: value for key, value in lane.items() if key != "weight"} for lane in document["lanes"]]
+        return self._with_engine(lanes, consumer, chance)
+
+    @staticmethod
+    def _with_engine(
+        lanes: list[dict[str, Any]], consumer: dict[str, Any], chance: Random
+    ) -> LanesConfig:
+        consumer["engine"] = chance.choice(("mappings", "pull"))
+        if consumer["engine"] == "pull":
+            consumer["linger"] = chance.choice((0, 1, 5))
+            consumer["policy"] = chance.choice(("strict", "strict", "weighted"))
+            if chance.random() < 0.2:  # noqa: PLR2004 - one round in five
+                consumer["max_rate"] = chance.choice((5, 100))
         return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
 
     @property
@@ -140,6 +176,8 @@ class Round:
             noise=chance.choice((0.0, 0.0, 0.3)),
             blocked_counted=chance.random() < 0.5,  # noqa: PLR2004
             cold_start=chance.choice((0.1, 0.4, 3.0)),
+            groups_in_turn=self.chance("turns").random() < 0.3,  # noqa: PLR2004
+            missed_polls=self.chance("polls").choice((0.0, 0.1, 0.34)),
         )
 
     def description(self) -> Iterator[str]:
@@ -162,10 +200,12 @@ class Sent:
 def breaches(one: Round, seen: Counter[str]) -> list[str]:
     """Run a round; return the broken promises, and add to the counts."""
     drawn = one.faults
-    share = drawn.pop("hostile", 0.0)
+    share, every = drawn.pop("hostile", 0.0), drawn.pop("deploys", 0.0)
     lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
     sent = Sent()
     try:
+        if every:
+            _deploy_later(one, lanes, every, one.chance("deployed"))
         _send_all(one, lanes, sent, share)
         lanes.run(seconds=one.messages)
         lanes.run(seconds=SETTLED_WITHIN, until=lambda: _is_over(lanes))
@@ -183,6 +223,14 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
 
 def _is_over(lanes: SimulatedLanes) -> bool:
     return not lanes.left or lanes.function.times.invocations > MOST_INVOCATIONS
+
+
+def _deploy_later(one: Round, lanes: SimulatedLanes, every: float, chance: Random) -> None:
+    def deploy() -> None:
+        lanes.deploy(one.deployed(chance), within=chance.random() * DEPLOY_TAKES)
+        _deploy_later(one, lanes, every, chance)
+
+    lanes.scheduler.after(every, deploy)
 
 
 def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> None:
@@ -246,7 +294,9 @@ def _count(lanes: SimulatedLanes, sent: Sent, seen: Counter[str]) -> None:
     seen["yields"] += lanes.tally.counts["YieldedMessages"]
     ends = lanes.history.attempts.values()
     seen["yields_in_mid_work"] += sum(how == "yielded" for attempts in ends for _, how in attempts)
-    seen["throttles"] += sum(mapping.throttles for mapping in lanes.mappings.values())
+    mappings = (*lanes.mappings.values(), lanes.bell_mapping)
+    seen["throttles"] += sum(mapping.throttles for mapping in mappings)
+    seen["rings"] += lanes.bell_mapping.receives
     seen["calls"] += sum(lanes.calls.counts.values())
     seen["problems"] += sum(lanes.tally.problems.values())
     seen["virtual_seconds"] += int(lanes.scheduler.now - 1_800_000_000)

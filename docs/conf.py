@@ -67,7 +67,14 @@ SECTIONS = (
     ),
     Section(
         caption="Run",
-        pages=("how-to/run-locally", "how-to/deploy", "how-to/own-cdk-app", "how-to/tune", "cost"),
+        pages=(
+            "how-to/run-locally",
+            "how-to/deploy",
+            "how-to/own-cdk-app",
+            "how-to/run-as-a-process",
+            "how-to/tune",
+            "cost",
+        ),
     ),
     Section(caption="Operate", pages=("how-to/operate", "how-to/*", "runbook/README")),
     Section(

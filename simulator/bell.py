@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.bell import BODY, HEARTBEAT, maximum_concurrency
-from lanes.config import Lane
+from lanes.config import EngineName, Lane
 from lanes.testing.bell import MemoryBell, bell_queue
 from lanes.testing.memory import PlainCalls
 
@@ -36,31 +36,40 @@ class SimulatedBell:
 
     def __init__(self, scheduler: Scheduler, config: LanesConfig) -> None:
         self._scheduler = scheduler
-        self._slots = config.consumer.reserved_concurrency
+        self._is_seeded = False
         self.queue = bell_queue(config, scheduler.clock)
         self.as_lane = Lane(
             name=BELL,
             batch_size=1,
             visibility_timeout=self.queue.settings.visibility_timeout,
-            maximum_concurrency=maximum_concurrency(self._slots),
+            maximum_concurrency=maximum_concurrency(config.consumer.reserved_concurrency),
         )
         self.on_visible: Callable[[], None] = lambda: None
-        self._of_senders = self.of_environment(PlainCalls())
+        self._of_senders = self.of_environment(config, PlainCalls())
 
-    def start(self) -> None:
-        """Send heartbeats from now on."""
-        self.queue.send(BODY, group=HEARTBEAT)
-        self.on_visible()
-        self._scheduler.after(SEEDED_EVERY, self.start)
+    def deploy(self, config: LanesConfig) -> None:
+        """Follow a deploy: senders ring as these lanes say, and heartbeats are sent from now on, or no more."""
+        self._of_senders = self.of_environment(config, PlainCalls())
+        was_seeded, self._is_seeded = self._is_seeded, config.consumer.engine is EngineName.PULL
+        if self._is_seeded and not was_seeded:
+            self._seed()
 
-    def of_environment(self, calls: Calls) -> MemoryBell:
+    def of_environment(self, config: LanesConfig, calls: Calls) -> MemoryBell:
         """Return the bell as one process uses it."""
-        return MemoryBell(self.queue, self._slots, self._scheduler.clock, calls, on_visible=self.on_change)
+        slots = config.consumer.reserved_concurrency
+        return MemoryBell(self.queue, slots, self._scheduler.clock, calls, on_visible=self.on_change)
 
     def on_change(self) -> None:
         """Tell the mapping."""
         self.on_visible()
 
     def ring(self) -> None:
-        """Ring as a sender does, at once."""
-        self._of_senders.ring()
+        """Ring as a sender does, at once, if senders know of the bell."""
+        if self._is_seeded:
+            self._of_senders.ring()
+
+    def _seed(self) -> None:
+        if self._is_seeded:
+            self.queue.send(BODY, group=HEARTBEAT)
+            self.on_visible()
+            self._scheduler.after(SEEDED_EVERY, self._seed)

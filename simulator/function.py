@@ -126,8 +126,9 @@ class SimulatedFunction:
         """Number of free slots."""
         return self._slots - self._running
 
-    def redeploy(self) -> None:
-        """Replace the code: new invocations start in new environments; running ones may end."""
+    def redeploy(self, *, slots: int | None = None) -> None:
+        """Replace code and settings: new invocations start in new environments; running ones may end."""
+        self._slots = slots or self._slots
         self._deployment += 1
         self._warm.clear()
 
@@ -139,12 +140,9 @@ class SimulatedFunction:
         self, lane: Lane, messages: Sequence[ReceivedMessage], done: Callable[[Verdict], None]
     ) -> bool:
         """Start an invocation unless all slots are taken; return whether it started."""
-        now = self._scheduler.now
-        while self._started and self._started[0] <= now - 1.0:
-            self._started.popleft()
-        if self._running >= self._slots or len(self._started) >= PER_SLOT * self._slots:
+        if self._running >= self._slots or self._may_start_at() > self._scheduler.now:
             return False
-        self._started.append(now)
+        self._started.append(self._scheduler.now)
         self._running += 1
         environment = self._warm.pop() if self._warm else Environment(self._make_handle(), self._deployment)
         self._scheduler.spawn(lambda: self._run(environment, lane, messages, done))
@@ -194,8 +192,18 @@ class SimulatedFunction:
         return read_answer(response, message_ids=[message.message_id for message in messages])
 
     def _offer_slot(self) -> None:
-        """Retry the queued batches at once, in order; those that already run are skipped."""
-        if self._queue and self.free:
+        """Retry the queued batches as soon as one may start, in order; those that already run are skipped."""
+        wait = self._may_start_at() - self._scheduler.now
+        if self._queue and self.free > 0 and wait > 0:
+            self._scheduler.after(wait, self._offer_slot)
+        elif self._queue and self.free > 0:
             _, _, retry = heapq.heappop(self._queue)
             self._scheduler.after(0.0, retry)
             self._scheduler.after(0.0, self._offer_slot)
+
+    def _may_start_at(self) -> float:
+        """Return when the next invocation may start, as far as their number in a second decides."""
+        while self._started and self._started[0] + 1.0 <= self._scheduler.now:
+            self._started.popleft()
+        most = PER_SLOT * self._slots
+        return self._started[-most] + 1.0 if len(self._started) >= most else self._scheduler.now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.mapping.rules import MappingRules, handled
@@ -78,6 +79,7 @@ class SimulatedMapping:
         unknowns: Unknowns,
         chance: Random,
         faults: Faults | None = None,
+        enabled: bool = True,
     ) -> None:
         self._lane = lane
         self._queue = queue
@@ -94,6 +96,7 @@ class SimulatedMapping:
                 batch_size=lane.batch_size,
                 maximum_concurrency=lane.maximum_concurrency,
                 reports_failures=True,
+                enabled=enabled,
             ),
             visibility_timeout=lane.visibility_timeout,
             random=chance,
@@ -114,7 +117,7 @@ class SimulatedMapping:
 
     def notice(self) -> None:
         """Wake idle pollers after something was sent, deleted, or made visible."""
-        if not self._idle:
+        if not self._idle or not self._rules.settings.enabled:
             return
         if not self._queue.is_receivable():
             self._set_alarm()
@@ -122,6 +125,17 @@ class SimulatedMapping:
         woken, self._idle = self._idle, 0
         for _ in range(woken):
             self._scheduler.after(self._unknowns.notice * self._chance.random(), self._poll)
+
+    def deploy(self, *, enabled: bool, maximum_concurrency: int) -> None:
+        """Follow a deploy: a disabled mapping receives nothing more, but places the batches that it has."""
+        settings = dataclasses.replace(
+            self._rules.settings, enabled=enabled, maximum_concurrency=maximum_concurrency
+        )
+        before = self._rules.concurrency
+        self._rules.update(settings, visibility_timeout=self._lane.visibility_timeout)
+        for _ in range(self._rules.concurrency - before):
+            self._add_poller()
+        self.notice()
 
     def _ramp_soon(self) -> None:
         if not self._ramping and self._rules.can_scale:
@@ -141,8 +155,10 @@ class SimulatedMapping:
         self._ramp_soon()
 
     def _poll(self) -> None:
-        # Never refused: each poller is one unit of concurrency.
-        self._rules.start()
+        # Refused only after a deploy: each poller is one unit of concurrency.
+        if not self._rules.start():
+            self._idle += self._rules.settings.enabled is False
+            return
         messages = self._queue.receive(self._rules.settings.receive_size)
         if not messages:
             self._rules.finish()

@@ -18,6 +18,46 @@ class Standstill:
     longest: float = 0.0
 
 
+class SlotWatch:
+    """
+    The handlers at work, held against the number of slots.
+
+    Args:
+        clock: epoch seconds.
+        slots: number of slots.
+        timeout: seconds of the longest invocation: those of an earlier deployment may still be at work for so long.
+
+    Attributes:
+        excess: the largest number of handlers at work beyond the slots.
+
+    """
+
+    def __init__(self, clock: Callable[[], float], *, slots: int, timeout: float) -> None:
+        self._clock = clock
+        self._timeout = timeout
+        self._slots = slots
+        self._earlier: list[tuple[float, int]] = []
+        self._busy = 0
+        self.excess = 0
+
+    def deployed(self, slots: int) -> None:
+        """Follow a deploy."""
+        self._earlier.append((self._clock() + self._timeout, self._slots))
+        self._slots = slots
+
+    def began(self) -> None:
+        """Add a handler's start."""
+        self._busy += 1
+        if self._busy > self._slots:
+            now = self._clock()
+            allowed = max([self._slots, *(slots for until, slots in self._earlier if now <= until)])
+            self.excess = max(self.excess, self._busy - allowed)
+
+    def ended(self) -> None:
+        """Add a handler's end."""
+        self._busy -= 1
+
+
 class Meter:
     """
     Integrate over time, at no cost per second and little per message.

@@ -23,7 +23,7 @@ FAILURES = frozenset({"failed", "died"})
 
 def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[str]:
     """
-    Return the broken promises: no loss, no duplicate end, order within groups, exact attempts.
+    Return the broken promises: no loss, no duplicate end, order within groups, exact attempts, slots.
 
     Args:
         lanes: the run, at its end.
@@ -32,7 +32,10 @@ def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[s
     """
     dead = list(_places(lanes.queues.dead, foreign))
     left = list(_places(lanes.queues.live, foreign))
-    return [*_lost(lanes, dead, left), *_out_of_order(lanes), *_miscounted(lanes, set(dead))]
+    broken = [*_lost(lanes, dead, left), *_out_of_order(lanes), *_miscounted(lanes, set(dead))]
+    if lanes.slot_watch.excess:
+        broken.append(f"more handlers at work than slots: {lanes.slot_watch.excess} too many")
+    return broken
 
 
 def _lost(lanes: SimulatedLanes, dead_places: list[int], left_places: list[int]) -> Iterator[str]:
@@ -74,7 +77,7 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     dies before its handler starts, or after its work, the attempt counts although the handler saw no failure. So if
     processes were lost, this reports only a count that is too low by more than that first attempt.
     """
-    if lanes.pattern != "lanes" or _may_repeat(lanes, deaths=False):
+    if lanes.pattern not in ("lanes", "pull") or _may_repeat(lanes, deaths=False):
         return
     settings = lanes.config.consumer
     unseen = lanes.function.times.lost

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from lanes.bell import maximum_concurrency
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
@@ -26,7 +27,7 @@ from .handled import Handled, HandledLog
 from .history import History
 from .mapping import SimulatedMapping
 from .memory import Calls, CountedLedger, MemorySlots
-from .meter import Meter
+from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
 from .plain import NATIVE_RECEIVES, PlainConsumer
 from .scheduler import Scheduler
@@ -112,6 +113,7 @@ class SimulatedLanes:
         sent_to: number of messages sent to each lane.
         history: starts and ends of each message, by its place in the order of sends.
         meter: the use of slots while messages waited.
+        slot_watch: the handlers at work, held against the slots.
 
     """
 
@@ -132,6 +134,8 @@ class SimulatedLanes:
         if pattern is Pattern.PULL:
             consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)
             config = dataclasses.replace(config, consumer=consumer)
+        elif pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
+            pattern = Pattern.PULL
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()
@@ -150,6 +154,11 @@ class SimulatedLanes:
             self.scheduler.clock,
             lanes=[lane.name for lane in config.lanes],
             slots=config.consumer.reserved_concurrency,
+        )
+        self.slot_watch = SlotWatch(
+            self.scheduler.clock,
+            slots=config.consumer.reserved_concurrency,
+            timeout=config.consumer.function_timeout.total_seconds(),
         )
         self.queues = ApproximateQueues(
             config,
@@ -172,12 +181,18 @@ class SimulatedLanes:
         self._numbers: Counter[tuple[str, str]] = Counter()
         self.function = self._function()
         self.bell = SimulatedBell(self.scheduler, config)
-        self.mappings = {lane.name: self._mapping(lane, self.queues.live[lane.name]) for lane in self._mapped}
-        self.bell_mapping = self._mapping(self.bell.as_lane, self.bell.queue)
+        self.mappings = {
+            lane.name: self._mapping(
+                lane, self.queues.live[lane.name], enabled=self.pattern is not Pattern.PULL
+            )
+            for lane in config.lanes
+        }
+        self.bell_mapping = self._mapping(
+            self.bell.as_lane, self.bell.queue, enabled=self.pattern is Pattern.PULL
+        )
         self.bell.on_visible = self.bell_mapping.notice
-        self.queues.on_visible = self._notice
-        if pattern is Pattern.PULL:
-            self.bell.start()
+        self.queues.on_visible = lambda lane: self.mappings[lane].notice()
+        self.bell.deploy(config)
         if self.faults.redeploy_every:
             self._redeploy_later()
 
@@ -200,9 +215,22 @@ class SimulatedLanes:
         body = self._bodies.write(lane=lane, place=place, number=number, seconds=seconds, fault=fault)
         self.meter.sent(lane, group)
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
-        self._notice(lane)
-        if self.pattern is Pattern.PULL:
-            self.bell.ring()
+        self.mappings[lane].notice()
+        self.bell.ring()
+
+    def deploy(self, config: LanesConfig, *, within: float = 0.0) -> None:
+        """
+        Deploy the same lanes with another engine or number of slots, in the middle of the work.
+
+        New invocations start in new environments, running ones go on until they end. New mappings deliver at once; old
+        ones, and the senders' settings, stay `within` some seconds: the time of a deploy.
+        """
+        self.config = config
+        self.pattern = Pattern.PULL if config.consumer.engine is EngineName.PULL else Pattern.LANES
+        self.function.redeploy(slots=config.consumer.reserved_concurrency)
+        self.slot_watch.deployed(config.consumer.reserved_concurrency)
+        self._enable(config, is_new=True)
+        self.scheduler.after(within, lambda: self._end_deploy(config))
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass; return whether `until` became true."""
@@ -224,15 +252,23 @@ class SimulatedLanes:
             doom=self._injector.doom,
         )
 
-    @property
-    def _mapped(self) -> tuple[Lane, ...]:
-        return () if self.pattern is Pattern.PULL else self.config.lanes
+    def _end_deploy(self, config: LanesConfig) -> None:
+        if config is self.config:
+            self._enable(config, is_new=False)
+            self.bell.deploy(config)
 
-    def _notice(self, lane: str) -> None:
-        if lane in self.mappings:
-            self.mappings[lane].notice()
+    def _enable(self, config: LanesConfig, *, is_new: bool) -> None:
+        """Enable the mappings of the engine, or disable the others."""
+        if (config.consumer.engine is EngineName.PULL) is is_new:
+            concurrency = maximum_concurrency(config.consumer.reserved_concurrency)
+            self.bell_mapping.deploy(enabled=is_new, maximum_concurrency=concurrency)
+        else:
+            for lane in config.lanes:
+                self.mappings[lane.name].deploy(
+                    enabled=is_new, maximum_concurrency=lane.maximum_concurrency
+                )
 
-    def _mapping(self, lane: Lane, queue: FifoQueue) -> SimulatedMapping:
+    def _mapping(self, lane: Lane, queue: FifoQueue, *, enabled: bool) -> SimulatedMapping:
         return SimulatedMapping(
             lane,
             queue=queue,
@@ -241,6 +277,7 @@ class SimulatedLanes:
             unknowns=self.unknowns,
             chance=self.chance,
             faults=self.faults,
+            enabled=enabled,
         )
 
     def _redeploy_later(self) -> None:
@@ -274,7 +311,7 @@ class SimulatedLanes:
                 ledger=self.ledger,
                 presence=None if alone else self.slots,
                 telemetry=EnvironmentTelemetry(self.tally),
-                bell=self.bell.of_environment(self.calls),
+                bell=self.bell.of_environment(self.config, self.calls),
                 beside=SimulatedBeside(self.scheduler),
                 sleep=self.scheduler.sleep,
                 clock=self._injector.clock(),
@@ -318,6 +355,7 @@ class SimulatedLanes:
         before = self.history.begin(place)
         number = before + 1 if attempt is None else attempt
         started = self.scheduler.now
+        self.slot_watch.began()
         self.meter.began(lane, group, first=not before)
         how = "died"
         try:
@@ -332,6 +370,7 @@ class SimulatedLanes:
             how = "yielded"
             raise
         finally:
+            self.slot_watch.ended()
             self.meter.ended(lane, group, done=how == "done")
             self.history.end(place, attempt=number, how=how)
         if how == "failed":

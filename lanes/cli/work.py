@@ -61,9 +61,9 @@ def work(
         split_name(consumer)
     patience = duration(grace) if grace else None
     target = target_of(context)
-    deployment = _with_slots(_deployment(context, target), slots)
+    deployment = with_slots(_deployment(context, target), slots)
     settings = deployment.config.consumer
-    environment = _environment(target, deployment)
+    environment = environment_of(target, deployment)
     write_whole_lines()
     supervisor = Supervisor(
         slots=settings.reserved_concurrency,
@@ -113,8 +113,13 @@ def _deployment(context: typer.Context, target: Target) -> Deployment:
     return found
 
 
-def _with_slots(deployment: Deployment, slots: int | None) -> Deployment:
-    """Return the deployment with another number of slots, on which other settings depend."""
+def with_slots(deployment: Deployment, slots: int | None) -> Deployment:
+    """
+    Return the deployment with another number of slots, and with the defaults that follow from it.
+
+    Raises:
+        UsageError: the number is not allowed.
+    """
     if slots is None:
         return deployment
     document = deployment.config.to_dict(brief=True)
@@ -123,7 +128,7 @@ def _with_slots(deployment: Deployment, slots: int | None) -> Deployment:
         return dataclasses.replace(deployment, config=LanesConfig.from_dict(document))
 
 
-def _environment(target: Target, deployment: Deployment) -> dict[str, str]:
+def environment_of(target: Target, deployment: Deployment) -> dict[str, str]:
     """Return the variables of the slots, which have the same lanes and the same account as this command."""
     variables = dict(os.environ)
     if target.profile is not None:

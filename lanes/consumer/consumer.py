@@ -96,12 +96,11 @@ class Consumer:
         """
         return self._built().run(event, context)
 
-    def work(self, context: Any, *, slot: int) -> bool:
+    def work(self, context: Any, *, slot: int) -> float:
         """
-        Serve the lanes without an event, as one slot of a process, and return whether all of them could be asked.
+        Serve the lanes without an event, as one slot of a process, until they are empty or the time is over.
 
-        It ends when the context's time is nearly over, or when the lanes have been empty for some seconds; `lanes work`
-        calls it again and again.
+        `lanes work` calls it again and again; it returns the seconds to wait before the next call.
 
         Args:
             context: like Lambda's; its remaining time and request id are used.

@@ -14,7 +14,6 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
 from lanes.config.deployment import Deployment
-from lanes.consumer.engines.pull.engine import NOT_RECEIVED
 from lanes.errors import ConfigurationError
 from lanes.work.loading import load_consumer
 from lanes.work.supervisor import BEGAN, ENDED, REFUSED
@@ -84,13 +83,12 @@ def main(control_fd: str, number: str, consumer: str) -> None:
 def serve(
     consumer: Consumer, number: int, *, timeout: float, stop: Stop, report: Callable[[str], None]
 ) -> None:
-    """Make runs until a stop, each as long as an invocation may be; pause after one that could not ask every lane."""
+    """Make runs until a stop, each as long as an invocation may be."""
     while not stop.is_asked:
         report(BEGAN)
-        is_well = consumer.work(Run(ends_at=time.monotonic() + timeout, stop=stop), slot=number)
+        pause = consumer.work(Run(ends_at=time.monotonic() + timeout, stop=stop), slot=number)
         report(ENDED)
-        if not is_well:
-            stop.wait(NOT_RECEIVED)
+        stop.wait(pause)
 
 
 def write_whole_lines() -> None:

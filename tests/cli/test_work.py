@@ -12,7 +12,10 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lanes import Producer
+from lanes import LanesConfig, Producer
+from lanes.cli.target import Target
+from lanes.cli.work import environment_of, with_slots
+from lanes.config.deployment import Deployment, LaneQueues
 from lanes.testing.on_moto import create_ledger
 from local.account import connection_variables
 from local.server import AwsServer
@@ -325,6 +328,36 @@ def test_a_stack_with_mappings_is_refused_with_the_remedy(worker):
     assert code == 1
     assert f"stack {worker.stack}" in text
     assert 'set engine = "pull" in [consumer] of lanes.toml' in text
+
+
+def deployment_of(**consumer):
+    """Make a deployment that no server knows."""
+    config = LanesConfig.from_dict({"consumer": {"engine": "pull", **consumer}})
+    queues = {lane.name: LaneQueues(url=lane.name, dead_letter_url=lane.name) for lane in config.lanes}
+    return Deployment(config=config, queues=queues, table="ledger", bell="bell")
+
+
+def test_defaults_follow_the_number_of_slots():
+    """As if the lanes had been deployed with it: each slot may serve each lane."""
+    changed = with_slots(deployment_of(max_rate=6), 5)
+
+    assert changed.config == deployment_of(max_rate=6, reserved_concurrency=5).config
+    assert {lane.maximum_concurrency for lane in changed.config.lanes} == {5}
+    assert with_slots(changed, None) is changed
+
+
+def test_a_typed_profile_and_region_hold_in_the_slots(monkeypatch):
+    """Keys in variables would have priority over a profile in a variable."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of somebody else")
+    target = Target(profile="work", region="eu-west-1", endpoint="http://127.0.0.1:1")
+
+    variables = environment_of(target, deployment_of())
+
+    assert "AWS_ACCESS_KEY_ID" not in variables
+    assert variables["AWS_PROFILE"] == "work"
+    assert variables["AWS_REGION"] == variables["AWS_DEFAULT_REGION"] == "eu-west-1"
+    assert variables["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert Deployment.from_env(variables) == deployment_of()
 
 
 @pytest.mark.parametrize(

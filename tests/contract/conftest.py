@@ -1,4 +1,4 @@
-"""The stores of the outbox."""
+"""The engines, and the stores of the outbox."""
 
 import pytest
 
@@ -17,3 +17,9 @@ from tests.support.outbox_stores import (  # noqa: F401 - fixtures
 def bench(subject, clock):  # noqa: F811 - the fixtures above
     """A store to work on."""
     return Bench(subject, clock)
+
+
+@pytest.fixture(scope="session", params=["mappings", "pull"])
+def engine(request):
+    """Give the name of each engine: these promises are the same for both."""
+    return request.param

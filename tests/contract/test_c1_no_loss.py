@@ -15,9 +15,9 @@ def broken(*operations):
     return lambda operation, _: aws_error(operation) if operation in operations else None
 
 
-def test_a_body_that_is_no_event_goes_to_the_raw_handler():
+def test_a_body_that_is_no_event_goes_to_the_raw_handler(engine):
     """A notification of S3 or EventBridge, say; it sees the record as it came."""
-    world = World()
+    world = World(engine=engine)
     seen = []
 
     @world.consumer.raw_handler
@@ -30,9 +30,9 @@ def test_a_body_that_is_no_event_goes_to_the_raw_handler():
     assert seen == [("<xml/>", "bucket", 1)]
 
 
-def test_what_a_raw_handler_does_to_its_record_changes_no_other():
+def test_what_a_raw_handler_does_to_its_record_changes_no_other(engine):
     """The answer is about the records that Lambda brought."""
-    world = World()
+    world = World(engine=engine)
     ids = [world.send_body("MAIN", f"<{number}/>", group="bucket") for number in range(3)]
 
     @world.consumer.raw_handler
@@ -50,9 +50,9 @@ def test_what_a_raw_handler_does_to_its_record_changes_no_other():
     ["", "<xml/>", "null", "[]", "{}", '{"specversion":"0.3"}', "[" * 100_000, "9" * 5000],
     ids=lambda body: body[:12] or "empty",
 )
-def test_without_one_it_is_dead_lettered_with_the_reason(body):
+def test_without_one_it_is_dead_lettered_with_the_reason(engine, body):
     """Untouched, and its neighbours go on."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     message_id = scenario.world.send_body("MAIN", body, group="one")
     scenario.send("MAIN", "good", group="one")
 
@@ -63,9 +63,9 @@ def test_without_one_it_is_dead_lettered_with_the_reason(body):
     assert scenario.done == ["good"]
 
 
-def test_an_unknown_kind_is_dead_lettered_with_the_known_ones():
+def test_an_unknown_kind_is_dead_lettered_with_the_known_ones(engine):
     """Nothing is dropped because nobody feels responsible."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     message_id = scenario.world.send("MAIN", kind="order.place")
 
     scenario.step("MAIN")
@@ -76,9 +76,9 @@ def test_an_unknown_kind_is_dead_lettered_with_the_known_ones():
     assert note.attempts == 0
 
 
-def test_a_dead_letter_that_can_not_be_sent_keeps_the_record():
+def test_a_dead_letter_that_can_not_be_sent_keeps_the_record(engine):
     """Until it can."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     message_id = scenario.world.send_body("MAIN", "<xml/>")
     scenario.world.calls.break_if = broken("SendMessage")
     for _ in range(4):
@@ -90,9 +90,9 @@ def test_a_dead_letter_that_can_not_be_sent_keeps_the_record():
     assert list(scenario.world.queues.notes) == [message_id]
 
 
-def test_everything_stays_while_the_ledger_can_not_be_read():
+def test_everything_stays_while_the_ledger_can_not_be_read(engine):
     """Records received before can't be judged without it."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.send("MAIN", "a", "fail", "ok")
     scenario.send("MAIN", "b", group="other")
     scenario.invoke("MAIN", scenario.world.receive("MAIN"), deletes=False)
@@ -110,9 +110,11 @@ def test_everything_stays_while_the_ledger_can_not_be_read():
 
 
 @pytest.mark.parametrize("idempotency", [True, False])
-def test_a_total_failure_of_every_call_loses_nothing(idempotency):
+def test_a_total_failure_of_every_call_loses_nothing(engine, idempotency):
     """While it lasts lower lanes yield, since not knowing is a reason to; afterwards all goes on."""
-    scenario = Scenario({"consumer": {"reserved_concurrency": 2, "idempotency": idempotency}}, environments=2)
+    scenario = Scenario(
+        {"consumer": {"reserved_concurrency": 2, "idempotency": idempotency}}, environments=2, engine=engine
+    )
     for number in range(12):
         scenario.send("MAIN", f"main{number}", "fail" if number == 3 else "ok", group=f"g{number % 3}")
         scenario.send("HIGH", f"high{number}", group=f"g{number % 3}")
@@ -131,15 +133,15 @@ def test_a_total_failure_of_every_call_loses_nothing(idempotency):
 
 
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": [{"eventSource": "aws:s3"}]}, {"a": 1}])
-def test_an_event_that_is_no_batch_raises(event):
+def test_an_event_that_is_no_batch_raises(engine, event):
     """An answer would delete what it came with."""
     with pytest.raises(ConfigurationError):
-        World().consumer.handle(event, None)
+        World(engine=engine).consumer.handle(event, None)
 
 
-def test_an_event_from_an_unknown_queue_raises_and_names_the_lanes():
+def test_an_event_from_an_unknown_queue_raises_and_names_the_lanes(engine):
     """A function mapped to a foreign queue handles none of it."""
-    world = World()
+    world = World(engine=engine)
     world.send("HIGH")
     event = sqs_event("OTHER", world.receive("HIGH"))
 
@@ -147,9 +149,9 @@ def test_an_event_from_an_unknown_queue_raises_and_names_the_lanes():
         world.consumer.handle(event, None)
 
 
-def test_an_unexpected_fault_in_the_middle_keeps_what_is_not_known_to_be_done():
+def test_an_unexpected_fault_in_the_middle_keeps_what_is_not_known_to_be_done(engine):
     """And only that."""
-    scenario = Scenario({"consumer": {"idempotency": True}})
+    scenario = Scenario({"consumer": {"idempotency": True}}, engine=engine)
     ids = {name: scenario.send("MAIN", name, group=name) for name in "abc"}
     writes = scenario.world.calls.counts
     scenario.break_once(lambda _operation: writes["PutItem"] == 2, RuntimeError("unforeseen"))
@@ -162,9 +164,9 @@ def test_an_unexpected_fault_in_the_middle_keeps_what_is_not_known_to_be_done():
 
 
 @pytest.mark.parametrize("operation", ["ChangeMessageVisibilityBatch", "PutItem", "TransactWriteItems"])
-def test_a_fault_after_the_work_does_not_repeat_it(operation):
+def test_a_fault_after_the_work_does_not_repeat_it(engine, operation):
     """What was done is answered as done even if the invocation can't be closed."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.send("MAIN", "first", group="one")
     scenario.send("MAIN", "fails", "fail", "ok", group="two")
     scenario.break_once(lambda name: name == operation, RuntimeError("unforeseen"))
@@ -176,9 +178,9 @@ def test_a_fault_after_the_work_does_not_repeat_it(operation):
     scenario.check_kept()
 
 
-def test_a_message_whose_deletion_was_lost_is_handled_again():
+def test_a_message_whose_deletion_was_lost_is_handled_again(engine):
     """At least once, not at most once."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.send("HIGH", "a")
     scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
 
@@ -190,10 +192,10 @@ def test_a_message_whose_deletion_was_lost_is_handled_again():
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 7])
 @pytest.mark.parametrize("enabled", [True, False])
-def test_any_number_of_lanes_works_the_same(lanes, enabled):
+def test_any_number_of_lanes_works_the_same(engine, lanes, enabled):
     """Lanes are data."""
     tables = [{"name": f"L{number}", "threshold": 100 - number * 10} for number in range(lanes)]
-    scenario = Scenario({"lanes": tables, "enabled": enabled})
+    scenario = Scenario({"lanes": tables, "enabled": enabled}, engine=engine)
     for number in range(40):
         scenario.send(
             f"L{number % lanes}", f"m{number}", "fail" if number == 7 else "ok", group=f"g{number % 5}"
@@ -206,9 +208,9 @@ def test_any_number_of_lanes_works_the_same(lanes, enabled):
     scenario.check_kept()
 
 
-def test_records_without_a_group_are_handled_on_their_own():
+def test_records_without_a_group_are_handled_on_their_own(engine):
     """A queue that is not FIFO has no order: one failure holds nothing else back."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     for number in range(4):
         scenario.send("MAIN", f"m{number}", "fail" if number == 0 else "ok", group=f"g{number}")
     event = sqs_event("MAIN", scenario.world.receive("MAIN"))
@@ -222,9 +224,9 @@ def test_records_without_a_group_are_handled_on_their_own():
     assert scenario.done == ["m1", "m2", "m3"]
 
 
-def test_the_answer_is_what_lambda_reads():
+def test_the_answer_is_what_lambda_reads(engine):
     """JSON with an id for each record that stays."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     message_id = scenario.send("MAIN", "a", "fail")
     event = sqs_event("MAIN", scenario.world.receive("MAIN"))
 
@@ -233,9 +235,9 @@ def test_the_answer_is_what_lambda_reads():
     assert json.loads(json.dumps(answer)) == {"batchItemFailures": [{"itemIdentifier": message_id}]}
 
 
-def test_a_keyboard_interrupt_is_not_swallowed():
+def test_a_keyboard_interrupt_is_not_swallowed(engine):
     """Whoever runs the function by hand can stop it; the batch stays."""
-    world = World()
+    world = World(engine=engine)
 
     @world.consumer.handler("work")
     def work(_message):
@@ -249,9 +251,9 @@ def test_a_keyboard_interrupt_is_not_swallowed():
     assert world.queues.live["HIGH"].counts().not_visible == 1
 
 
-def test_figures_that_can_not_be_told_change_no_answer():
+def test_figures_that_can_not_be_told_change_no_answer(engine):
     """What was done is answered as done."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.send("HIGH", "a")
     scenario.world.recorder.end = lambda: int("no figure")
 
@@ -261,9 +263,9 @@ def test_figures_that_can_not_be_told_change_no_answer():
 
 
 @pytest.mark.parametrize("raw", [{}, {"idempotency": True}], ids=str)
-def test_a_message_whose_report_fails_is_handled_all_the_same(raw):
+def test_a_message_whose_report_fails_is_handled_all_the_same(engine, raw):
     """Once, whatever is to be reported of it: a yield, a failure, success."""
-    scenario = Scenario({"consumer": raw})
+    scenario = Scenario({"consumer": raw}, engine=engine)
     scenario.world.recorder.event = lambda *_names, **_fields: int("no event")
     scenario.world.recorder.milliseconds = lambda *_figures: int("no figure")
     for number in range(3):
@@ -281,9 +283,9 @@ def test_a_message_whose_report_fails_is_handled_all_the_same(raw):
 @pytest.mark.parametrize(
     "raw", [{}, {"function_timeout": 60}, {"idempotency": True, "max_attempts": 9}], ids=str
 )
-def test_a_dead_letter_beside_one_that_kills_its_process_is_one_dead_letter(poison, raw):
+def test_a_dead_letter_beside_one_that_kills_its_process_is_one_dead_letter(engine, poison, raw):
     """Their batch comes back for longer than SQS recognises a repeat."""
-    scenario = Scenario({"consumer": raw})
+    scenario = Scenario({"consumer": raw}, engine=engine)
     scenario.send("MAIN", "poison", poison, group="a")
     scenario.send("MAIN", "killer", "crash", group="b")
 

@@ -17,9 +17,9 @@ def first_done(scenario, group="g"):
 
 
 @pytest.mark.parametrize("batch_size", range(1, 11))
-def test_a_failure_holds_its_group_and_nobody_else(batch_size):
+def test_a_failure_holds_its_group_and_nobody_else(engine, batch_size):
     """At every batch size."""
-    scenario = Scenario({"lanes": [{"name": "MAIN", "batch_size": batch_size}]})
+    scenario = Scenario({"lanes": [{"name": "MAIN", "batch_size": batch_size}]}, engine=engine)
     for number in range(12):
         does = ("fail", "ok") if number in (2, 3) else ("ok",)
         scenario.send("MAIN", f"a{number}", *does, group="a")
@@ -33,9 +33,9 @@ def test_a_failure_holds_its_group_and_nobody_else(batch_size):
 
 
 @pytest.mark.parametrize("what", ["fail", "retry", "dead", "exit", "crash", "check"])
-def test_nothing_behind_a_record_starts_before_it_is_resolved(what):
+def test_nothing_behind_a_record_starts_before_it_is_resolved(engine, what):
     """Whatever ends its first attempt."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     for number in range(10):
         scenario.send("MAIN", f"m{number}", *((what, "ok") if number in (0, 4) else ("ok",)))
     scenario.in_handler = lambda message: (
@@ -49,9 +49,9 @@ def test_nothing_behind_a_record_starts_before_it_is_resolved(what):
     scenario.check_kept()
 
 
-def test_a_yield_keeps_the_order_of_what_it_returns():
+def test_a_yield_keeps_the_order_of_what_it_returns(engine):
     """All of the group return together."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     for number in range(10):
         scenario.send("MAIN", f"m{number}")
     scenario.in_handler = lambda message: scenario.send("HIGH", "high") if message.id == "m3" else None
@@ -65,9 +65,9 @@ def test_a_yield_keeps_the_order_of_what_it_returns():
     scenario.check_kept()
 
 
-def test_a_postponed_record_holds_its_group():
+def test_a_postponed_record_holds_its_group(engine):
     """Its attempt could not be announced, so nothing behind it may run."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.send("MAIN", "a", "fail", "ok")
     scenario.send("MAIN", "b")
     scenario.step("MAIN")
@@ -82,9 +82,11 @@ def test_a_postponed_record_holds_its_group():
     scenario.check_kept()
 
 
-def test_a_record_whose_id_is_handled_elsewhere_holds_its_group():
+def test_a_record_whose_id_is_handled_elsewhere_holds_its_group(engine):
     """It is postponed with all behind it."""
-    scenario = Scenario({"consumer": {"idempotency": True, "reserved_concurrency": 2}}, environments=2)
+    scenario = Scenario(
+        {"consumer": {"idempotency": True, "reserved_concurrency": 2}}, environments=2, engine=engine
+    )
     scenario.send("MAIN", "a", group="other")
     scenario.send("MAIN", "a")
     scenario.send("MAIN", "b")
@@ -98,9 +100,9 @@ def test_a_record_whose_id_is_handled_elsewhere_holds_its_group():
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_record_that_is_not_ours_any_more_holds_its_group(lost):
+def test_a_record_that_is_not_ours_any_more_holds_its_group(engine, lost):
     """Its visibility could not be extended: another invocation may have it."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     for number in range(3):
         scenario.send("MAIN", f"m{number}")
     messages = scenario.world.receive("MAIN")
@@ -123,9 +125,9 @@ def test_a_record_that_is_not_ours_any_more_holds_its_group(lost):
     scenario.check_kept()
 
 
-def test_a_batch_that_arrives_with_little_visibility_left_is_held_first():
+def test_a_batch_that_arrives_with_little_visibility_left_is_held_first(engine):
     """Throttled for most of it: without more, it would return in the middle of the work."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.takes = 5
     for number in range(5):
         scenario.send("MAIN", f"m{number}")
@@ -141,9 +143,9 @@ def test_a_batch_that_arrives_with_little_visibility_left_is_held_first():
     scenario.check_kept()
 
 
-def test_a_batch_that_arrives_too_late_is_not_handled():
+def test_a_batch_that_arrives_too_late_is_not_handled(engine):
     """Its records are visible again and with another invocation."""
-    scenario = Scenario(environments=2)
+    scenario = Scenario(environments=2, engine=engine)
     for number in range(3):
         scenario.send("MAIN", f"m{number}")
     late = scenario.world.receive("MAIN")
@@ -156,9 +158,9 @@ def test_a_batch_that_arrives_too_late_is_not_handled():
     scenario.check_kept()
 
 
-def test_time_that_runs_out_keeps_the_order():
+def test_time_that_runs_out_keeps_the_order(engine):
     """What goes back untouched returns with all of its group."""
-    scenario = Scenario({"consumer": {"record_time": 9}})
+    scenario = Scenario({"consumer": {"record_time": 9}}, engine=engine)
     scenario.takes = 9
     for number in range(9):
         scenario.send("MAIN", f"m{number}")
@@ -186,7 +188,7 @@ what_happens = st.lists(st.sampled_from(["fail", "retry", "crash", "check", "exi
     idempotency=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_the_order_holds_in_any_mixture(messages, batch_size, slots, idempotency, seed):
+def test_the_order_holds_in_any_mixture(engine, messages, batch_size, slots, idempotency, seed):  # noqa: PLR0917
     """Of lanes, groups, fates, batch sizes and slots; checked at the start of each handler."""
     scenario = Scenario(
         {
@@ -198,6 +200,7 @@ def test_the_order_holds_in_any_mixture(messages, batch_size, slots, idempotency
         },
         environments=slots,
         seed=seed,
+        engine=engine,
     )
     random = Random(seed)
     scenario.takes = random.choice([0.01, 0.3, 8])

@@ -24,7 +24,7 @@ def told(scenario):
 
 
 def listen(scenario):
-    """Note what is given to the function."""
+    """Note what is given to the function, or what it receives."""
     given_to_it = []
     invoke = scenario.invoke
 
@@ -33,6 +33,14 @@ def listen(scenario):
         invoke(lane, messages, **options)
 
     scenario.invoke = noting
+    receive = scenario.world.queues.receive
+
+    def noting_receive(lane, **options):
+        received = receive(lane, **options)
+        given_to_it.extend((record.message_id, record.receive_count) for record in received)
+        return received
+
+    scenario.world.queues.receive = noting_receive
     return given_to_it
 
 
@@ -50,10 +58,10 @@ def listen(scenario):
     idempotency=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_every_receive_is_told_once(messages, slots, idempotency, seed):
+def test_every_receive_is_told_once(engine, messages, slots, idempotency, seed):
     """Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause."""
     consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
-    scenario = Scenario({"consumer": consumer}, environments=slots, seed=seed)
+    scenario = Scenario({"consumer": consumer}, environments=slots, seed=seed, engine=engine)
     received = listen(scenario)
     for number, (lane, does, group) in enumerate(messages):
         scenario.send(lane, f"m{number}", does, "ok", group=group)
@@ -70,9 +78,11 @@ def test_every_receive_is_told_once(messages, slots, idempotency, seed):
     ("operation", "reason"),
     [("BatchGetItem", "unprepared"), ("UpdateItem", "not_begun")],
 )
-def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(operation, reason):
+def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(engine, operation, reason):
     """Their receive is explained although nothing was tried."""
-    scenario = Scenario({"consumer": {"idempotency": True}}, environments=2)
+    scenario = Scenario(
+        {"consumer": {"idempotency": True, "backoff_base": 20}}, environments=2, engine=engine
+    )
     message_id = scenario.send("HIGH", "m", "fail", "ok")
     scenario.step("HIGH")
     scenario.world.clock.advance(600)
@@ -85,9 +95,9 @@ def test_a_call_that_failed_is_told_with_the_records_that_it_sent_back(operation
     assert [(one["message_id"], one["id"]) for one in returned["messages"]] == [(message_id, "m")]
 
 
-def test_a_dead_letter_whose_attempts_all_crashed_is_named_by_its_event():
+def test_a_dead_letter_whose_attempts_all_crashed_is_named_by_its_event(engine):
     """No attempt came to an end, so this event is the only one by which its id is found."""
-    scenario = Scenario({"consumer": {"max_attempts": 1}})
+    scenario = Scenario({"consumer": {"max_attempts": 1}}, engine=engine)
     message_id = scenario.send("MAIN", "order-7", "crash")
 
     scenario.drain()
@@ -96,9 +106,9 @@ def test_a_dead_letter_whose_attempts_all_crashed_is_named_by_its_event():
     assert (event["message_id"], event["id"], event["kind"]) == (message_id, "order-7", "work")
 
 
-def test_a_dead_letter_that_is_no_event_is_named_by_its_deduplication_id():
+def test_a_dead_letter_that_is_no_event_is_named_by_its_deduplication_id(engine):
     """There is no other name, and its kind is empty."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.world.send_body("MAIN", "no event")
 
     scenario.drain()

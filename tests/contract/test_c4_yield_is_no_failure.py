@@ -68,13 +68,16 @@ def test_at_the_last_receive_a_checkpoint_lets_the_handler_finish():
 )
 @pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("idempotency", [True, False])
-def test_poison_is_dead_lettered_after_exactly_max_attempts(batch_size, position, grouped, idempotency):
+def test_poison_is_dead_lettered_after_exactly_max_attempts(
+    engine, batch_size, position, grouped, idempotency
+):
     """At any batch size and position, while its group and all others go on."""
     scenario = Scenario(
         {
             "lanes": [{"name": "MAIN", "batch_size": batch_size}],
             "consumer": {"max_attempts": 4, "idempotency": idempotency},
-        }
+        },
+        engine=engine,
     )
     for number in range(batch_size + 3):
         does = "fail" if number == position else "ok"
@@ -153,9 +156,9 @@ def test_a_checkpoint_that_yields_gives_its_attempt_back(idempotency):
     assert scenario.done[-1] == "main"
 
 
-def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledger():
+def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledger(engine):
     """With idempotency off and one slot: reading the counts above is all."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     for lane in ("HIGH", "MEDIUM", "MAIN"):
         for number in range(30):
             scenario.send(lane, f"{lane}{number}", group=f"g{number % 7}")
@@ -167,9 +170,9 @@ def test_a_message_that_succeeds_on_its_first_receive_costs_no_call_to_the_ledge
 
 
 @pytest.mark.parametrize("messages", [30, 3_000])
-def test_the_board_of_overrides_is_read_by_the_clock_and_not_by_the_message(messages):
+def test_the_board_of_overrides_is_read_by_the_clock_and_not_by_the_message(engine, messages):
     """Every five seconds at most, however many messages are handled meanwhile."""
-    scenario = Scenario()
+    scenario = Scenario(engine=engine)
     scenario.takes = 30.0 / messages
     for number in range(messages):
         scenario.send("HIGH", f"m{number}", group=f"g{number}")
@@ -224,9 +227,9 @@ def test_throttled_receives_count_for_nothing():
 
 
 @pytest.mark.parametrize(("idempotency", "runs"), [(True, 3), (False, 4)])
-def test_attempts_that_kill_their_process_count(idempotency, runs):
+def test_attempts_that_kill_their_process_count(engine, idempotency, runs):
     """Only the first one, with idempotency off, may go uncounted: one run more."""
-    scenario = Scenario({"consumer": {"max_attempts": 3, "idempotency": idempotency}})
+    scenario = Scenario({"consumer": {"max_attempts": 3, "idempotency": idempotency}}, engine=engine)
     message_id = scenario.send("MAIN", "main", "crash")
 
     scenario.drain()
@@ -257,9 +260,13 @@ def test_what_killed_its_process_before_is_held_no_longer_than_its_invocation():
 @pytest.mark.parametrize("idempotency", [True, False])
 @pytest.mark.parametrize("position", [0, 4, 9])
 @pytest.mark.parametrize("max_attempts", [1, 3])
-def test_the_neighbours_of_one_that_kills_its_process_are_healthy(idempotency, position, max_attempts):
+def test_the_neighbours_of_one_that_kills_its_process_are_healthy(
+    engine, idempotency, position, max_attempts
+):
     """They are repeated with it, never dead-lettered for it."""
-    scenario = Scenario({"consumer": {"max_attempts": max_attempts, "idempotency": idempotency}})
+    scenario = Scenario(
+        {"consumer": {"max_attempts": max_attempts, "idempotency": idempotency}}, engine=engine
+    )
     for number in range(10):
         scenario.send("MAIN", f"m{number}", "crash" if number == position else "ok", group=f"g{number % 4}")
 
@@ -273,9 +280,9 @@ def test_the_neighbours_of_one_that_kills_its_process_are_healthy(idempotency, p
     scenario.check_kept()
 
 
-def test_time_that_runs_out_is_no_failure():
+def test_time_that_runs_out_is_no_failure(engine):
     """What doesn't fit any more goes back untouched, and returns at once."""
-    scenario = Scenario({"consumer": {"function_timeout": 30, "record_time": 12}})
+    scenario = Scenario({"consumer": {"function_timeout": 30, "record_time": 12}}, engine=engine)
     scenario.takes = 12
     for number in range(5):
         scenario.send("MAIN", f"m{number}")
@@ -289,9 +296,9 @@ def test_time_that_runs_out_is_no_failure():
     scenario.check_kept()
 
 
-def test_the_longest_record_seen_tells_what_a_record_takes():
+def test_the_longest_record_seen_tells_what_a_record_takes(engine):
     """Where no time is configured."""
-    scenario = Scenario({"consumer": {"function_timeout": 30}})
+    scenario = Scenario({"consumer": {"function_timeout": 30}}, engine=engine)
     scenario.takes = 12
     for number in range(6):
         scenario.send("MAIN", f"m{number}", group=f"g{number}")
@@ -303,9 +310,9 @@ def test_the_longest_record_seen_tells_what_a_record_takes():
     scenario.check_kept()
 
 
-def test_a_record_that_takes_nearly_the_whole_timeout_is_tried_all_the_same():
+def test_a_record_that_takes_nearly_the_whole_timeout_is_tried_all_the_same(engine):
     """It would fit nowhere else."""
-    scenario = Scenario({"consumer": {"function_timeout": 30, "record_time": 29}})
+    scenario = Scenario({"consumer": {"function_timeout": 30, "record_time": 29}}, engine=engine)
     for number in range(3):
         scenario.send("MAIN", f"m{number}")
 
@@ -314,9 +321,9 @@ def test_a_record_that_takes_nearly_the_whole_timeout_is_tried_all_the_same():
     assert scenario.done == ["m0", "m1", "m2"]
 
 
-def test_an_attempt_that_could_not_be_counted_is_counted_by_the_settlement():
+def test_an_attempt_that_could_not_be_counted_is_counted_by_the_settlement(engine):
     """Two failed writes in a row, the third one holds."""
-    scenario = Scenario({"consumer": {"max_attempts": 2}})
+    scenario = Scenario({"consumer": {"max_attempts": 2}}, engine=engine)
     scenario.send("MAIN", "main", "fail")
     scenario.world.calls.break_if = lambda operation, _: (
         aws_error() if operation == "PutItem" and scenario.world.calls.counts["PutItem"] <= 2 else None
@@ -327,9 +334,9 @@ def test_an_attempt_that_could_not_be_counted_is_counted_by_the_settlement():
     assert len(scenario.starts) == 2
 
 
-def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down():
+def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down(engine):
     """It is postponed, and costs nothing."""
-    scenario = Scenario({"consumer": {"max_attempts": 2}})
+    scenario = Scenario({"consumer": {"max_attempts": 2, "backoff_base": 8}}, engine=engine)
     scenario.send("MAIN", "main", "fail", "ok")
     scenario.step("MAIN")
     scenario.world.clock.advance(10)
@@ -345,9 +352,9 @@ def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down():
     assert scenario.done == ["main"]
 
 
-def test_a_redriven_message_starts_anew():
+def test_a_redriven_message_starts_anew(engine):
     """Also where AWS keeps its message id, and its first receive is lost."""
-    scenario = Scenario({"consumer": {"max_attempts": 2}})
+    scenario = Scenario({"consumer": {"max_attempts": 2}}, engine=engine)
     message_id = scenario.send("MAIN", "main", "fail")
     scenario.drain()
     scenario.world.clock.advance(3600)
@@ -364,9 +371,9 @@ def test_a_redriven_message_starts_anew():
 
 
 @pytest.mark.parametrize("does", [("fail",), ("retry", "fail")])
-def test_a_late_note_of_what_went_back_never_replaces_a_later_attempt(does):
+def test_a_late_note_of_what_went_back_never_replaces_a_later_attempt(engine, does):
     """What may be back before its note has landed is noted before it is let go."""
-    scenario = Scenario(environments=2)
+    scenario = Scenario(environments=2, engine=engine)
     scenario.takes = 29.5  # of 30 s
     scenario.send("HIGH", "long", group="one")
     scenario.send("HIGH", "failing", *does, group="two")

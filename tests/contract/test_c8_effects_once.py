@@ -8,9 +8,9 @@ from tests.support.scenario import Scenario
 IDEMPOTENT = {"consumer": {"idempotency": True}}
 
 
-def test_a_record_that_was_done_but_not_deleted_is_skipped():
+def test_a_record_that_was_done_but_not_deleted_is_skipped(engine):
     """SQS delivers it again because the deletion was lost: it is deleted then, not handled."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("HIGH", "a")
 
     scenario.invoke("HIGH", scenario.world.receive("HIGH"), deletes=False)
@@ -22,9 +22,9 @@ def test_a_record_that_was_done_but_not_deleted_is_skipped():
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2])
-def test_the_last_attempt_that_succeeds_is_no_dead_letter_when_it_comes_again(failures):
+def test_the_last_attempt_that_succeeds_is_no_dead_letter_when_it_comes_again(engine, failures):
     """Done is done, however many attempts were used up to get there."""
-    scenario = Scenario({"consumer": {"idempotency": True, "max_attempts": failures + 1}})
+    scenario = Scenario({"consumer": {"idempotency": True, "max_attempts": failures + 1}}, engine=engine)
     scenario.send("HIGH", "a", *["fail"] * failures, "ok")
     for _ in range(failures):
         scenario.step("HIGH")
@@ -37,9 +37,9 @@ def test_the_last_attempt_that_succeeds_is_no_dead_letter_when_it_comes_again(fa
     assert scenario.dead() == {}
 
 
-def test_a_job_that_sends_the_same_id_again_changes_nothing():
+def test_a_job_that_sends_the_same_id_again_changes_nothing(engine):
     """Another SQS message with the same event id, after SQS's own five minutes."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("MAIN", "a")
     scenario.drain()
     scenario.world.clock.advance(3600)
@@ -51,9 +51,9 @@ def test_a_job_that_sends_the_same_id_again_changes_nothing():
     assert scenario.world.recorder.counts["DuplicateMessages"] == 1
 
 
-def test_the_same_id_twice_in_one_batch_is_handled_once():
+def test_the_same_id_twice_in_one_batch_is_handled_once(engine):
     """The second one finds what the first one has just noted."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("MAIN", "a", group="one")
     scenario.send("MAIN", "a", group="two")
 
@@ -63,9 +63,9 @@ def test_the_same_id_twice_in_one_batch_is_handled_once():
     scenario.check_kept()
 
 
-def test_after_the_window_an_id_is_handled_again():
+def test_after_the_window_an_id_is_handled_again(engine):
     """A day later it is a new wish."""
-    scenario = Scenario({"consumer": {"idempotency": True, "idempotency_window": "1h"}})
+    scenario = Scenario({"consumer": {"idempotency": True, "idempotency_window": "1h"}}, engine=engine)
     scenario.send("MAIN", "a")
     scenario.drain()
     scenario.world.clock.advance(3601)
@@ -76,9 +76,9 @@ def test_after_the_window_an_id_is_handled_again():
     assert scenario.done == ["a", "a"]
 
 
-def test_events_of_two_sources_may_share_an_id():
+def test_events_of_two_sources_may_share_an_id(engine):
     """CloudEvents: source and id together name an event."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("MAIN", "a")
     body = scenario.world.receive("MAIN")[0].body.replace('"lanes"', '"elsewhere"')
     scenario.world.send_body("MAIN", body, group="other")
@@ -88,9 +88,9 @@ def test_events_of_two_sources_may_share_an_id():
     assert scenario.done == ["a", "a"]
 
 
-def test_an_id_that_another_delivery_handles_now_waits_for_it():
+def test_an_id_that_another_delivery_handles_now_waits_for_it(engine):
     """The second delivery is postponed, costs no attempt, and is skipped once the first is done."""
-    scenario = Scenario(IDEMPOTENT, environments=2)
+    scenario = Scenario(IDEMPOTENT, environments=2, engine=engine)
     scenario.send("MAIN", "a", group="one")
     scenario.send("MAIN", "a", group="two")
     (first,) = scenario.world.receive("MAIN", 1)
@@ -104,9 +104,9 @@ def test_an_id_that_another_delivery_handles_now_waits_for_it():
     scenario.check_kept()
 
 
-def test_a_failed_attempt_gives_its_claim_back():
+def test_a_failed_attempt_gives_its_claim_back(engine):
     """Its next attempt, also one by another message with the same id, may begin at once."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("MAIN", "a", "fail", "ok", group="one")
     scenario.step("MAIN")
 
@@ -116,9 +116,9 @@ def test_a_failed_attempt_gives_its_claim_back():
     assert scenario.done == ["a"]
 
 
-def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt():
+def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt(engine):
     """What the handler did can't be known, so it runs once more: at least once is all that can be had then."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("HIGH", "a")
     scenario.break_once(lambda _operation: bool(scenario.done), ProcessLost())
 
@@ -130,9 +130,9 @@ def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt():
     scenario.check_kept()
 
 
-def test_one_failed_call_does_not_forget_what_was_done():
+def test_one_failed_call_does_not_forget_what_was_done(engine):
     """Noting that an effect was done is tried again."""
-    scenario = Scenario(IDEMPOTENT)
+    scenario = Scenario(IDEMPOTENT, engine=engine)
     scenario.send("HIGH", "a")
     scenario.break_once(lambda _operation: bool(scenario.done), aws_error())
     scenario.step("HIGH")

@@ -108,6 +108,7 @@ class PolledQueues(MemoryQueues):
         received = super().receive(lane, maximum=maximum, visibility=visibility, wait=wait)
         if wait and not received:
             self.clock.advance(wait / len(self.live))
+            received = self.taken(lane, maximum=maximum, visibility=visibility)
         return received
 
 
@@ -159,9 +160,13 @@ class World:
         *,
         seed: int = 1,
         native: int | None = None,
+        engine: str = "mappings",
         beside: Any = None,
     ) -> None:
-        self.config = LanesConfig.from_dict(raw or {})
+        raw = raw or {}
+        self.config = LanesConfig.from_dict(
+            {**raw, "consumer": {"engine": engine, **raw.get("consumer", {})}}
+        )
         self.clock = FakeClock()
         self.calls = Calls()
         self.queues = PolledQueues(self.config, self.clock, self.calls, native=native)

@@ -54,15 +54,8 @@ class Scenario:
     """
 
     def __init__(
-        self,
-        raw: Mapping[str, Any] | None = None,
-        *,
-        environments: int = 1,
-        seed: int = 1,
-        engine: str = "mappings",
-        **world: Any,
+        self, raw: Mapping[str, Any] | None = None, *, environments: int = 1, seed: int = 1, **world: Any
     ) -> None:
-        raw = {**(raw or {}), "consumer": {"engine": engine, **(raw or {}).get("consumer", {})}}
         self.world = World(raw, seed=seed, **world)
         self.random = Random(seed)
         self.sent: list[Sent] = []

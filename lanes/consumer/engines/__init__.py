@@ -82,9 +82,9 @@ class Engine(Protocol):
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
         """Handle one invocation."""
 
-    def work(self, context: Any, *, slot: int) -> bool:
+    def work(self, context: Any, *, slot: int) -> float:
         """
-        Serve the lanes for one slot of a process, without an event; return whether all lanes could be asked.
+        Serve the lanes for one slot of a process, without an event; return the seconds until the next call.
 
         Raises:
             ConfigurationError: the engine only handles batches of mappings.

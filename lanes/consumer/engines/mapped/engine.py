@@ -80,7 +80,7 @@ class MappedEngine:
                 telemetry.milliseconds(Metric.BATCH, (self._clock() - began_at) * 1000)
                 telemetry.end()
 
-    def work(self, context: Any, *, slot: int) -> bool:
+    def work(self, context: Any, *, slot: int) -> float:
         """Refuse: this engine handles batches of mappings only."""
         del context, slot
         raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")

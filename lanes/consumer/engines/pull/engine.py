@@ -32,6 +32,9 @@ Rings pile up behind a long invocation, one for each second with a send.
 NOT_RECEIVED = 5
 """Seconds until a ring returns for which a lane could not be asked."""
 
+NO_TIME = 0.25
+"""Seconds until the next run of a process's slot after one that had no time to wait for messages."""
+
 
 class PullEngine:
     """Runs the invocations of one environment."""
@@ -63,12 +66,17 @@ class PullEngine:
         slot.leave()
         return response_for(outcomes.kept)
 
-    def work(self, context: Any, *, slot: int) -> bool:
-        """Serve the lanes as a slot that no ring started; return whether all of them could be asked."""
-        held = self._slot(context, lanes=self._lanes_of(slot))
+    def work(self, context: Any, *, slot: int) -> float:
+        """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
+        lanes = self._lanes_of(slot)
+        held = self._slot(context, lanes=lanes)
         held.returns_in(LONGEST_STAY)
         held.work()
-        return not held.looks.failed
+        if held.has_worked:
+            return 0.0
+        if held.looks.failed or {lane.name for lane in lanes} <= set(self._services.paused.lanes()):
+            return NOT_RECEIVED
+        return NO_TIME if held.is_over else 0.0
 
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""

@@ -117,11 +117,6 @@ class Looks:
                 lambda: [self._ask_one(lane) for lane in reversed(lanes)], after=after
             )
 
-    def look_below(self, lanes: Sequence[Lane]) -> None:
-        """Look at the lanes beside a record, in order, until one has records."""
-        if lanes and not self.hands and not self._polls:
-            self._polls[lanes[0].name] = self._looking.beside.start(lambda: self._ask(lanes))
-
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
         for lane in lanes:

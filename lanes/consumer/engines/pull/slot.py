@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -122,7 +123,6 @@ class Slot:
         self._reported_at = 0.0
         self._nested = 0.0
         self._serving: Lane | None = None
-        self._aside: Lane | None = None
         self._batches = 0
         self._overdue_at: dict[str, float] = {}
 
@@ -154,14 +154,13 @@ class Slot:
             milliseconds_left=self._milliseconds_left,
             began_at=self.services.looking.clock(),
         )
-        aside, self._aside, outer = self._aside, self._serving, self._serving
+        outer, self._serving = self._serving, lane
         nested, self._nested = self._nested, 0.0
-        self._serving = lane
         self._report_for(lane.name)
         try:
             return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
-            self._serving, self._aside = outer, aside
+            self._serving = outer
             looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
             looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
             self._nested = nested + took
@@ -178,15 +177,13 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy, pace = self.services.choice.policy, self.services.looking.pace
+        policy = self.services.choice.policy
         order = self._served(policy.order(self._lanes))
         if lane not in order or not all(map(self.has_time_for, order)):
             return
         place = order.index(lane) + 1
         is_next = is_last and lane.name not in self.looks.hands
         self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
-        if is_last and not self._aside and pace.is_short(lane):
-            self.looks.look_below(order[place:])
 
     def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
         """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
@@ -198,7 +195,7 @@ class Slot:
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: nobody rings for it."""
         if seconds <= LONGEST_STAY:
-            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds)
+            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
 
     def _next(self) -> Lane | None:
         """Return the lane to serve next, with its records in hand; None if no lane has any, or the time is over."""
@@ -286,7 +283,9 @@ class Slot:
         if lane == self._reported and now < self._reported_at + REPORT_EVERY:
             return
         if self._reported is not None:
-            telemetry.end()
+            # The outcomes count, whatever becomes of the figures.
+            with contextlib.suppress(Exception):
+                telemetry.end()
         self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._context)

@@ -1,0 +1,139 @@
+"""The pull engine on the whole stack, deployed and running on this machine, with the `lanes` command."""
+
+import json
+import threading
+
+import pytest
+
+from lanes import bell
+from lanes.message import Message
+from local.deploy import CdkApp
+from local.platform import Platform
+from tests.support.command import ROOT, Typed
+from tests.support.waiting import SLACK, TIMEOUT_SECONDS, until
+
+APP = ROOT / "tests" / "local" / "switching_app"
+STACK = "Switching"
+
+
+class Handled:
+    """The ids of handled messages, by the lines that the sample function prints."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self.ids = []
+
+    def __call__(self, _function, line):
+        if '"resource": "finished"' in line:
+            with self._changed:
+                self.ids.append(json.loads(line)["id"])
+                self._changed.notify_all()
+
+    def wait_for(self, *ids):
+        with self._changed:
+            assert self._changed.wait_for(lambda: set(ids) <= set(self.ids), TIMEOUT_SECONDS), self.ids
+
+
+@pytest.fixture(scope="module")
+def handled():
+    """What the function did."""
+    return Handled()
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory, handled):
+    """The stack, with an intake."""
+    app = CdkApp(directory=APP, context={"engine": "pull", "intake": "on"})
+    build = tmp_path_factory.mktemp("build")
+    with Platform(app=app, on_line=handled, build_directory=build, slack=SLACK) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lanes(platform):
+    """The command within this process."""
+    typed = Typed(platform.endpoint_url)
+    return lambda *words, text=None: typed.json("--stack", STACK, *words, text=text)
+
+
+def send(lanes, *ids, priority):
+    """Send messages with these ids."""
+    rows = [{"kind": "order.placed", "data": {}, "id": one, "priority": priority} for one in ids]
+    lanes("send", "-f", "-", text="\n".join(map(json.dumps, rows)))
+
+
+def states(lanes):
+    """Give the state of each lane."""
+    return {row["lane"]: row["mapping"] for row in lanes("status")}
+
+
+def bell_mapping(platform):
+    """Give the running mapping of the bell."""
+    return platform.mappings[platform.outputs[STACK]["BellQueueUrl"].rpartition("/")[2]]
+
+
+def test_what_the_command_sends_is_handled(platform, handled, lanes):
+    """The send rings, and no lane has a mapping of its own."""
+    send(lanes, "first", "second", priority=0)
+
+    handled.wait_for("first", "second")
+    assert len(platform.mappings) == 2  # the bell's and the intake's
+    assert bell_mapping(platform).counters()["errors"] == 0
+
+
+def test_a_fresh_deployment_passes_its_check(lanes):
+    """Bell, its mapping and the function are as they should be."""
+    found = lanes("check")
+
+    assert [one for one in found if one["verdict"] == "wrong"] == []
+    assert {"bell", "HIGH mapping", "function"} <= {one["subject"] for one in found if one["verdict"] == "ok"}
+
+
+def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(handled, lanes):
+    """HIGH is paused with messages in it: MAIN is handled all the same, and HIGH after it is resumed."""
+    paused = lanes("pause", "high")
+    assert (paused["mapping"], states(lanes)) == ("Disabled", {"HIGH": "Disabled", "MAIN": "Enabled"})
+    send(lanes, "urgent", priority=50)
+    send(lanes, "bulk", priority=-100)
+
+    handled.wait_for("bulk")
+    assert "urgent" not in handled.ids
+    assert lanes("status")[0]["waiting"] == 1
+
+    resumed = lanes("resume", "HIGH")
+
+    assert (resumed["mapping"], states(lanes)["HIGH"]) == ("Enabled", "Enabled")
+    send(lanes, "next", priority=50)
+    handled.wait_for("urgent", "next")
+    actions = [entry["action"] for entry in lanes("audit")]
+    assert [action for action in actions if action != "send"] == ["resume", "pause"]
+
+
+def test_a_sender_that_rings_nothing_is_served_through_the_intake(platform, handled):
+    """A message as another language writes it, without a deduplication id."""
+    platform.client("sqs").send_message(
+        QueueUrl=platform.outputs[STACK]["IntakeQueueUrl"],
+        MessageBody=Message(kind="order.placed", id="foreign", priority=100).to_body(),
+        MessageGroupId="stock",
+    )
+
+    handled.wait_for("foreign")
+
+
+def test_a_sender_that_rings_nothing_is_served_by_the_heartbeat(platform, handled):
+    """The rule's message comes back to its queue for 20 seconds at a time, and each return looks at the lanes."""
+    (schedule,) = platform.schedules.values()
+    platform.client("sqs").send_message(
+        QueueUrl=platform.outputs[STACK]["MAINQueueUrl"],
+        MessageBody=Message(kind="order.placed", id="silent").to_body(),
+        MessageGroupId="silent",
+        MessageDeduplicationId="silent",
+    )
+
+    (target,) = schedule.settings.queues
+    schedule.once()
+
+    handled.wait_for("silent")
+    assert (target.group, target.body) == (bell.HEARTBEAT, bell.BODY)
+    until(lambda: bell_mapping(platform).counters()["partial"] >= 1)
+    assert bell_mapping(platform).counters()["errors"] == 0

@@ -1,0 +1,124 @@
+"""The runs of one slot, with lanes in memory and with a consumer that the test plays."""
+
+from collections import Counter
+
+import pytest
+
+from lanes.errors import ConfigurationError
+from lanes.work.slot import Run, Stop, serve
+from lanes.work.supervisor import BEGAN, ENDED
+from tests.support.memory import FakeClock, FakeContext, World, aws_error
+
+PULL = {"engine": "pull"}
+LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]
+
+
+@pytest.fixture
+def world():
+    """Lanes of the pull engine, and the order in which their messages were handled."""
+    made = World({"consumer": PULL, "lanes": LANES})
+    made.handled = []
+    made.consumer.handler("work")(lambda message: made.handled.append(message.data))
+    return made
+
+
+def run(world, *, seconds=30.0, slot=0):
+    """Make one run."""
+    return world.consumer.work(FakeContext(world.clock, seconds=seconds, request="run-1"), slot=slot)
+
+
+def test_a_run_serves_the_lanes_without_an_event(world):
+    """The highest first, and the next run may follow at once."""
+    for lane, name in (("MAIN", "m1"), ("MAIN", "m2"), ("HIGH", "h1")):
+        world.send(lane, data=name)
+
+    assert run(world) == 0.0
+
+    assert world.handled == ["h1", "m1", "m2"]
+    assert [world.queues.live[lane.name].counts().visible for lane in world.config.lanes] == [0, 0]
+    assert run(world) == 0.0
+
+
+def test_a_run_without_time_receives_nothing(world):
+    """So it is a way to make all clients before the first message."""
+    world.send("MAIN", data="m1")
+
+    run(world, seconds=0.0)
+
+    assert world.handled == []
+    assert world.queues.live["MAIN"].counts().visible == 1
+
+
+def test_the_next_run_waits_if_the_time_is_too_short_for_a_poll(world):
+    """Otherwise it would ask the empty lanes without a pause."""
+    assert 0.0 < run(world, seconds=1.5) < 1.0
+
+
+def test_the_next_run_waits_for_longer_if_a_lane_could_not_be_asked(world, monkeypatch):
+    """An outage must not be a storm of calls and of log lines."""
+    calls = Counter()
+
+    def receive(lane, **_asked):
+        calls[lane] += 1
+        raise aws_error("ReceiveMessage")
+
+    monkeypatch.setattr(world.queues, "receive", receive)
+
+    assert run(world) == 5
+    assert max(calls.values()) < 10
+
+
+def test_mappings_have_no_slots_of_their_own():
+    """The command says so before it starts any."""
+    world = World({"lanes": LANES})
+
+    with pytest.raises(ConfigurationError, match='a process needs engine = "pull"'):
+        run(world)
+
+
+def test_a_run_has_no_time_left_after_a_stop():
+    """So no record starts, and a handler at a checkpoint leaves."""
+    clock, stop = FakeClock(), Stop()
+    one = Run(ends_at=clock() + 30, stop=stop, clock=clock)
+
+    assert one.get_remaining_time_in_millis() == 30_000
+    clock.advance(10)
+    assert one.get_remaining_time_in_millis() == 20_000
+    stop.ask()
+    assert one.get_remaining_time_in_millis() == 0
+
+
+class PlayedConsumer:
+    """A consumer that ends its runs as the test says, and is stopped in the last one."""
+
+    def __init__(self, stop, pauses):
+        self.stop, self.pauses, self.runs = stop, pauses, []
+
+    def work(self, context, *, slot):
+        self.runs.append((slot, context.aws_request_id))
+        pause = self.pauses.pop(0)
+        if not self.pauses:
+            self.stop.ask()
+        return pause
+
+
+def test_runs_follow_each_other_until_a_stop():
+    """Each is reported with its beginning and its end, and has a name of its own in the log."""
+    stop, reports = Stop(), []
+    consumer = PlayedConsumer(stop, [0.0, 0.0, 600.0])
+
+    serve(consumer, 2, timeout=30.0, stop=stop, report=reports.append)
+
+    assert reports == [BEGAN, ENDED] * 3
+    assert {slot for slot, _ in consumer.runs} == {2}
+    assert len({request for _, request in consumer.runs}) == 3
+
+
+def test_a_stop_ends_a_pause():
+    """Nothing is left to do in it."""
+    stop = Stop()
+    stop.ask()
+
+    stop.wait(600.0)
+
+    assert stop.is_asked
