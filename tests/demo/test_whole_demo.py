@@ -14,8 +14,7 @@ from tests.support.processes import descendants, name_of, wait_for_end
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("--customers", "200")
-# A loaded machine takes several times as long as an idle one.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.deep
 
 
 def start_demo(output, *options):
@@ -98,7 +97,6 @@ def interrupt(process, number):
     wait_for_end(started)
 
 
-@pytest.mark.deep
 def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
     """At the moment when the Spark job and the second deploy are being started."""
     with start_demo(tmp_path, *SMALL) as process:
@@ -106,7 +104,6 @@ def test_ctrl_c_ends_a_deploy_that_has_just_begun(tmp_path):
         interrupt(process, signal.SIGINT)
 
 
-@pytest.mark.deep
 def test_ctrl_c_ends_spark(tmp_path):
     """With its Java process."""
     with start_demo(tmp_path, *SMALL) as process:
@@ -114,7 +111,6 @@ def test_ctrl_c_ends_spark(tmp_path):
         interrupt(process, signal.SIGINT)
 
 
-@pytest.mark.deep
 def test_sigterm_ends_a_run(tmp_path):
     """With the server and the execution environments."""
     with start_demo(tmp_path, *SMALL, "--no-comparison") as process:
