@@ -83,7 +83,11 @@ class PullEngine:
         ring = rings[0]
         age = self._services.looking.clock() - ring.sent_at
         is_fresh = ring.group != HEARTBEAT and age < STALE
-        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)), is_rung=is_fresh)
+        lanes = self._lanes_of(slot_of(ring.group))
+        slot = self._slot(context, lanes=lanes, is_rung=is_fresh)
+        if ring.group == HEARTBEAT and len(lanes) < len(self._deployment.config.lanes):
+            # Only the first slots serve the other lanes.
+            slot.ring()
         slot.work()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
