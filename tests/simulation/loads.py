@@ -18,11 +18,12 @@ def mixed_load(
     seed=1,
     idempotency=False,
     backlog=90,
-    make=SimulatedLanes,
 ):
     """Run a MAIN backlog under HIGH bursts and single MEDIUM messages, some failing, until all is settled."""
     config = {"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}}
-    lanes = make(LanesConfig.from_dict(config), pattern=pattern, faults=faults, unknowns=unknowns, seed=seed)
+    lanes = SimulatedLanes(
+        LanesConfig.from_dict(config), pattern=pattern, faults=faults, unknowns=unknowns, seed=seed
+    )
     chance = Random(seed)
 
     def send(lane, group):
