@@ -266,9 +266,7 @@ class SimulatedLanes:
             self.bell_mapping.deploy(enabled=is_new, maximum_concurrency=concurrency)
         else:
             for lane in config.lanes:
-                self.mappings[lane.name].deploy(
-                    enabled=is_new, maximum_concurrency=lane.maximum_concurrency
-                )
+                self.mappings[lane.name].deploy(enabled=is_new, maximum_concurrency=lane.maximum_concurrency)
 
     def _mapping(self, lane: Lane, queue: FifoQueue, *, enabled: bool) -> SimulatedMapping:
         return SimulatedMapping(
