@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
+from lanes.consumer.outcome import Outcome, Outcomes, Reason
 from lanes.consumer.records import Batch
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.rates import Rate
     from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
-    from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Settlement
 
@@ -146,7 +146,6 @@ class Slot:
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
         self.has_worked = True
-        self._batches += 1
         batch = Batch(
             lane=lane,
             records=records,
@@ -169,11 +168,32 @@ class Slot:
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
         """Return the lane for which a batch is set aside, after a look at those above if one is due."""
+        above = self._served(self.services.choice.policy.above(lane))
         if not self.services.looking.pace.is_short(lane):
             # A poll that ends during a long record would keep its messages from slots that are free.
             self.looks.collect(wait=True)
-        above = self._served(self.services.choice.policy.above(lane))
+            self._give_back([other for other in self._lanes if other not in above])
         return self._first(above, expected=expected) if above else None
+
+    def _give_back(self, lanes: Sequence[Lane]) -> None:
+        """Return the records in hand of these lanes for a slot that is free, if there are others."""
+        for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
+            if (records := self.looks.hands.pop(lane.name, None)) is not None:
+                outcomes = Outcomes(records, {})
+                outcomes.keep(records, Outcome(delay=0, reason=Reason.ASIDE))
+                self.services.settlement.settle(self._batch(lane, records), outcomes)
+                self._rung_at = 0.0
+                self._ring()
+
+    def _batch(self, lane: Lane, records: Sequence[RawRecord]) -> Batch:
+        self._batches += 1
+        return Batch(
+            lane=lane,
+            records=records,
+            name=f"{self._name}-{self._batches}",
+            milliseconds_left=self._milliseconds_left,
+            began_at=self.services.looking.clock(),
+        )
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
