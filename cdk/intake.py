@@ -126,9 +126,9 @@ class Intake(Construct):
     def _fifo_queue(
         self, construct_id: str, removal_policy: RemovalPolicy, *, dead_letter_queue: sqs.Queue | None = None
     ) -> sqs.Queue:
-        last_resort = dead_letter_queue and sqs.DeadLetterQueue(
-            max_receive_count=MAX_RECEIVES, queue=dead_letter_queue
-        )
+        last_resort = None
+        if dead_letter_queue is not None:
+            last_resort = sqs.DeadLetterQueue(max_receive_count=MAX_RECEIVES, queue=dead_letter_queue)
         return sqs.Queue(
             self,
             construct_id,

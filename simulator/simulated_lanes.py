@@ -106,6 +106,7 @@ class SimulatedLanes:
         look_ahead: number of a queue's oldest messages that are searched for free groups; AWS's 120,000 by default.
         standard: makes the queues standard ones, ordered by this source of chance; this product needs FIFO queues.
         seed: decides every random choice.
+        plain_batch: batch size of the plain pattern; it was published with batches of one.
 
     Attributes:
         handled: the handled messages, by the end of their handlers.
@@ -127,9 +128,10 @@ class SimulatedLanes:
         look_ahead: int = LOOK_AHEAD,
         standard: Random | None = None,
         seed: int = 1,
+        plain_batch: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
-            lanes = tuple(dataclasses.replace(lane, batch_size=1) for lane in config.lanes)
+            lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
         if pattern is Pattern.PULL:
             consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)

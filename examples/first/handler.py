@@ -15,5 +15,5 @@ def place_order(message: Message) -> None:
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Handle one batch of one lane."""
+    """Handle one invocation."""
     return consumer.handle(event, context)

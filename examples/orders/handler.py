@@ -50,7 +50,7 @@ def import_upload(record: RawRecord) -> None:
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Handle one batch of one lane."""
+    """Handle one invocation."""
     return consumer.handle(event, context)
 
 

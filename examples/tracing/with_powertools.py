@@ -24,7 +24,7 @@ def place_order(message: Message, context: HandlerContext) -> None:
 
 
 def lambda_handler(event: dict[str, Any], context: Any) -> Any:
-    """Handle one batch of one lane."""
+    """Handle one invocation."""
     return consumer.handle(event, context)
 
 

@@ -41,7 +41,7 @@ def book_payment(message: Message, context: HandlerContext) -> None:
 
 
 def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Any:
-    """Handle one batch of one lane."""
+    """Handle one invocation."""
     return consumer.handle(event, context)
 
 

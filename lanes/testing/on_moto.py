@@ -218,5 +218,6 @@ def _create_queues(sqs: SQSClient, lane: Lane) -> LaneQueues:
 
 
 def _create_bell(sqs: SQSClient) -> str:
-    attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
-    return sqs.create_queue(QueueName=f"{BELL}.fifo", Attributes=attributes)["QueueUrl"]
+    return sqs.create_queue(
+        QueueName=f"{BELL}.fifo", Attributes={"FifoQueue": "true", "ContentBasedDeduplication": "true"}
+    )["QueueUrl"]

@@ -17,5 +17,5 @@ def work(message: Message) -> None:
 
 
 def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Handle one batch of one lane."""
+    """Handle one invocation."""
     return consumer.handle(event, context)

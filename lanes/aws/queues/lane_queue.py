@@ -68,7 +68,7 @@ class LaneQueueCalls:
                 in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
             )
         except (KeyError, ValueError) as error:
-            # Not knowing is a reason to make way, as after any call that fails.
+            # Not knowing is a reason to yield, as after any call that fails.
             raise AwsError(
                 operation="GetQueueAttributes", code="CountsMissing", message=str(error), retryable=True
             ) from error

@@ -16,6 +16,7 @@ RETURN_REASONS = {
     "behind": "an earlier message of its group returned, and the group keeps its order",
     "time": "the invocation had too little time left for it",
     "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
+    "rate": "its kind has a max_rate, and came too often",
     "aside": "its batch was set aside for higher lanes for long, so another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",

@@ -12,8 +12,10 @@ const SHOWN = 100;
 
 let view = null;
 
-export function enter(main, { query }) {
-  const choice = CHOICES.includes(query.get("choice")) ? query.get("choice") : "yields";
+export function enter(main, { target, query }) {
+  // The pull engine hardly yields.
+  const usual = target.engine === "pull" ? "everything" : "yields";
+  const choice = CHOICES.includes(query.get("choice")) ? query.get("choice") : usual;
   view = { choice, events: [], sum: el("div", { class: "sums" }), rows: el("tbody", {}), state: el("p", { class: "quiet" }, "Searching the log …"),
     fault: el("div", {}), isPaused: false };
   view.pause = el("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "Pause");

@@ -55,7 +55,7 @@ async function slowly(state) {
   if (view !== mine) return;
   if (history.status === "fulfilled") mine.history = history.value.lanes;
   const isEmpty = !Object.values(mine.history).some((minutes) => minutes.length);
-  const why = "CloudWatch has no metrics of these lanes: handled, yields, inversions and the time before you opened this page are unknown.";
+  const why = "CloudWatch has no metrics of these lanes: handled, yields and the time before you opened this page are unknown.";
   mine.past.replaceChildren(history.status === "rejected" ? faultBox(faultOf(history.reason)) : isEmpty ? why : "");
   if (audit.status === "fulfilled") {
     mine.marks = audit.value.changes.map((one) => ({ at: one.at, text: `${one.action} ${one.target}: ${one.outcome}` }));

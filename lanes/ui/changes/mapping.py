@@ -40,7 +40,7 @@ class Switch:
         return "resume" if self.enabled else "pause"
 
     def preview(self) -> Preview:
-        """Show the backlog of the lane and the state of its mapping."""
+        """Show the backlog of the lane and whether it is processed."""
         operations = self.session.operations
         mapping = the_mapping(operations.mappings, self.lane)
         depth = operations.depths.depth(self.lane)

@@ -1,12 +1,18 @@
 """Plans and jobs: what was previewed is made, once, and can be stopped."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
+from lanes.operate.lanes.mappings import LaneMapping, PulledLanes
+from lanes.testing.pauses import MemoryPauses
 from lanes.ui.changes.jobs import Jobs
+from lanes.ui.changes.mapping import Switch
 from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
+from tests.support.memory import Calls
 
 PREVIEW = Preview(title="Do it", verb="Do", points=(), counts={})
 TIMEOUT = 60
@@ -146,3 +152,25 @@ def test_an_unknown_job_is_said():
     """Its page may be older than this run."""
     with pytest.raises(ConfigurationError, match="no such job"):
         Jobs().get("nobody")
+
+
+def test_the_preview_of_a_pause_is_true_in_the_pull_engine():
+    """No mapping is switched there, and the command does not wait."""
+    mapping = LaneMapping(
+        uuid="u",
+        state="Enabled",
+        function_arn="f",
+        batch_size=1,
+        maximum_concurrency=3,
+        reports_failures=True,
+    )
+    operations = SimpleNamespace(
+        mappings=PulledLanes(bell=lambda: [mapping], pauses=MemoryPauses(Calls())),
+        depths=SimpleNamespace(depth=lambda _lane: LaneDepth(backlog=5, in_flight=2)),
+        deployment=SimpleNamespace(bell="https://sqs/1/bell.fifo"),
+    )
+
+    preview = Switch(session=SimpleNamespace(operations=operations), lane="MAIN", enabled=False).preview()
+
+    assert "Slots stop receiving from it within about five seconds" in preview.points[1]
+    assert preview.counts == {"now": {"mapping": "Enabled", "waiting": 5, "in flight": 2}}
