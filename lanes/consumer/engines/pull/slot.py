@@ -92,6 +92,7 @@ class Slot:
     Attributes:
         is_over: whether the time is too short for another record.
         has_worked: whether it had records in hand.
+        has_waited: whether it left since all lanes were empty for as long as it stays.
 
     """
 
@@ -110,6 +111,7 @@ class Slot:
         self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
         self.is_over = False
         self.has_worked = False
+        self.has_waited = False
         self._lanes = lanes
         self._name = name
         self._context = context
@@ -182,8 +184,7 @@ class Slot:
                 outcomes = Outcomes(records, {})
                 outcomes.keep(records, Outcome(delay=0, reason=Reason.ASIDE))
                 self.services.settlement.settle(self._batch(lane, records), outcomes)
-                self._rung_at = 0.0
-                self._ring()
+                self.ring()
 
     def _batch(self, lane: Lane, records: Sequence[RawRecord]) -> Batch:
         self._batches += 1
@@ -228,8 +229,9 @@ class Slot:
         found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
         if all(self.has_time_for(lane) for lane in order[:found]):
             looks.look(order[:found], expected=expected)
-        if looks.has_more:
-            self._ring()
+        if looks.has_more and self.services.looking.clock() >= self._rung_at + RING_EVERY:
+            self.ring()
+        looks.has_more = False
         found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
         overdue = next((lane for lane in order[found + 1 :] if self._is_overdue(lane)), None)
         return overdue or next(iter(order[found:]), None)
@@ -264,6 +266,7 @@ class Slot:
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())
+        self.has_waited = not self.is_over and not self.looks.failed
         return False
 
     def leave(self) -> None:
@@ -283,14 +286,11 @@ class Slot:
         paused = self.services.paused.lanes()
         return [lane for lane in lanes if lane in self._lanes and lane.name not in paused]
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""
-        self.looks.has_more = False
-        now, bell = self.services.looking.clock(), self.services.bell
-        slots = self.services.config.consumer.reserved_concurrency
-        if bell is None or slots == 1 or now < self._rung_at + RING_EVERY:
+        bell, self._rung_at = self.services.bell, self.services.looking.clock()
+        if bell is None or self.services.config.consumer.reserved_concurrency == 1:
             return
-        self._rung_at = now
         try:
             bell.ring()
         except AwsError:
