@@ -80,7 +80,9 @@ def test_one_ring_is_enough_for_several_slots(slots):
     """Work for all of them comes with one ring; each slot that sees more than it takes rings for the others."""
     lanes = pulling(slots)
     for number in range(40 * slots):
-        lanes.scheduler.after(5.0, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.5, rings=False))
+        lanes.scheduler.after(
+            5.0, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.5, rings=False)
+        )
     lanes.scheduler.after(5.0, lanes.bell.ring)
     lanes.run(seconds=120)
 
@@ -149,7 +151,9 @@ def test_a_retry_is_served_when_its_backoff_is_over(slots):
     lanes.run(seconds=120)
 
     assert lanes.done == 1
-    assert lanes.handled[0].started_at - lanes.handled[0].sent_at < 30 + RETURN_EVERY + 2 * COLD_START_AND_CALLS
+    assert (
+        lanes.handled[0].started_at - lanes.handled[0].sent_at < 30 + RETURN_EVERY + 2 * COLD_START_AND_CALLS
+    )
 
 
 @pytest.mark.parametrize("slots", [1, 3])

@@ -163,7 +163,8 @@ class Slot:
         finally:
             self._serving = outer
             looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
-            looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+            with contextlib.suppress(Exception):
+                looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
             self._nested = nested + took
             if outer is not None:
                 self._report_for(outer.name)
@@ -200,7 +201,7 @@ class Slot:
         """Look beside a record, just before its end, for work to do after it."""
         policy = self.services.choice.policy
         order = self._served(policy.order(self._lanes))
-        if lane not in order or not all(map(self.has_time_for, order)):
+        if self.is_over or lane not in order or not all(map(self.has_time_for, order)):
             return
         place = order.index(lane) + 1
         is_next = is_last and lane.name not in self.looks.hands
@@ -270,12 +271,12 @@ class Slot:
         return False
 
     def leave(self) -> None:
-        """Return the records in hand, and wait for every call beside the handler."""
+        """Handle or return the records in hand, and wait for every call beside the handler."""
         self.looks.collect(wait=True)
-        for lane in self._lanes:
-            if (records := self.looks.hands.pop(lane.name, None)) is not None:
-                self.is_over = True
-                self.handle(lane, records)
+        while in_hand := [lane for lane in self._lanes if lane.name in self.looks.hands]:
+            self.is_over = True
+            self.handle(in_hand[0], self.looks.hands.pop(in_hand[0].name))
+            self.looks.collect(wait=True)
         for lane in self._lanes:
             self.looks.land(lane)
         self.services.paused.land()
