@@ -120,19 +120,6 @@ def _moved(fields: Mapping[str, Any]) -> str:
     return f"to {fields.get('to_lane')} by override {fields.get('override')}"
 
 
-_REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
-    Event.MESSAGE_HANDLED: _handled,
-    Event.MESSAGE_FAILED: _failed,
-    Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
-    Event.BATCH_YIELDED: _yielded,
-    Event.TENANT_YIELDED: _tenant_yielded,
-    Event.BATCH_RETURNED: _returned,
-    Event.BATCH_WOKEN: _woken,
-    Event.MESSAGE_CANCELLED: _cancelled,
-    Event.MESSAGE_MOVED: _moved,
-}
-
-
 def _error(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, which is the error itself, or the other fields."""
     lines = str(fields.get("exception") or "").strip().splitlines()
@@ -146,3 +133,19 @@ def _other_fields(fields: Mapping[str, Any]) -> str:
 def _short(text: object) -> str:
     plain = " ".join(str(text or "").split())
     return plain if len(plain) <= MAX_LENGTH else f"{plain[:MAX_LENGTH]}..."
+
+
+_REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
+    Event.MESSAGE_HANDLED: _handled,
+    Event.MESSAGE_FAILED: _failed,
+    Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
+    Event.BATCH_YIELDED: _yielded,
+    Event.TENANT_YIELDED: _tenant_yielded,
+    Event.BATCH_RETURNED: _returned,
+    Event.BATCH_WOKEN: _woken,
+    Event.MESSAGE_CANCELLED: _cancelled,
+    Event.MESSAGE_MOVED: _moved,
+    Event.SLOT_STARTED: _other_fields,
+    Event.SLOT_STOPPED: _other_fields,
+    Event.SLOT_KILLED: _other_fields,
+}

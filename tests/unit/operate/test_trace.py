@@ -159,6 +159,14 @@ def test_a_batch_set_aside_says_so():
     ]
 
 
+def test_events_of_a_process_name_its_slot():
+    """What `lanes tail` shows of `lanes work`."""
+    assert describe("slot_stopped", {"event": "slot_stopped", "slot": 1, "pid": 7, "exit_code": 3}) == (
+        "slot stopped",
+        "slot 1, pid 7, exit_code 3",
+    )
+
+
 def test_a_crash_in_that_time_is_the_likelier_cause():
     """Lambda's own line tells of it."""
     crash = LogLine(
