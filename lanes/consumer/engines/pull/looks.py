@@ -7,6 +7,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.consumer.engines.pull.pace import LARGEST_RECEIVE
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -96,13 +97,13 @@ class Looks:
         self.has_more = False
         self.failed: set[str] = set()
 
-    def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
-        """Ask the lanes that were last asked too long ago, in order, until one has records."""
+    def look(self, lanes: Sequence[Lane], *, expected: float, most: int = LARGEST_RECEIVE) -> None:
+        """Ask the lanes that were last asked too long ago, in order, until one has records; take `most` at most."""
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
         if stale:
-            self._add(self._ask(stale))
+            self._add(self._ask(stale, most=most))
 
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane) -> None:
         """Look at the lanes beside a record, just before its end, if a look will be due then."""
@@ -158,18 +159,19 @@ class Looks:
         if timed is not None:
             self._add(timed.result())
 
-    def _ask(self, lanes: Sequence[Lane], *, wait: int = 0) -> Sequence[Look]:
+    def _ask(self, lanes: Sequence[Lane], *, wait: int = 0, most: int = LARGEST_RECEIVE) -> Sequence[Look]:
         """Ask lanes until one has records. Runs beside the handler, so it changes nothing here."""
         looks: list[Look] = []
         for lane in lanes:
-            looks.append(self._ask_one(lane, wait=wait))
+            looks.append(self._ask_one(lane, wait=wait, most=most))
             if looks[-1].records:
                 break
         return looks
 
-    def _ask_one(self, lane: Lane, *, wait: int = 0) -> Look:
+    def _ask_one(self, lane: Lane, *, wait: int = 0, most: int = LARGEST_RECEIVE) -> Look:
         looking, left = self._looking, self._seconds_left()
-        look = Look(lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock())
+        asked = min(most, looking.pace.most(lane, seconds_left=left))
+        look = Look(lane=lane, asked=asked, began_at=looking.clock())
         try:
             records = looking.queues.receive(
                 lane.name, maximum=look.asked, visibility=max(0, math.ceil(left)) + BEYOND, wait=wait

@@ -35,6 +35,9 @@ RING_EVERY = 5.0
 REPORT_EVERY = 10.0
 """Seconds after which a slot sends its figures, so that those of a long invocation are in CloudWatch in time."""
 
+OVERDUE_EVERY = 2.0
+"""Seconds between two looks for overdue messages, at most."""
+
 LONGEST_STAY = 5.0
 """Seconds for which a slot without work stays for records that return from a backoff by then."""
 
@@ -243,9 +246,11 @@ class Slot:
         if lane.max_wait is None or not reserve.has_time or now < self._overdue_at.get(lane.name, 0.0):
             return False
         if lane.name not in self.looks.hands:
-            self.looks.look([lane], expected=0.0)
+            # One: the reserve of this slot is too small for more, and others have theirs.
+            self.looks.look([lane], expected=0.0, most=1)
         if (records := self.looks.hands.get(lane.name)) is None:
-            self._overdue_at[lane.name] = now + lane.max_wait.total_seconds()
+            # Overdue messages may be in the hands of another slot, and return.
+            self._overdue_at[lane.name] = now + min(lane.max_wait.total_seconds(), OVERDUE_EVERY)
             return False
         self._overdue_at[lane.name] = records[0].sent_at + lane.max_wait.total_seconds()
         return reserve.admits(lane, records[0])
