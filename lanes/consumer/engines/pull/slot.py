@@ -10,6 +10,7 @@ from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
 from lanes.consumer.outcome import Outcome, Outcomes, Reason
 from lanes.consumer.records import Batch
+from lanes.consumer.settlement import shortest_delay
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -197,7 +198,7 @@ class Slot:
         for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 outcomes = Outcomes(records, {})
-                outcomes.keep(records, Outcome(delay=0, reason=Reason.ASIDE))
+                outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=Reason.ASIDE))
                 self.services.settlement.settle(self._batch(lane, records), outcomes)
                 self.ring()
 
@@ -251,7 +252,7 @@ class Slot:
         return self._overdue(order[found + 1 :]) or next(iter(order[found:]), None)
 
     def _overdue(self, lanes: Sequence[Lane]) -> Lane | None:
-        """Return the first lane with a record in hand that is due from the reserve, after looks at them if any is due."""
+        """Return the first lane with a record in hand that is due from the reserve, after a look if that is due."""
         self._from_reserve = next((lane for lane in lanes if self._is_overdue(lane)), None)
         return self._from_reserve
 
@@ -270,14 +271,14 @@ class Slot:
         return records is not None and self.services.choice.reserve.admits(lane, _oldest(records))
 
     def _taken(self, lane: Lane) -> Sequence[RawRecord]:
-        """Take the records in hand of a lane; from the reserve the oldest alone."""
+        """Take the records in hand of a lane; from the reserve the oldest and those behind it in its group."""
         records = self.looks.hands.pop(lane.name)
         if lane is not self._from_reserve:
             return records
-        self._from_reserve, oldest = None, _oldest(records)
-        if rest := [record for record in records if record is not oldest]:
+        self._from_reserve, group = None, _oldest(records).group
+        if rest := [record for record in records if record.group != group]:
             self.looks.hands[lane.name] = rest
-        return [oldest]
+        return [record for record in records if record.group == group]
 
     def _wait_for_work(self) -> bool:
         """Poll all lanes while this slot stays; return whether any has records."""
