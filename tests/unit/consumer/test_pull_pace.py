@@ -85,37 +85,52 @@ def test_the_last_lane_is_received_ten_at_a_time_while_it_is_deep():
 
 
 def test_a_look_is_stale_when_the_record_would_end_after_the_recheck_interval():
-    """A long record is preceded by a look that counts as taken now."""
-    pace, _ = pace_with(1)
+    """A long record is preceded by a look that counts as taken now; below the highest lane only long ones are."""
+    pace, lanes = pace_with(1)
+    high, medium = lanes[0], lanes[1]
 
-    assert not pace.is_stale(0.2, expected=0.01)
-    assert pace.is_stale(0.2, expected=0.1)
-    assert not pace.is_stale(FRESH, expected=30.0)
-    assert pace.is_stale(FRESH + 0.01, expected=30.0)
+    assert not pace.is_stale(high, 0.2, expected=0.01)
+    assert pace.is_stale(high, 0.2, expected=0.1)
+    assert not pace.is_stale(medium, 0.2, expected=0.1)
+    for lane in (high, medium):
+        assert not pace.is_stale(lane, FRESH, expected=30.0)
+        assert pace.is_stale(lane, FRESH + 0.01, expected=30.0)
+        assert pace.is_stale(lane, 0.26, expected=0.0)
 
 
 def test_a_look_beside_a_record_ends_with_it():
-    """As soon as the times of records and looks are known, and if a look is due then."""
+    """By the times of records and of looks."""
     pace, lanes = pace_with(1)
-    assert pace.next_look(lanes[0], age=0.0, calls=2) is None
     pace.worked(lanes[0], 0.5)
     pace.looked(0.01)
 
-    assert pace.next_look(lanes[0], age=0.0, calls=2) == pytest.approx(0.48)
-    pace.worked(lanes[1], 0.001)
-    assert pace.next_look(lanes[1], age=0.0, calls=2) is None
+    assert pace.look_in(lanes[0], calls=2) == pytest.approx(0.48)
+    assert pace.look_in(lanes[0], calls=100) == 0.0
 
 
 def test_nothing_is_received_beside_records_that_may_take_far_longer():
-    """Their end is not known, and what was received would wait for it."""
+    """Their end is not known, and a received record would wait for it."""
     pace, lanes = pace_with(1)
+    assert not pace.is_regular(lanes[0])
     for _ in range(30):
         pace.worked(lanes[0], 0.1)
-    assert pace.next_look(lanes[0], age=1.0, calls=1) is not None
+    assert pace.is_regular(lanes[0])
 
     pace.worked(lanes[0], 20.0)
     for _ in range(30):
         pace.worked(lanes[0], 0.1)
 
-    assert pace.next_look(lanes[0], age=1.0, calls=1) is None
+    assert not pace.is_regular(lanes[0])
     assert not pace.is_short(lanes[0])
+
+
+def test_a_lane_that_was_deep_is_asked_again_before_it_counts_as_empty():
+    """AWS: a short poll asks some of a queue's servers only."""
+    pace, lanes = pace_with(3)
+    assert pace.tries(lanes[0]) == 1
+    pace.received(lanes[0], records(4), is_full=True)
+    assert pace.tries(lanes[0]) > 1
+
+    pace.received(lanes[0], [], is_full=False)
+
+    assert pace.tries(lanes[0]) == 1

@@ -304,3 +304,36 @@ def test_a_slot_lingers_for_messages(linger):
 
     stayed = scenario.world.clock.now - scenario.starts[-1].at
     assert max(linger, 1.25) <= stayed <= max(linger, 1.25) + 1.1
+
+
+@BESIDE
+@pytest.mark.parametrize("slots", [1, 3])
+def test_an_overdue_record_that_fails_holds_its_group(slots, beside):
+    """Those behind it are in the same hands, and must not be served from the reserve before it."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 20, "visibility_timeout": 180}]
+    settings = {"reserved_concurrency": slots, "reserve": 0.5, "linger": 30, "function_timeout": 30}
+    scenario = scenario_with(beside=beside, lanes=lanes, **settings)
+    scenario.warm_up()
+    scenario.takes = 0.4
+    for number in range(3):
+        scenario.send("MAIN", f"low{number}", *(("ok",) if number == 2 else ("fail", "ok")))
+    scenario.world.receive("MAIN")
+    scenario.world.clock.advance(178)
+    receive = scenario.world.queues.receive
+
+    def flood(message=None):
+        if message is None or (message.id.startswith("u") and len(scenario.sent) < 60):
+            scenario.send("HIGH", f"u{len(scenario.sent)}", group="u")
+
+    def flood_from_then_on(lane, **options):
+        found = receive(lane, **options)
+        if lane == "MAIN" and found and len(scenario.sent) == 3:
+            flood()
+        return found
+
+    scenario.world.queues.receive, scenario.in_handler = flood_from_then_on, flood
+
+    scenario.drain()
+
+    assert [name for name in scenario.done if name.startswith("low")] == ["low0", "low1", "low2"]
+    scenario.check_kept()
