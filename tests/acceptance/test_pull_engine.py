@@ -86,7 +86,19 @@ def test_a_fresh_deployment_passes_its_check(lanes):
     found = lanes("check")
 
     assert [one for one in found if one["verdict"] == "wrong"] == []
-    assert {"bell", "HIGH mapping", "function"} <= {one["subject"] for one in found if one["verdict"] == "ok"}
+    right = {one["subject"] for one in found if one["verdict"] == "ok"}
+    assert {"bell", "bell mapping", "HIGH lane", "MAIN lane", "function"} <= right
+    assert "HIGH mapping" not in right
+
+
+def test_a_message_has_one_receive_in_its_trace(lanes):
+    """Nothing was throttled or parked on its way."""
+
+    def steps():
+        found = lanes("trace", "first", "--since", "1h")
+        return [(step["what"], step["receive"]) for step in found["steps"]]
+
+    until(lambda: steps() == [("sent", ""), ("handled", "1")])
 
 
 def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(handled, lanes):
