@@ -7,6 +7,8 @@ STAMP := .venv/.complete
 # A worker for each core, each with servers of its own. pytest-xdist 3.8 can hang once it replaces a worker that died.
 PYTEST := python -m pytest --numprocesses auto --maxprocesses 4 --max-worker-restart 0
 
+# Set in many a container. Every process would compile its packages anew: aws_cdk takes 5 s of each that imports it.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 

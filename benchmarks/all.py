@@ -1,9 +1,10 @@
 """
 Run all benchmarks, one after the other: `make bench`.
 
-Each runs in its own process and leaves its figures in `build/bench/NAME.json` and its output in `build/bench/NAME.txt`;
-`build/bench/table.md` compares all figures with their targets. A run of all at full size also renews
-`docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`; `--page` does so from the files in the folder.
+Each runs in its own process, those of priority once for each engine (`wait` and `wait-pull`), and leaves its figures in
+`build/bench/NAME.json` and its output in `build/bench/NAME.txt`; `build/bench/table.md` compares all figures with their
+targets. A run of all at full size also renews `docs/benchmarks.json` and the page made from it, `docs/benchmarks.md`;
+`--page` does so from the files in the folder.
 """
 
 from __future__ import annotations
@@ -24,25 +25,27 @@ from benchmarks.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-TIMEOUT = 1800.0
+TIMEOUT = 7200.0
 """Seconds after which a benchmark is stopped."""
 
 
-def measured(name: str, *, quick: bool, into: Path) -> dict[str, Any]:
-    """Run one benchmark; return the object of its last line, or the problem under `error`."""
+def measured(label: str, *, quick: bool, into: Path) -> dict[str, Any]:
+    """Run one benchmark, for one engine; return the object of its last line, or the problem under `error`."""
+    name, _, engine = label.partition("-")
     command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if quick else [])]
+    command += ["--engine", engine] if engine else []
     try:
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
         return {"error": f"stopped after {TIMEOUT:.0f} s"}
-    (into / f"{name}.txt").write_text(done.stdout, encoding="utf-8")
+    (into / f"{label}.txt").write_text(done.stdout, encoding="utf-8")
     try:
         line = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
         return {"error": f"exit status {done.returncode} and no figures"}
-    (into / f"{name}.json").write_text(json.dumps(line, indent=2) + "\n", encoding="utf-8")
+    (into / f"{label}.json").write_text(json.dumps(line, indent=2) + "\n", encoding="utf-8")
     return dict(line)
 
 

@@ -2,8 +2,8 @@
 The time to finish the urgent messages of a backlog: `python -m benchmarks.finish --json`.
 
 A backlog of many groups, a fiftieth of it urgent, is sent at once: first with one urgent group, then with a fifth of
-five groups each. Without priority one queue takes all messages in the order of sending. The ideal is the limit of
-handler times and order: one slot handles one group, five slots five groups.
+five groups each. Without priority one queue takes all messages in the order of sending. The ideal is a scheduler
+without latency or calls: one slot handles one group, five slots five groups.
 """
 
 from __future__ import annotations
@@ -11,21 +11,31 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.report import Findings, Table, run
+from benchmarks.patterns import PATTERNS, PLAIN_BATCHES, deployed
+from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
 from benchmarks.slot_time import SPENT, Spent, spent
 from lanes.config import LanesConfig
-from simulator.simulated_lanes import Pattern, SimulatedLanes
+from simulator.ideal import IdealLanes
+from simulator.parameters import Unknowns
+from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from lanes.config import EngineName
+    from simulator.simulated_lanes import SimulatedLanes
 
 SLOTS = 5
 GROUPS = 50
 WORK = 0.2
-SUFFIXES = {Pattern.LANES: "", Pattern.PLAIN: "_plain", Pattern.NONE: "_none"}
+SPREADS = {1: "one_group", 5: "five_groups"}
+RANGE_EACH = QUICK_EACH = 50
+"""Messages of a group at small sizes, and for each undocumented behaviour."""
+
 LIMIT = 1_000_000.0
 """Virtual seconds after which a run is stopped."""
 
@@ -38,13 +48,96 @@ class Finished:
     Attributes:
         urgent: seconds until the urgent messages were finished.
         everything: seconds until all messages were.
-        spent: shares of slot time by use.
+        spent: shares of slot time by use; None of the ideal.
 
     """
 
     urgent: float
     everything: float
-    spent: Spent
+    spent: Spent | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One backlog; each pattern runs when its figures are asked for."""
+
+    engine: EngineName
+    seed: int
+    each: int
+    spread: int
+    unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
+
+    @cached_property
+    def ours(self) -> Finished:
+        """This product."""
+        return self._finish(PATTERNS[self.engine])
+
+    @cached_property
+    def plains(self) -> Sequence[Finished]:
+        """The plain pattern, by batch size."""
+        return [self._finish(Pattern.PLAIN, plain_batch=size) for size in PLAIN_BATCHES]
+
+    @cached_property
+    def none(self) -> Finished:
+        """
+        No priority.
+
+        Raises:
+            NotSaturatedError: the backlog left slots unused.
+
+        """
+        return self._finish(Pattern.NONE)
+
+    @cached_property
+    def bound(self) -> Finished:
+        """The ideal scheduler."""
+        config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": SLOTS}})
+        return finish(IdealLanes(config), each=self.each, spread=self.spread)
+
+    def speedup(self, one: Finished) -> float:
+        """Return how much earlier the urgent messages were finished than without priority."""
+        return self.none.urgent / one.urgent
+
+    @property
+    def of_ideal(self) -> float:
+        """The speedup over that of the ideal scheduler."""
+        return self.bound.urgent / self.ours.urgent
+
+    @property
+    def plain_of_ideal(self) -> float:
+        """The same of the plain pattern with the better batch size."""
+        return self.bound.urgent / min(one.urgent for one in self.plains)
+
+    @property
+    def drain(self) -> float:
+        """Time for all messages over that without priority."""
+        return self.ours.everything / self.none.everything
+
+    @property
+    def plain_drain(self) -> float:
+        """The same of the plain pattern with the better batch size."""
+        return min(one.everything for one in self.plains) / self.none.everything
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield a row of a table for each pattern."""
+        plains = {f"plain {size}": one for size, one in zip(PLAIN_BATCHES, self.plains, strict=True)}
+        found = {"ideal": self.bound, self.engine.value: self.ours, **plains, "none": self.none}
+        for name, one in found.items():
+            shares = dataclasses.astuple(one.spent) if one.spent else (None,) * len(SPENT)
+            yield f"urgent in {self.spread}", name, one.urgent, self.speedup(one), one.everything, *shares
+
+    def _finish(self, pattern: Pattern, *, plain_batch: int = 1) -> Finished:
+        # No priority is one queue for all: with a queue for each lane, a mapping of its own would still favour a
+        # short one.
+        raw = {"consumer": {"reserved_concurrency": SLOTS}, "enabled": pattern is not Pattern.NONE}
+        lanes = deployed(
+            raw, pattern=pattern, unknowns=self.unknowns, seed=self.seed, plain_batch=plain_batch
+        )
+        urgent_lane = "MAIN" if pattern is Pattern.NONE else "HIGH"
+        found = finish(lanes, each=self.each, spread=self.spread, urgent_lane=urgent_lane)
+        if pattern is Pattern.NONE and self.unknowns == Unknowns():
+            require_saturated(lanes, seconds=found.everything, work=WORK)
+        return dataclasses.replace(found, spent=spent(lanes, seconds=found.everything))
 
 
 def messages(each: int, spread: int) -> Iterator[tuple[str, bool]]:
@@ -54,16 +147,14 @@ def messages(each: int, spread: int) -> Iterator[tuple[str, bool]]:
             yield f"g{group}", group < spread and number % spread == spread - 1
 
 
-def finish(pattern: Pattern, *, each: int, spread: int, seed: int) -> Finished:
+def finish(
+    lanes: SimulatedLanes | IdealLanes, *, each: int, spread: int, urgent_lane: str = "HIGH"
+) -> Finished:
     """Send everything at once and run until all of it is handled."""
-    raw = {"consumer": {"reserved_concurrency": SLOTS}}
-    # No priority is one queue for all: with a queue for each lane, a mapping of its own would still favour a short one.
-    config = LanesConfig.from_dict(raw | {"enabled": pattern is not Pattern.NONE})
-    lanes = SimulatedLanes(config, pattern=pattern, seed=seed)
     numbers: Counter[tuple[str, str]] = Counter()
     urgent_ones = set()
     for group, urgent in messages(each, spread):
-        lane = "HIGH" if urgent and pattern is not Pattern.NONE else "MAIN"
+        lane = urgent_lane if urgent else "MAIN"
         lanes.send(lane, group=group, seconds=WORK)
         numbers[lane, group] += 1
         if urgent:
@@ -72,36 +163,55 @@ def finish(pattern: Pattern, *, each: int, spread: int, seed: int) -> Finished:
     if not lanes.run(seconds=LIMIT, until=lambda: len(lanes.handled) >= lanes.sent):
         raise RuntimeError(f"{lanes.sent - len(lanes.handled)} messages were not handled in {LIMIT:.0f} s")
     everything = max(one.finished_at for one in lanes.handled) - began
-    if pattern is Pattern.NONE:
-        require_saturated(lanes, seconds=everything, work=WORK)
     last = max(one.finished_at for one in lanes.handled if (one.lane, one.group, one.number) in urgent_ones)
-    return Finished(urgent=last - began, everything=everything, spent=spent(lanes, seconds=everything))
+    return Finished(urgent=last - began, everything=everything)
 
 
-def measure(*, quick: bool, seed: int) -> Findings:
-    """Run both spreads with this product, the plain pattern, and no priority."""
-    each = 50 if quick else 500
-    rows = []
-    figures: dict[str, Any] = {}
-    drains = dict.fromkeys(Pattern, 0.0)
-    for spread, name in ((1, "one_group"), (5, "five_groups")):
-        found = {pattern: finish(pattern, each=each, spread=spread, seed=seed) for pattern in Pattern}
-        none, possible = found[Pattern.NONE], GROUPS * spread / SLOTS
-        for pattern, one in found.items():
-            speedup = none.urgent / one.urgent
-            figures[f"speedup_{name}{SUFFIXES[pattern]}"] = round(speedup, 2)
-            figures[f"speedup_of_ideal_{name}{SUFFIXES[pattern]}"] = round(speedup / possible, 3)
-            drains[pattern] = max(drains[pattern], one.everything / none.everything)
-            shares = dataclasses.astuple(one.spent)
-            rows.append((f"urgent in {spread}", pattern.value, one.urgent, speedup, one.everything, *shares))
-    figures |= {f"drain_ratio{SUFFIXES[pattern]}": round(drain, 4) for pattern, drain in drains.items()}
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
+    """Run both spreads with all patterns."""
+    each = QUICK_EACH if quick else 500
+    cases = {
+        name: Case(engine=engine, seed=seed, each=each, spread=spread) for spread, name in SPREADS.items()
+    }
+    figures = _judged(cases)
+    for name, case in cases.items():
+        figures |= {
+            f"speedup_{name}": round(case.speedup(case.ours), 2),
+            f"speedup_of_ideal_{name}_plain": round(case.plain_of_ideal, 3),
+        }
+    figures["drain_ratio_plain"] = round(max(case.plain_drain for case in cases.values()), 4)
     columns = ("groups", "priority", "urgent done s", "speedup", "all done s", *SPENT)
-    conditions = {"slots": SLOTS, "groups": GROUPS, "messages": GROUPS * each, "urgent": each, "work_s": WORK}
+    rows = [row for case in cases.values() for row in case.rows()]
     title = "until the urgent messages and all are finished"
     return Findings(
-        figures=figures, tables=[Table(title=title, columns=columns, rows=rows)], conditions=conditions
+        figures=figures,
+        tables=[Table(title=title, columns=columns, rows=rows)],
+        conditions={
+            "slots": SLOTS,
+            "groups": GROUPS,
+            "messages": GROUPS * each,
+            "urgent": each,
+            "work_s": WORK,
+        },
     )
 
 
+def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:  # noqa: ARG001
+    """Return the figures under one behaviour, for a small backlog."""
+    return _judged(
+        {
+            name: Case(engine=engine, seed=seed, each=RANGE_EACH, spread=spread, unknowns=unknowns)
+            for spread, name in SPREADS.items()
+        }
+    )
+
+
+def _judged(cases: Mapping[str, Case]) -> dict[str, float]:
+    figures = {f"speedup_of_ideal_{name}": round(case.of_ideal, 3) for name, case in cases.items()}
+    return figures | {"drain_ratio": round(max(case.drain for case in cases.values()), 4)}
+
+
 if __name__ == "__main__":
-    sys.exit(run("finish", measure, about="Time to finish the urgent messages of a backlog."))
+    sys.exit(
+        run_engine("finish", measure, vary=vary, about="Time to finish the urgent messages of a backlog.")
+    )

@@ -28,10 +28,12 @@ $ make bench ARGS=--quick
 
 The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
 `python -m benchmarks.wait`; add `--json` for its figures only and `--seed` for other random choices. The benchmarks
-of priority run the deployed consumer in virtual time ([architecture](architecture.md)) and compare it with the plain
-pattern (a check of the higher queues before each record, visibility left alone, records one by one, a native
-dead-letter queue after five receives) and with no priority at all. Each first checks that the system is saturated,
-and exits with 3 if it is not: if no message waits, its figures say nothing about priority.
+of priority run the deployed consumer in virtual time ([architecture](architecture.md)), with the engine that
+`--engine` names, and compare it with the plain pattern (a check of the higher queues before each record, visibility of
+30 s left alone, a native dead-letter queue after five receives; batches of one and of ten, of which the better counts)
+and with no priority at all. Each first checks that the system is saturated, and exits with 3 if it is not: if no
+message waits, its figures say nothing about priority. Figures of the pull engine with a target are the worst of five
+seeds.
 
 Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
 times on the machine.
@@ -60,7 +62,7 @@ def page_of(whole: Mapping[str, Any]) -> str:
         table_of(whole["results"]),
     ]
     for name, line in whole["results"].items():
-        parts += [f"## {name}\n", _about(name)]
+        parts += [f"## {title_of(name)}\n", _about(name)]
         missed = [target.figure for target in TARGETS[name] if not target.is_held_by(line.get(target.figure))]
         for figure in missed:
             reason = REASONS.get((name, figure), "Not explained yet.")
@@ -74,8 +76,17 @@ def _run_on(machine: Mapping[str, Any]) -> str:
     return f"Run on {machine['date']} with Python {machine['python']} on {where}.\n"
 
 
-def _about(name: str) -> str:
+def title_of(label: str) -> str:
+    """Return the title of a benchmark's section."""
+    name, _, engine = label.partition("-")
+    return f"{name}, engine {engine}" if engine else name
+
+
+def _about(label: str) -> str:
     """Return the description of a benchmark's module."""
+    name, _, engine = label.partition("-")
+    if engine:
+        return f"The same with the other engine: `python -m benchmarks.{name} --engine {engine} --json`.\n"
     return f"{(import_module(f'benchmarks.{name}').__doc__ or '').strip()}\n"
 
 

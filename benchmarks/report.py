@@ -1,7 +1,8 @@
 """
 Run a benchmark and print its results: readable tables first, and one JSON object on the last line.
 
-A benchmark passes a function that measures; `run` adds the common options.
+A benchmark passes a function that measures; `run` adds the common options, `run_engine` also those of the benchmarks
+that compare engines.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.targets import TARGETS, verdicts
+from benchmarks.targets import TARGETS, label_of, verdicts, worst_of
+from lanes.config import EngineName
+from simulator.parameters import Unknowns, all_variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 NOT_SATURATED = 3
 """Exit status of a benchmark with a load too light to show anything."""
+
+
+SEEDS = 5
+"""Seeds of the pull engine's figures."""
 
 
 class NotSaturatedError(Exception):
@@ -65,36 +72,130 @@ def run(
         arguments: those of the command line unless given.
 
     """
+    options = _parser(name, about).parse_args(arguments)
+    head = {"benchmark": name}
+    return _printed(
+        name, options, lambda: measure(quick=options.quick, seed=options.seed), head, seed=options.seed
+    )
+
+
+def run_engine(
+    name: str,
+    measure: Callable[..., Findings],
+    *,
+    vary: Callable[..., Mapping[str, Any]] | None = None,
+    about: str,
+    arguments: list[str] | None = None,
+) -> int:
+    """
+    Measure one engine under several seeds and print the worst of each figure with a target; return the exit status.
+
+    Args:
+        name: the benchmark's module.
+        measure: called with `engine`, `quick` and `seed`.
+        vary: called also with `unknowns`, for each variant of undocumented AWS behaviour; measures smaller sizes.
+        about: one sentence for the help.
+        arguments: those of the command line unless given.
+
+    """
+    parser = _parser(name, about)
+    parser.add_argument("--engine", type=EngineName, choices=list(EngineName), default=EngineName.MAPPINGS)
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        help="judge the worst of so many seeds (default 5 for pull, 1 for mappings or --quick)",
+    )
+    parser.add_argument(
+        "--no-range", action="store_true", help="leave out the range over undocumented AWS behaviour"
+    )
+    options = parser.parse_args(arguments)
+    engine, quick = options.engine, options.quick
+    label = label_of(name, engine)
+    number = options.seeds or (SEEDS if engine is EngineName.PULL and not quick else 1)
+    seeds = range(options.seed, options.seed + number)
+
+    def all_seeds() -> Findings:
+        found = [measure(engine=engine, quick=quick, seed=seed) for seed in seeds]
+        ranges = {}
+        if vary is not None and not options.no_range:
+            for variant, unknowns in all_variants(Unknowns()).items():
+                each = [vary(engine=engine, quick=quick, seed=seed, unknowns=unknowns) for seed in seeds]
+                ranges[variant] = worst_of(label, each)
+        return _over_seeds(label, seeds, found, ranges)
+
+    return _printed(label, options, all_seeds, {"benchmark": name, "engine": engine.value}, seeds=list(seeds))
+
+
+def _over_seeds(
+    label: str,
+    seeds: Sequence[int],
+    found: Sequence[Findings],
+    ranges: Mapping[str, Mapping[str, Any]],
+) -> Findings:
+    """Return the worst of each figure, beside the tables of the first seed."""
+    first = found[0]
+    targets = [target.figure for target in TARGETS.get(label, ())]
+    figures = worst_of(label, [one.figures for one in found])
+    tables = [*first.tables]
+    if len(found) > 1:
+        rows = [(str(seed), *map(one.figures.get, targets)) for seed, one in zip(seeds, found, strict=True)]
+        tables.append(Table(title="by seed", columns=("seed", *targets), rows=rows))
+    if ranges:
+        names = list(next(iter(ranges.values())))
+        rows = [(variant, *map(one.get, names)) for variant, one in ranges.items()]
+        tables.append(
+            Table(title="over undocumented AWS behaviour", columns=("behaviour", *names), rows=rows)
+        )
+        worst = worst_of(label, list(ranges.values()))
+        figures |= {"worst_of_range": worst, "range": ranges, "held_in_range": _held(label, worst)}
+    return Findings(figures=figures, tables=tables, conditions=first.conditions)
+
+
+def _held(label: str, figures: Mapping[str, Any]) -> dict[str, bool]:
+    return {figure: held for figure, held in verdicts(label, figures).items() if figure in figures}
+
+
+def _parser(name: str, about: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--quick", action="store_true", help="run small sizes, to check that it runs")
     parser.add_argument("--seed", type=int, default=1, help="set the seed of all random choices (default 1)")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _printed(
+    label: str,
+    options: argparse.Namespace,
+    measure: Callable[[], Findings],
+    head: Mapping[str, str],
+    **conditions: Any,
+) -> int:
+    """Measure and print; return the exit status."""
     began = time.perf_counter()
     try:
-        findings = measure(quick=options.quick, seed=options.seed)
+        findings = measure()
     except NotSaturatedError as error:
-        sys.stderr.write(f"{name}: not saturated, so the figures would show nothing: {error}\n")
+        sys.stderr.write(f"{label}: not saturated, so the figures would show nothing: {error}\n")
         return NOT_SATURATED
     if not options.json:
-        sys.stdout.write(text_of(name, findings))
+        sys.stdout.write(text_of(label, findings))
     line = {
-        "benchmark": name,
+        **head,
         **findings.figures,
-        "held": verdicts(name, findings.figures),
-        "conditions": {**findings.conditions, "quick": options.quick, "seed": options.seed},
+        "held": verdicts(label, findings.figures),
+        "conditions": {**findings.conditions, "quick": options.quick, **conditions},
         "took_s": round(time.perf_counter() - began, 1),
     }
     sys.stdout.write(json.dumps(line) + "\n")
     return 0
 
 
-def text_of(name: str, findings: Findings) -> str:
+def text_of(label: str, findings: Findings) -> str:
     """Return all tables, that of the targets last."""
-    found = verdicts(name, findings.figures)
+    found = verdicts(label, findings.figures)
     judged = [
         (target.figure, findings.figures.get(target.figure), str(target), word(found[target.figure]))
-        for target in TARGETS.get(name, ())
+        for target in TARGETS.get(label, ())
     ]
     tables = [*findings.tables]
     if judged:

@@ -39,3 +39,20 @@ def require_saturated(lanes: SimulatedLanes, *, seconds: float, work: float) -> 
         raise NotSaturatedError(
             f"half of the messages waited less than {waited:.2f} s, handlers take {work} s"
         )
+
+
+def require_overtaken(lanes: SimulatedLanes) -> None:
+    """
+    Check a run with priority: a message of the top lane was handled before an older one of a lower lane.
+
+    Raises:
+        NotSaturatedError: none was, so the load shows nothing about priority.
+
+    """
+    top, youngest = lanes.config.lanes[0].name, float("-inf")
+    for one in lanes.handled:
+        if one.lane == top:
+            youngest = max(youngest, one.sent_at)
+        elif one.sent_at < youngest:
+            return
+    raise NotSaturatedError(f"no message of {top} overtook one of a lower lane")

@@ -14,12 +14,16 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from benchmarks.report import Findings, NotSaturatedError, Table, run
-from lanes.config import LanesConfig
-from simulator.simulated_lanes import Pattern, SimulatedLanes
+from benchmarks.patterns import PATTERNS, deployed
+from benchmarks.report import Findings, NotSaturatedError, Table, run_engine
+from benchmarks.saturation import require_overtaken
+from simulator.parameters import Unknowns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from lanes.config import EngineName
+    from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 SLOTS = 1
 WORK = 0.2
@@ -32,10 +36,12 @@ SIZES = {
     "trickle": (1_000, 10_000, 50_000),
 }
 QUICK_SIZES = (200, 400)
+RANGE_SIZES = (1_000, 4_000)
 MANY = 10_000
 """Messages where the number of groups varies."""
 
 GROUPS = (1, 10, 100, 1_000, 10_000)
+RANGE_GROUPS = (1, 100, 1_000)
 SEEDS = 5
 """Runs of a small size that are added up, so that chance weighs no more there than at a large one."""
 
@@ -57,13 +63,28 @@ class Price:
     micros: float
 
 
-def price(*, messages: int, groups: int, load: str, seed: int) -> Price:
+def price(
+    *,
+    messages: int,
+    groups: int,
+    load: str,
+    pattern: Pattern,
+    seed: int,
+    unknowns: Unknowns | None = None,
+) -> Price:
     """Drain a backlog, a small one several times; return the mean price."""
     began = time.process_time()
     runs = SEEDS if max(QUICK_SIZES) < messages < MANY else 1
     calls = invocations = handled = 0
     for number in range(runs):
-        lanes = drained(messages=messages, groups=groups, load=load, seed=seed + number)
+        lanes = drained(
+            messages=messages,
+            groups=groups,
+            load=load,
+            pattern=pattern,
+            seed=seed + number,
+            unknowns=unknowns or Unknowns(),
+        )
         calls += sum(lanes.calls.counts.values())
         invocations += lanes.function.times.invocations
         handled += len(lanes.handled)
@@ -71,11 +92,13 @@ def price(*, messages: int, groups: int, load: str, seed: int) -> Price:
     return Price(calls=calls / handled, invocations=invocations / handled, micros=micros)
 
 
-def drained(*, messages: int, groups: int, load: str, seed: int) -> SimulatedLanes:
+def drained(
+    *, messages: int, groups: int, load: str, pattern: Pattern, seed: int, unknowns: Unknowns
+) -> SimulatedLanes:
     """Return lanes that have handled the backlog and the trickle above it."""
     trickle = TRICKLES[load]
     raw = {"consumer": {"reserved_concurrency": SLOTS}}
-    lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=Pattern.LANES, seed=seed)
+    lanes = deployed(raw, pattern=pattern, unknowns=unknowns, seed=seed)
     backlog = round(messages * (1 - trickle))
     urgent = messages - backlog
     for number in range(backlog):
@@ -98,40 +121,63 @@ def drained(*, messages: int, groups: int, load: str, seed: int) -> SimulatedLan
 
 def _require_saturated(lanes: SimulatedLanes, *, contended: bool) -> None:
     # The backlog is there from the start, so the slots were busy all the time.
-    if contended and not lanes.tally.counts["YieldedMessages"]:
-        raise NotSaturatedError("no message of MAIN yielded to HIGH")
+    if contended:
+        require_overtaken(lanes)
     last = lanes.handled[len(lanes.handled) - 1]
     if last.started_at - last.sent_at < WORK and not contended and last.lane == "MAIN":
         raise NotSaturatedError("the last message of the backlog did not wait")
 
 
-def measure(*, quick: bool, seed: int) -> Findings:
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     """Vary the number of messages, then that of groups, under both loads."""
     groups_varied = GROUPS[:2] if quick else GROUPS
-    figures, rows = {}, []
+    prices: dict[tuple[str, int, int], Price] = {}
     for load in TRICKLES:
         sizes = QUICK_SIZES if quick else SIZES[load]
-        by_size = {size: price(messages=size, groups=USUAL_GROUPS, load=load, seed=seed) for size in sizes}
-        many = sizes[-1] if quick else MANY
-        by_groups = {
-            groups: price(messages=many, groups=groups, load=load, seed=seed) for groups in groups_varied
-        }
-        figures[f"flatness_messages_{load}"] = flatness(by_size.values())
-        figures[f"flatness_groups_{load}"] = flatness(by_groups.values())
-        prices = [(size, USUAL_GROUPS, one) for size, one in by_size.items()]
-        prices += [(many, groups, one) for groups, one in by_groups.items()]
-        rows += [(load, size, groups, one.calls, one.invocations, one.micros) for size, groups, one in prices]
-    figures["flatness"] = max(figures["flatness_messages_calm"], figures["flatness_groups_calm"])
-    figures["flatness_under_trickle"] = max(
-        figures["flatness_messages_trickle"], figures["flatness_groups_trickle"]
-    )
+        cases = [(size, USUAL_GROUPS) for size in sizes]
+        cases += [(sizes[-1] if quick else MANY, groups) for groups in groups_varied]
+        for messages, groups in dict.fromkeys(cases):
+            prices[load, messages, groups] = price(
+                messages=messages, groups=groups, load=load, pattern=PATTERNS[engine], seed=seed
+            )
+    rows = [(*case, one.calls, one.invocations, one.micros) for case, one in prices.items()]
     columns = ("above it", "messages", "groups", "calls a message", "invocations", "us of CPU")
-    conditions = {"slots": SLOTS, "work_s": WORK, "trickles": TRICKLES}
     return Findings(
-        figures=figures,
+        figures=_flatnesses(prices, many=QUICK_SIZES[-1] if quick else MANY),
         tables=[Table(title="price of a message", columns=columns, rows=rows)],
-        conditions=conditions,
+        conditions={"slots": SLOTS, "work_s": WORK, "trickles": TRICKLES},
     )
+
+
+def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
+    """Return the figures under one behaviour, at smaller sizes."""
+    sizes = QUICK_SIZES if quick else RANGE_SIZES
+    cases = {(size, USUAL_GROUPS) for size in sizes} | {(sizes[-1], groups) for groups in RANGE_GROUPS}
+    prices = {
+        (load, messages, groups): price(
+            messages=messages,
+            groups=groups,
+            load=load,
+            pattern=PATTERNS[engine],
+            seed=seed,
+            unknowns=unknowns,
+        )
+        for load in TRICKLES
+        for messages, groups in cases
+    }
+    return _flatnesses(prices, many=sizes[-1])
+
+
+def _flatnesses(prices: Mapping[tuple[str, int, int], Price], *, many: int) -> dict[str, float]:
+    """Return the figures: over the numbers of messages, over those of groups at `many` messages, and the worst."""
+    figures = {}
+    for load, name in (("calm", "flatness"), ("trickle", "flatness_under_trickle")):
+        mine = {case[1:]: one for case, one in prices.items() if case[0] == load}
+        by_size = flatness(one for (_, groups), one in mine.items() if groups == USUAL_GROUPS)
+        by_groups = flatness(one for (messages, _), one in mine.items() if messages == many)
+        figures |= {name: max(by_size, by_groups)}
+        figures |= {f"flatness_messages_{load}": by_size, f"flatness_groups_{load}": by_groups}
+    return figures
 
 
 def flatness(prices: Iterable[Price]) -> float:
@@ -141,4 +187,4 @@ def flatness(prices: Iterable[Price]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(run("scale", measure, about="Whether a message costs the same at any size."))
+    sys.exit(run_engine("scale", measure, vary=vary, about="Whether a message costs the same at any size."))

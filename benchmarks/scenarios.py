@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from benchmarks.patterns import deployed
 from lanes.config import LanesConfig
-from simulator.simulated_lanes import Pattern, SimulatedLanes
+from simulator.ideal import IdealLanes
 
 if TYPE_CHECKING:
     from lanes.config import Lane
+    from simulator.handled import HandledLog
     from simulator.parameters import Unknowns
+    from simulator.scheduler import Scheduler
+    from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 TOP_UP = 0.1
 """Seconds between two refills of a constant backlog."""
@@ -58,6 +62,25 @@ class Load:
         return dataclasses.replace(self, depth=0, medium=0.0)
 
 
+class Lanes(Protocol):
+    """Simulated or ideal lanes, as far as a load needs them."""
+
+    @property
+    def config(self) -> LanesConfig:
+        """The lanes."""
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Virtual time."""
+
+    @property
+    def handled(self) -> HandledLog:
+        """The handled messages."""
+
+    def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
+        """Send a message with this handler time."""
+
+
 def simulate(
     load: Load,
     *,
@@ -66,6 +89,7 @@ def simulate(
     unknowns: Unknowns,
     seed: int,
     idempotency: bool = False,
+    plain_batch: int = 1,
 ) -> SimulatedLanes:
     """
     Run three lanes with the default settings under a load for its time.
@@ -77,11 +101,27 @@ def simulate(
         unknowns: undocumented behaviour of AWS.
         seed: of arrivals and of the run.
         idempotency: the setting of that name.
+        plain_batch: batch size of the plain pattern.
 
     """
-    consumer = {"reserved_concurrency": slots, "idempotency": idempotency}
-    config = LanesConfig.from_dict({"consumer": consumer})
-    lanes = SimulatedLanes(config, pattern=pattern, unknowns=unknowns, seed=seed)
+    raw = {"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}}
+    lanes = deployed(raw, pattern=pattern, unknowns=unknowns, seed=seed, plain_batch=plain_batch)
+    put(load, lanes, seed=seed)
+    lanes.run(seconds=load.seconds)
+    return lanes
+
+
+def ideal(load: Load, *, slots: int, seed: int) -> IdealLanes:
+    """Run the ideal scheduler under the same load."""
+    lanes = IdealLanes(LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}}))
+    put(load, lanes, seed=seed)
+    lanes.run(seconds=load.seconds)
+    return lanes
+
+
+def put(load: Load, lanes: Lanes, *, seed: int) -> None:
+    """Send a load's first messages and schedule the others."""
+    slots = lanes.config.consumer.reserved_concurrency
     if load.depth:
         Backlog(lanes, load).top_up()
     top, middle = lanes.config.lanes[:2]
@@ -91,14 +131,12 @@ def simulate(
     _arrivals(lanes, load, middle, rate=rate, burst=1, work=load.work, seed=f"{seed} middle")
     if load.failing:
         lanes.scheduler.after(1.0, lambda: _fail(lanes, top))
-    lanes.run(seconds=load.seconds)
-    return lanes
 
 
 class Backlog:
     """A backlog of the last lane with a constant number of messages."""
 
-    def __init__(self, lanes: SimulatedLanes, load: Load) -> None:
+    def __init__(self, lanes: Lanes, load: Load) -> None:
         self._lanes = lanes
         self._load = load
         self._sent = 0
@@ -118,7 +156,7 @@ class Backlog:
 
 
 def _arrivals(
-    lanes: SimulatedLanes, load: Load, lane: Lane, *, rate: float, burst: int, work: float, seed: str
+    lanes: Lanes, load: Load, lane: Lane, *, rate: float, burst: int, work: float, seed: str
 ) -> None:
     """Let bursts arrive at random times, in random groups, at this rate per second."""
     chance = Random(seed)  # noqa: S311 - a simulation
@@ -138,7 +176,7 @@ def _arrivals(
     lanes.scheduler.after(1.0, arrive_unless_over)
 
 
-def _fail(lanes: SimulatedLanes, top: Lane) -> None:
+def _fail(lanes: Lanes, top: Lane) -> None:
     lanes.send(top.name, group="failing", seconds=0.01, fault="always")
     for _ in range(40):
         lanes.send(top.name, group="failing", seconds=0.01)

@@ -1,12 +1,15 @@
-"""The targets of all benchmarks."""
+"""The targets of all benchmarks, for those of priority by engine."""
 
 from __future__ import annotations
 
 import dataclasses
+from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
+from lanes.config import EngineName
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class Target:
         figure: name of the figure in the benchmark's JSON object.
         at_least: minimum.
         at_most: maximum.
+        below: maximum that the figure must not reach.
         exactly: the only allowed value.
 
     """
@@ -25,6 +29,7 @@ class Target:
     figure: str
     at_least: float | None = None
     at_most: float | None = None
+    below: float | None = None
     exactly: bool | int | None = None
 
     def is_held_by(self, value: Any) -> bool:
@@ -33,12 +38,24 @@ class Target:
             return False
         if self.exactly is not None:
             return bool(value == self.exactly)
+        if self.below is not None:
+            return bool(value < self.below)
         above = self.at_least is None or value >= self.at_least
         return bool(above and (self.at_most is None or value <= self.at_most))
+
+    def worst(self, values: Sequence[Any]) -> Any:
+        """Return the value that is furthest from the limit, or beyond it."""
+        if None in values:
+            return None
+        if self.exactly is not None:
+            return next((value for value in values if value != self.exactly), self.exactly)
+        return min(values) if self.at_least is not None else max(values)
 
     def __str__(self) -> str:
         if self.exactly is not None:
             return str(self.exactly).lower()
+        if self.below is not None:
+            return f"below {self.below:g}"
         return f"at least {self.at_least:g}" if self.at_least is not None else f"at most {self.at_most:g}"
 
 
@@ -50,16 +67,27 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="p99_over_plain_any_depth", at_most=3.6),
         Target(figure="drain_over_none", at_most=1.38),
     ),
+    "wait-pull": (
+        Target(figure="p99_over_ideal", at_most=1.1),
+        Target(figure="drain_over_none", at_most=1.01),
+        Target(figure="deep_over_shallow_p50", at_most=1.02),
+    ),
     "finish": (
         Target(figure="speedup_of_ideal_one_group", at_least=0.9),
         Target(figure="speedup_of_ideal_five_groups", at_least=0.9),
         Target(figure="drain_ratio", at_most=1.01),
+    ),
+    "finish-pull": (
+        Target(figure="speedup_of_ideal_one_group", at_least=0.95),
+        Target(figure="speedup_of_ideal_five_groups", at_least=0.92),
+        Target(figure="drain_ratio", at_most=1.0),
     ),
     "idle": (
         # The measured 0.706 and 0.091, and a tenth less or more.
         Target(figure="busy_over_none", at_least=0.64),
         Target(figure="yield_time_share", at_most=0.1),
     ),
+    "idle-pull": (Target(figure="busy_over_none", at_least=0.97),),
     "purity": (
         Target(figure="healthy_dead_lettered", exactly=0),
         Target(figure="failed_attempts_exact", exactly=True),
@@ -70,7 +98,15 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="max_wait_held", exactly=True),
         Target(figure="reserve_share", at_most=0.06),
     ),
+    "bounded-pull": (
+        Target(figure="max_wait_overrun_seconds", at_most=5.0),
+        Target(figure="reserve_share", at_most=0.06),
+    ),
     "calls": (),
+    "calls-pull": (
+        Target(figure="dollars_over_none", at_most=1.8),
+        Target(figure="dollars_over_plain", below=1.0),
+    ),
     "overhead": (
         Target(figure="us_per_record_batch_1", at_most=60),
         Target(figure="us_per_record_batch_10", at_most=30),
@@ -78,6 +114,10 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "scale": (
         Target(figure="flatness", at_most=1.1),
         Target(figure="flatness_under_trickle", at_most=1.1),
+    ),
+    "scale-pull": (
+        Target(figure="flatness", at_most=1.1),
+        Target(figure="flatness_under_trickle", at_most=1.15),
     ),
     "soak": (Target(figure="breaches", exactly=0),),
     "enqueue": (
@@ -91,8 +131,26 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
 }
 
 
-def verdicts(benchmark: str, figures: Mapping[str, Any]) -> dict[str, bool]:
+def label_of(benchmark: str, engine: EngineName = EngineName.MAPPINGS) -> str:
+    """Return the key of a benchmark's targets for an engine; the default engine has the benchmark's own name."""
+    return benchmark if engine is EngineName.MAPPINGS else f"{benchmark}-{engine}"
+
+
+def verdicts(label: str, figures: Mapping[str, Any]) -> dict[str, bool]:
     """Return for each target of a benchmark whether it holds."""
-    return {
-        target.figure: target.is_held_by(figures.get(target.figure)) for target in TARGETS.get(benchmark, ())
-    }
+    return {target.figure: target.is_held_by(figures.get(target.figure)) for target in TARGETS.get(label, ())}
+
+
+def worst_of(label: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the worst of each figure with a target, and the median of each other number."""
+    targets = {target.figure: target for target in TARGETS.get(label, ())}
+    worst = {}
+    for figure, first in found[0].items():
+        values = [figures.get(figure) for figures in found]
+        if figure in targets:
+            worst[figure] = targets[figure].worst(values)
+        elif isinstance(first, float):
+            worst[figure] = median_low(values)
+        else:
+            worst[figure] = first
+    return worst

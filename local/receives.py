@@ -20,14 +20,9 @@ class Receive:
     body: str
 
 
-class ReceiveFile:
-    """Writes receives into a new file, whole lines at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8", buffering=1)
-
-    def write(self, queue: str, messages: Sequence[ReceivedMessage]) -> None:
-        """Write the messages of one receive."""
+def write_receives(path: Path, queue: str, messages: Sequence[ReceivedMessage]) -> None:
+    """Add the messages of one receive to a file."""
+    with path.open("a", encoding="utf-8") as file:
         for message in messages:
             receive = Receive(
                 queue=queue,
@@ -37,7 +32,7 @@ class ReceiveFile:
                 receive_count=message.receive_count,
                 body=message.body,
             )
-            self._file.write(json.dumps(asdict(receive)) + "\n")
+            file.write(json.dumps(asdict(receive)) + "\n")
 
 
 def read_receives(path: Path) -> Iterator[Receive]:

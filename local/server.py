@@ -13,6 +13,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,7 +51,7 @@ class AwsServer:
         self._port = port
         self._options = [FIGURES] if figures else []
         self._log_path = log_path
-        self._receives = {RECEIVES: str(receives_path)} if receives_path else {}
+        self._receives_path = receives_path
         self._process: subprocess.Popen[bytes] | None = None
         self._endpoint_url = ""
 
@@ -62,7 +63,10 @@ class AwsServer:
     def start(self) -> None:
         """Start the process and return once it answers."""
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)} | self._receives
+        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)}
+        if self._receives_path is not None:
+            self._receives_path.unlink(missing_ok=True)
+            environment[RECEIVES] = str(self._receives_path)
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.server", str(self._port), *self._options],
@@ -134,13 +138,13 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     from local.calls import CallCounter
     from local.corrections import install
     from local.corrections.sqs_queue import on_receive
-    from local.receives import ReceiveFile
+    from local.receives import write_receives
 
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
     if RECEIVES in environment:
-        on_receive(ReceiveFile(Path(environment[RECEIVES])).write)
+        on_receive(partial(write_receives, Path(environment[RECEIVES])))
     if FIGURES in options:
         from local.figures import start_figures
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from lanes.bell import BODY, HEARTBEAT, maximum_concurrency
 from lanes.config import EngineName, Lane
 from lanes.testing.bell import MemoryBell, bell_queue
-from lanes.testing.memory import PlainCalls
 
 from .function import BELL
+from .memory import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lanes.config import LanesConfig
-    from lanes.testing.memory import Calls
 
     from .scheduler import Scheduler
 
@@ -29,6 +28,7 @@ class SimulatedBell:
 
     Attributes:
         queue: its queue.
+        of_senders: the senders' calls to it; they take no time.
         as_lane: its mapping's settings.
         on_visible: called when a ring may have become visible.
 
@@ -45,11 +45,12 @@ class SimulatedBell:
             maximum_concurrency=maximum_concurrency(config.consumer.reserved_concurrency),
         )
         self.on_visible: Callable[[], None] = lambda: None
-        self._of_senders = self.of_environment(config, PlainCalls())
+        self.of_senders = Calls()
+        self._at_senders = self.of_environment(config, self.of_senders)
 
     def deploy(self, config: LanesConfig) -> None:
         """Follow a deploy: senders ring as these lanes say, and heartbeats are sent from now on, or no more."""
-        self._of_senders = self.of_environment(config, PlainCalls())
+        self._at_senders = self.of_environment(config, self.of_senders)
         was_seeded, self._is_seeded = self._is_seeded, config.consumer.engine is EngineName.PULL
         if self._is_seeded and not was_seeded:
             self._seed()
@@ -66,7 +67,7 @@ class SimulatedBell:
     def ring(self) -> None:
         """Ring as a sender does, at once, if senders know of the bell."""
         if self._is_seeded:
-            self._of_senders.ring()
+            self._at_senders.ring()
 
     def _seed(self) -> None:
         if self._is_seeded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from lanes.metrics import Metric
@@ -110,24 +111,29 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
 
 def use_of(lanes: SimulatedLanes) -> dict[Item, float]:
     """
-    Return the billed use of a run: the mappings' and the function's requests, compute time, and the table.
+    Return the billed use of a run: requests of mappings and function, rings, compute time, and the table.
 
-    Left out: the producers' requests, and empty polls, since AWS does not document how often a mapping polls.
+    Left out: the producers' other requests, and empty polls of mappings: AWS does not document how often they poll.
     """
-    mappings = lanes.mappings.values()
-    requests = {
-        **lanes.calls.counts,
-        "ReceiveMessage": sum(mapping.receives for mapping in mappings),
-        "DeleteMessageBatch": sum(mapping.deletes for mapping in mappings),
-    }
-    sqs = {name: count for name, count in requests.items() if name not in _TABLE_CALLS}
     return {
-        **sqs_use(sqs),
+        **sqs_use(queue_requests(lanes)),
         Item.INVOCATIONS: lanes.function.times.invocations,
         Item.COMPUTE_ARM: gb_seconds(lanes.function.times.invoked, lanes.config.consumer.memory_mb),
         Item.WRITES: lanes.ledger.writes + lanes.calls.counts["UpdateItem"],
         Item.READS: lanes.ledger.reads + lanes.calls.counts["GetItem"],
     }
+
+
+def queue_requests(lanes: SimulatedLanes) -> Counter[str]:
+    """Return the billed requests to the queues by operation, under any pattern."""
+    requests = Counter(
+        {name: count for name, count in lanes.calls.counts.items() if name not in _TABLE_CALLS}
+    )
+    requests += lanes.bell.of_senders.counts
+    for mapping in (*lanes.mappings.values(), lanes.bell_mapping):
+        requests["ReceiveMessage"] += mapping.receives
+        requests["DeleteMessageBatch"] += mapping.deletes
+    return requests
 
 
 def waits_by_lane(lanes: SimulatedLanes) -> Mapping[str, list[float]]:

@@ -106,6 +106,7 @@ class SimulatedLanes:
         look_ahead: number of a queue's oldest messages that are searched for free groups; AWS's 120,000 by default.
         standard: makes the queues standard ones, ordered by this source of chance; this product needs FIFO queues.
         seed: decides every random choice.
+        plain_batch: batch size of the plain pattern; it was published with batches of one.
 
     Attributes:
         handled: the handled messages, by the end of their handlers.
@@ -127,9 +128,10 @@ class SimulatedLanes:
         look_ahead: int = LOOK_AHEAD,
         standard: Random | None = None,
         seed: int = 1,
+        plain_batch: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
-            lanes = tuple(dataclasses.replace(lane, batch_size=1) for lane in config.lanes)
+            lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
         if pattern is Pattern.PULL:
             consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)
@@ -207,8 +209,19 @@ class SimulatedLanes:
         counts = (queue.counts() for queue in self.queues.live.values())
         return sum(one.visible + one.not_visible for one in counts)
 
-    def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
-        """Send a message with this handler time; `fault` is "always", "once" or "check": a checkpoint half way."""
+    def send(self, lane: str, *, group: str, seconds: float, fault: str = "", rings: bool = True) -> None:
+        """
+        Send a message.
+
+        Args:
+            lane: name of the lane.
+            group: its message group.
+            seconds: time that its handler takes.
+            fault: "always" or "once" for a handler that fails, "check" for a checkpoint half way, "crash" for one that
+                kills its process each time, half way.
+            rings: whether the sender rings the bell.
+
+        """
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
         self.sent = place = self.history.sent(self.scheduler.now)
         self.sent_to[lane] += 1
@@ -216,7 +229,8 @@ class SimulatedLanes:
         self.meter.sent(lane, group)
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
         self.mappings[lane].notice()
-        self.bell.ring()
+        if rings:
+            self.bell.ring()
 
     def deploy(self, config: LanesConfig, *, within: float = 0.0) -> None:
         """
@@ -264,9 +278,7 @@ class SimulatedLanes:
             self.bell_mapping.deploy(enabled=is_new, maximum_concurrency=concurrency)
         else:
             for lane in config.lanes:
-                self.mappings[lane.name].deploy(
-                    enabled=is_new, maximum_concurrency=lane.maximum_concurrency
-                )
+                self.mappings[lane.name].deploy(enabled=is_new, maximum_concurrency=lane.maximum_concurrency)
 
     def _mapping(self, lane: Lane, queue: FifoQueue, *, enabled: bool) -> SimulatedMapping:
         return SimulatedMapping(
@@ -364,6 +376,9 @@ class SimulatedLanes:
                 self.scheduler.sleep(seconds / 2)
                 check()
                 seconds /= 2
+            elif fault == "crash":
+                self.scheduler.sleep(seconds / 2)
+                self.scheduler.die()
             self.scheduler.sleep(seconds)
             how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
         except Yielded:

@@ -35,22 +35,31 @@ REGION = "eu-central-1"
 os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 )
+# CloudFormation's rules, by which the CDK checks a stack, take each process 4 s to load. One test is enough for them,
+# in tests/infrastructure/test_stack.py.
+os.environ["CDK_VALIDATION"] = "false"
 # Their fixtures last for a whole run and are used in several folders.
 pytest_plugins = ["tests.support.spark", "tests.support.stacks"]
 
 # A worker takes whole files, so that fixtures of a module are made once. The files of these paths go to one worker as
-# one unit, because they share a program that takes seconds to start. They come first: the long units start early.
+# one unit, because they share a program that takes seconds to start. They come first, in this order: the long units
+# start early.
 UNITS = {
     "tests/contract/test_s": "spark",
     "tests/spark/": "spark",
     "tests/ui/": "browser",
+    "tests/local/": "platform",
+    "tests/acceptance/": "command",
+    "tests/contract/test_c9": "templates",
+    "tests/infrastructure/": "templates",
 }
 DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a fifth of it
 
 
 def pytest_collection_modifyitems(items):
     """Put the tests of the shared units first, and give deep tests the time that they need."""
-    items.sort(key=lambda item: _unit(item.nodeid) is None)
+    places = {unit: place for place, unit in enumerate(dict.fromkeys(UNITS.values()))}
+    items.sort(key=lambda item: places.get(_unit(item.nodeid), len(places)))
     for item in items:
         if item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_SECONDS))

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from benchmarks.report import NOT_SATURATED, Findings, NotSaturatedError, Table, run
-from benchmarks.saturation import require_saturated
-from benchmarks.targets import TARGETS, Target, verdicts
-from lanes.config import LanesConfig
+from benchmarks.report import NOT_SATURATED, Findings, NotSaturatedError, Table, run, run_engine
+from benchmarks.saturation import require_overtaken, require_saturated
+from benchmarks.targets import TARGETS, Target, verdicts, worst_of
+from lanes.config import EngineName, LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 
@@ -58,12 +58,96 @@ def test_a_load_that_fills_nothing_ends_with_a_status_of_its_own(capsys):
         (Target(figure="x", exactly=0), 0, 1),
         (Target(figure="x", exactly=True), True, False),
         (Target(figure="x", at_most=1.1), 0, None),
+        (Target(figure="x", below=1.0), 0.99, 1.0),
     ],
 )
 def test_a_target_is_held_up_to_its_limit(target, holding, missing):
     """And never by a figure that could not be taken."""
     assert target.is_held_by(holding)
     assert not target.is_held_by(missing)
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "worst"),
+    [
+        (Target(figure="x", at_most=1.1), [1.0, 1.2, 0.9], 1.2),
+        (Target(figure="x", below=1.0), [0.8, 0.9], 0.9),
+        (Target(figure="x", at_least=0.9), [1.0, 0.8, 0.9], 0.8),
+        (Target(figure="x", exactly=True), [True, False, True], False),
+        (Target(figure="x", exactly=0), [0, 0], 0),
+        (Target(figure="x", at_most=1.1), [1.0, None], None),
+    ],
+)
+def test_the_worst_of_several_runs_is_judged(target, values, worst):
+    """A run without the figure is the worst."""
+    assert target.worst(values) == worst
+
+
+def by_seed(*, engine, quick, seed):
+    """Find more with each seed, and with the other engine."""
+    found = seed / 100 + (engine is EngineName.PULL)
+    return Findings(
+        figures={"flatness": found, "flatness_under_trickle": found, "other": found, "quick": quick}
+    )
+
+
+def by_variant(*, unknowns, **_options):
+    """Find as much as polls are missed."""
+    return {"flatness": 1 + unknowns.missed_polls}
+
+
+def test_an_engine_is_judged_by_the_worst_of_its_seeds(capsys):
+    """Figures without a target are those of the middle."""
+    run_engine("scale", by_seed, about="-", arguments=["--json", "--engine", "pull", "--seeds", "4"])
+
+    line = json.loads(capsys.readouterr().out)
+    assert (line["benchmark"], line["engine"]) == ("scale", "pull")
+    assert line["conditions"]["seeds"] == [1, 2, 3, 4]
+    assert (line["flatness"], line["other"]) == (1.04, 1.02)
+    assert line["held"] == {"flatness": True, "flatness_under_trickle": True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seeds"), [([], [1]), (["--engine", "pull"], [1, 2, 3, 4, 5]), (["--quick"], [1])]
+)
+def test_five_seeds_are_run_for_the_pull_engine(capsys, arguments, seeds):
+    """One at small sizes, and one for the other engine, which its targets were set by."""
+    run_engine("scale", by_seed, about="-", arguments=["--json", *arguments])
+
+    assert json.loads(capsys.readouterr().out)["conditions"]["seeds"] == seeds
+
+
+def test_the_range_names_the_worst_behaviour(capsys):
+    """Beside the figures, with a verdict of its own."""
+    run_engine("scale", by_seed, vary=by_variant, about="-", arguments=["--engine", "pull", "--seeds", "2"])
+
+    *table, last = capsys.readouterr().out.splitlines()
+    line = json.loads(last)
+    assert line["worst_of_range"] == {"flatness": 1 + 1 / 3}
+    assert line["held_in_range"] == {"flatness": False}
+    assert line["range"]["short polls miss 1 in 10"] == {"flatness": 1.1}
+    assert any("short polls miss 1 in 3" in row and "1.333" in row for row in table)
+
+
+def test_figures_without_a_number_are_those_of_the_first_seed():
+    """Such as a list of cases."""
+    assert worst_of("scale", [{"cases": ["a"]}, {"cases": ["b"]}]) == {"cases": ["a"]}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_load_that_is_contended_lets_urgent_messages_overtake(enabled):
+    """With a single queue none can."""
+    lanes = SimulatedLanes(LanesConfig.from_dict({"enabled": enabled}), pattern=Pattern.PULL)
+    for number in range(50):
+        lanes.send("MAIN", group=f"g{number}", seconds=0.2)
+    lanes.scheduler.after(1.0, lambda: lanes.send("HIGH" if enabled else "MAIN", group="g", seconds=0.2))
+    lanes.run(seconds=60.0)
+
+    if enabled:
+        require_overtaken(lanes)
+    else:
+        with pytest.raises(NotSaturatedError):
+            require_overtaken(lanes)
 
 
 def test_a_figure_that_is_missing_holds_nothing():

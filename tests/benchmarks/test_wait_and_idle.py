@@ -9,14 +9,15 @@ import pytest
 
 from benchmarks.report import NotSaturatedError
 from benchmarks.scenarios import Load
-from benchmarks.wait import Bench
-from simulator.parameters import Unknowns
+from benchmarks.wait import Case, waits_of
+from lanes.config import EngineName, LanesConfig
+from simulator.ideal import IdealLanes
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def figures_of(name):
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", "--quick"]
+def figures_of(name, *options):
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", "--quick", "--no-range", *options]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -44,13 +45,24 @@ def test_slots_are_at_work_while_messages_wait():
     assert figures["plain_busy_over_none"] < 0.2
 
 
+@pytest.mark.deep
+def test_slots_that_receive_wait_and_idle_less_than_both():
+    """At small sizes, where cold starts and single bursts weigh more than in the targets."""
+    figures = figures_of("wait", "--engine", "pull")
+
+    assert 1 <= figures["p99_over_ideal"] < 1.5
+    assert figures["p99_over_plain"] < 1
+    assert figures["drain_over_none"] < 1.1
+    assert figures_of("idle", "--engine", "pull")["busy_over_none"] > 0.85
+
+
 def test_a_load_under_which_nothing_waits_shows_nothing(monkeypatch):
     """It is refused rather than reported."""
     monkeypatch.setattr("benchmarks.wait.MIN_DEPTH", 0)
-    bench = Bench(seed=1, scale=0.05)
+    case = Case(engine=EngineName.MAPPINGS, seed=1, slots=10, depth=5, scale=0.05)
 
     with pytest.raises(NotSaturatedError):
-        bench.case(slots=10, depth=5, unknowns=Unknowns())
+        _ = case.none
 
 
 def test_alone_there_is_nothing_below():
@@ -58,3 +70,13 @@ def test_alone_there_is_nothing_below():
     load = Load(seconds=10)
 
     assert (load.alone.depth, load.alone.medium, load.alone.high) == (0, 0.0, load.high)
+
+
+def test_messages_without_a_start_count_with_the_whole_time():
+    """A pattern can't shorten its waits by leaving messages behind."""
+    lanes = IdealLanes(LanesConfig.from_dict({}))
+    for _ in range(2):
+        lanes.send("HIGH", group="g", seconds=10.0)
+    lanes.run(seconds=15.0)
+
+    assert waits_of(lanes, seconds=15.0).p99 == 15.0

@@ -6,22 +6,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LOAD = ["--arrivals", "HIGH rate=2 service=50ms", "--arrivals", "MAIN backlog=40 service=50ms"]
 
 
-def lanes(*arguments, cwd=ROOT, path=ROOT):
+@pytest.fixture
+def lanes(typed, monkeypatch):
+    """Give the command, in a window that is wide enough for its tables."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return typed
+
+
+def installed(*arguments, folder):
+    """Run the command of a folder, which has nothing else of the project on its path."""
     return subprocess.run(
         [sys.executable, "-m", "lanes", *arguments],
-        cwd=cwd,
-        env={"PYTHONPATH": str(path), "PATH": "/usr/bin:/bin", "COLUMNS": "200"},
+        cwd=folder,
+        env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def test_simulate_prints_a_table_and_draws_a_picture(tmp_path):
+def test_simulate_prints_a_table_and_draws_a_picture(lanes, tmp_path):
     """From options alone, all patterns side by side."""
     done = lanes("simulate", *LOAD, "--duration", "5s", "--compare", "--plot", str(tmp_path / "waits.png"))
 
@@ -32,7 +42,7 @@ def test_simulate_prints_a_table_and_draws_a_picture(tmp_path):
     assert (tmp_path / "waits.png").exists()
 
 
-def test_simulate_prints_json(tmp_path):
+def test_simulate_prints_json(lanes, tmp_path):
     """One document on standard output; the same each time, options going over the file."""
     load = tmp_path / "load.toml"
     load.write_text('duration = "5s"\n[arrivals.MAIN]\nbacklog = 10\nservice = "50ms"\n')
@@ -43,7 +53,7 @@ def test_simulate_prints_json(tmp_path):
     assert first.stdout == again.stdout
 
 
-def test_problems_of_a_load_end_the_verb_all_at_once(tmp_path):
+def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
     """With status 1 and the keys that were probably meant."""
     load = tmp_path / "load.toml"
     load.write_text("[arrivals.HIHG]\nrate = 1\n[arrivals.MAIN]\nrat = 1\n")
@@ -55,7 +65,7 @@ def test_problems_of_a_load_end_the_verb_all_at_once(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_stage_of_lanes_toml_is_what_is_simulated(tmp_path):
+def test_a_stage_of_lanes_toml_is_what_is_simulated(lanes, tmp_path):
     """The lanes of the stage before the verb, from the file after it."""
     settings = tmp_path / "lanes.toml"
     settings.write_text(
@@ -68,7 +78,7 @@ def test_a_stage_of_lanes_toml_is_what_is_simulated(tmp_path):
         assert [row["lane"] for row in json.loads(done.stdout)["lanes"]] == expected
 
 
-def test_plan_prints_settings_with_their_evidence():
+def test_plan_prints_settings_with_their_evidence(lanes):
     """As a part of lanes.toml, progress on standard error."""
     done = lanes("plan", *LOAD, "--duration", "5s", "--target", "high p99 < 1m", "--budget", "15")
 
@@ -78,7 +88,7 @@ def test_plan_prints_settings_with_their_evidence():
     assert "holds" in done.stderr
 
 
-def test_plan_ends_with_three_where_nothing_holds():
+def test_plan_ends_with_three_where_nothing_holds(lanes):
     """And names the target that binds."""
     done = lanes("plan", *LOAD, "--duration", "5s", "--target", "HIGH p50 < 1ms", "--max-slots", "1")
 
@@ -86,7 +96,7 @@ def test_plan_ends_with_three_where_nothing_holds():
     assert "The binding target: HIGH p50 < 1 ms" in done.stdout
 
 
-def test_an_experiment_is_replayed():
+def test_an_experiment_is_replayed(lanes):
     """By its name."""
     done = lanes("simulate", "--experiment", "fifo")
 
@@ -96,9 +106,9 @@ def test_an_experiment_is_replayed():
 
 def test_an_installation_brings_the_verbs_under_the_simulators_installed_name(tmp_path):
     """The folders as a wheel lays them out, and nothing else of the project."""
-    for name, installed in (("lanes", "lanes"), ("simulator", "lanes_simulator")):
-        shutil.copytree(ROOT / name, tmp_path / installed, ignore=shutil.ignore_patterns("__pycache__"))
-    done = lanes("simulate", *LOAD, "--duration", "1s", cwd=tmp_path, path=tmp_path)
+    for name, package in (("lanes", "lanes"), ("simulator", "lanes_simulator")):
+        shutil.copytree(ROOT / name, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    done = installed("simulate", *LOAD, "--duration", "1s", folder=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "HIGH" in done.stdout
@@ -109,7 +119,7 @@ def test_without_the_simulator_the_command_works_on(tmp_path):
     shutil.copytree(ROOT / "lanes", tmp_path / "lanes", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "simulator").mkdir()
     (tmp_path / "simulator" / "verbs.py").write_text("raise RuntimeError('not ours')\n")
-    done = lanes("--help", cwd=tmp_path, path=tmp_path)
+    done = installed("--help", folder=tmp_path)
 
     assert done.returncode == 0, done.stderr
     assert "simulate" not in done.stdout

@@ -187,10 +187,10 @@ def test_the_scenario_touches_every_call(slots, idempotency):
     ("slots", "idempotency", "every"),
     [
         (1, False, 1),
-        (3, True, 4),
-        (1, True, 4),
-        (3, False, 4),
-        pytest.param(3, True, 1, marks=pytest.mark.deep),
+        (3, True, 7),
+        (1, True, 7),
+        (3, False, 7),
+        *(pytest.param(*setting, 1, marks=pytest.mark.deep) for setting in SETTINGS[1:]),
     ],
 )
 def test_any_one_call_may_fail(slots, idempotency, every, fault):

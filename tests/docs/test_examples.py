@@ -1,4 +1,4 @@
-"""The examples work as documented."""
+"""The examples work as documented; that of an app of your own is deployed in tests/local/test_platform.py."""
 
 import json
 import subprocess
@@ -189,22 +189,6 @@ def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
 
         assert done.returncode == 0, done.stderr
         assert waiting(sqs, deployment.queues["MAIN"].url) == 40
-
-
-def test_the_own_app_synthesises(tmp_path, installed_environment):
-    """An app elsewhere, with the constructs under their installed name: two lanes, narrow grants, one action."""
-    environment = installed_environment | {"CDK_OUTDIR": str(tmp_path / "cdk.out"), "TMPDIR": str(tmp_path)}
-
-    run_program(["app.py"], cwd=ROOT / "examples" / "own_app", environment=environment)
-
-    template = json.loads((tmp_path / "cdk.out" / "Orders.template.json").read_text())
-    kinds = [resource["Type"] for resource in template["Resources"].values()]
-    assert kinds.count("AWS::SQS::Queue") == 4
-    assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
-    alarms = [one["Properties"] for one in template["Resources"].values() if one["Type"].endswith("::Alarm")]
-    calling = [alarm for alarm in alarms if alarm.get("AlarmActions")]
-    assert calling
-    assert all(alarm["AlarmDescription"].startswith("CRITICAL") for alarm in calling)
 
 
 def add_stack(endpoint_url, name):

@@ -12,6 +12,8 @@ from pathlib import Path
 import boto3
 import pytest
 
+from local import up
+from local.__main__ import main
 from local.account import function_key
 from local.deploy import CdkApp, DeployError, command_variables, deploy
 from local.platform import Platform
@@ -105,23 +107,27 @@ def test_a_port_in_use_is_told(tmp_path):
             AwsServer(port=port, log_path=tmp_path / "server.log").start()
 
 
-def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
-    """One JSON line, a message handled through it, and an interrupt that ends every process."""
-    command = [sys.executable, "-m", "local", "up", "--json", "--app", str(APP), "-c", "stage=first"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as up:
+def test_local_up_runs_the_app_of_the_examples_and_leaves_nothing_behind():
+    """One JSON line with its two lanes, its alarms and their one action, and an interrupt that ends every process."""
+    command = [sys.executable, "-m", "local", "up", "--json", "--app", str(ROOT / "examples" / "own_app")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
-            addresses = json.loads(up.stdout.readline())
-            children = _children(up.pid)
-            (queue,) = addresses["lanes"].values()
-            attributes = _client("sqs", addresses).get_queue_attributes(
-                QueueUrl=queue, AttributeNames=["VisibilityTimeout"]
-            )
+            addresses = json.loads(process.stdout.readline())
+            children = _children(process.pid)
+            queues = _client("sqs", addresses).list_queues()["QueueUrls"]
+            stack = _client("cloudformation", addresses).get_template(StackName="Orders")["TemplateBody"]
         finally:
-            up.send_signal(signal.SIGINT)
-            status = up.wait(100)
+            process.send_signal(signal.SIGINT)
+            status = process.wait(100)
 
-    assert attributes["Attributes"]["VisibilityTimeout"] == "60"
-    assert addresses["stacks"]["SecondApp"]["JobsUrl"].endswith(queue.rpartition("/")[2])
+    assert (addresses["stack"], addresses["lanes"].keys()) == ("Orders", {"URGENT", "REST"})
+    assert {*addresses["lanes"].values(), *addresses["dead_letters"].values()} == set(queues)
+    kinds = [resource["Type"] for resource in stack["Resources"].values()]
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
+    alarms = [one["Properties"] for one in stack["Resources"].values() if one["Type"].endswith("::Alarm")]
+    calling = [alarm for alarm in alarms if alarm.get("AlarmActions")]
+    assert calling
+    assert all(alarm["AlarmDescription"].startswith("CRITICAL") for alarm in calling)
     assert children
     assert not [pid for pid in children if _runs(pid)]
     assert status == 0
@@ -137,15 +143,19 @@ def test_local_up_tells_addresses_runs_mappings_and_leaves_nothing_behind():
         (["--app", "/nowhere"], "has no cdk.json"),
     ],
 )
-def test_wrong_options_of_local_up_are_explained(options, complaint):
+def test_wrong_options_of_local_up_are_explained(options, complaint, monkeypatch, capsys):
     """The command says what is wrong and starts nothing that stays."""
-    command = [sys.executable, "-m", "local", "up", *options]
+    monkeypatch.setattr(up, "interrupt_once", lambda: None)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.setenv(name, os.environ[name])
 
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    try:
+        status = main(["up", *options])
+    except SystemExit as ended:
+        status = ended.code
 
-    assert ended.returncode != 0
-    assert complaint in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert status != 0
+    assert complaint in capsys.readouterr().err
 
 
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):

@@ -23,7 +23,7 @@ def pytest_addoption(parser):
     parser.addoption("--renew-screenshots", action="store_true", help="put the page's pictures into the docs")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def scene(tmp_path_factory):
     """Lanes, their mappings and an outbox, on an AWS server of the tests' own."""
     with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as server:
@@ -33,14 +33,14 @@ def scene(tmp_path_factory):
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def writing(scene):
     """The page started with --write."""
     with PageProcess(scene, "--write", "--interval", "0.2s") as page:
         yield page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def reading(scene):
     """The page as it is without --write."""
     with PageProcess(scene, "--interval", "0.2s") as page:

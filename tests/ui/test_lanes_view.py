@@ -38,6 +38,16 @@ def test_lanes_are_shown_with_their_numbers_and_renewed_by_themselves(scene, rea
     expect(tab.locator("#connection")).to_have_text("live")
 
 
+def test_on_a_phone_nothing_is_cut_off(writing, tab):
+    """The page is as wide as the window."""
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(writing.url)
+
+    expect(tab.locator("svg.timeline")).to_contain_text("Inversion")
+    expect(row(tab, "MAIN")).to_be_visible()
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_the_token_does_not_stay_in_the_address(reading, tab):
     """Nobody reads it over a shoulder or copies it; a reload goes on without it."""
     tab.goto(reading.url)

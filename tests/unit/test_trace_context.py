@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from aws_xray_sdk import core as xray
+from aws_xray_sdk import global_sdk_config
 from aws_xray_sdk.core import AWSXRayRecorder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -167,7 +168,10 @@ def recorder(monkeypatch):
     for one in (made, xray.xray_recorder):
         one.emitter._socket.close()
     monkeypatch.setattr(xray, "xray_recorder", made)
-    return made
+    was_enabled = global_sdk_config.sdk_enabled()
+    global_sdk_config.set_sdk_enabled(True)  # the Tracer of Powertools turns it off outside of Lambda
+    yield made
+    global_sdk_config.set_sdk_enabled(was_enabled)
 
 
 def test_a_segment_of_x_ray_is_continued(recorder):

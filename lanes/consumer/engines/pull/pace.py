@@ -22,7 +22,8 @@ LONG_RECORD = 1.0
 """Seconds for which a received record may wait behind another while a slot may be free."""
 
 FRESH = 0.05
-"""Age in seconds of a look that counts as taken right now: one round trip for each of a few lanes."""
+ROUNDS = 5
+"""A look counts as taken right now for this many seconds, or for so many round trips if they take longer."""
 
 NEW = 0.3
 """Weight of the newest measurement in a mean."""
@@ -90,7 +91,8 @@ class Pace:
 
     def is_stale(self, age: float, *, expected: float) -> bool:
         """Whether a look of this age is too old for a record that takes `expected` seconds to start."""
-        return age > max(FRESH, self._recheck - expected)
+        fresh = min(max(FRESH, ROUNDS * self._look), self._recheck)
+        return age > max(fresh, self._recheck - expected)
 
     def next_look(self, lane: Lane, *, age: float, calls: int) -> float | None:
         """
