@@ -154,8 +154,7 @@ def test_a_batch_set_aside_says_so():
     trace = traced(aside, yielded(0.7, 2, delay=0), handled(0.9, 3), engine=EngineName.PULL)
 
     assert [step.why for step in trace.steps[1:3]] == [
-        "it would have waited for long in its slot, behind higher lanes or a long record; another slot may take it; "
-        "visible again at once",
+        f"{RETURN_REASONS['aside']}; visible again at once",
         "to HIGH, which has a backlog; visible again at once",
     ]
 
