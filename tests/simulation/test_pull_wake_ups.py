@@ -69,6 +69,17 @@ def test_no_message_waits_in_the_hand_of_a_slot_with_a_long_record(slots, seed):
     assert longest(lanes)[0] < LONGEST_WAIT
 
 
+def test_first_records_of_unknown_length_are_spread_over_the_slots():
+    """A new environment receives one at first: it may take long."""
+    lanes = pulling(2)
+    for group in "ab":
+        lanes.send("MAIN", group=group, seconds=20.0)
+    lanes.run(seconds=60)
+
+    assert lanes.done == 2
+    assert longest(lanes)[0] < LONGEST_WAIT
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("slots", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(8))
