@@ -1,5 +1,6 @@
 """No wake-up of the pull engine is lost: a search over sends at every moment around an invocation's end."""
 
+import itertools
 from random import Random
 
 import pytest
@@ -68,6 +69,17 @@ def test_no_message_waits_in_the_hand_of_a_slot_with_a_long_record(slots, seed):
     assert longest(lanes)[0] < LONGEST_WAIT
 
 
+def test_first_records_of_unknown_length_are_spread_over_the_slots():
+    """A new environment receives one at first: it may take long."""
+    lanes = pulling(2)
+    for group in "ab":
+        lanes.send("MAIN", group=group, seconds=20.0)
+    lanes.run(seconds=60)
+
+    assert lanes.done == 2
+    assert longest(lanes)[0] < LONGEST_WAIT
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("slots", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(8))
@@ -107,7 +119,7 @@ def test_a_backlog_is_worked_off_without_a_pause_where_short_polls_miss(slots):
 def longest_pause(lanes):
     """Return the longest time without a start."""
     starts = sorted(one.started_at for one in lanes.handled)
-    return max(later - earlier for earlier, later in zip(starts, starts[1:], strict=False))
+    return max(later - earlier for earlier, later in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])

@@ -104,7 +104,7 @@ class Pace:
         """Return how many records to receive at once."""
         record = self._records.get(lane.name)
         fitting = LARGEST_RECEIVE if not record else max(1, int(seconds_left / record))
-        if record is not None and record >= LONG_RECORD:
+        if (record is None and self._slots > 1) or (record or 0.0) >= LONG_RECORD:
             return 1
         # Nothing has to wait behind the records of the last lane.
         has_many = (

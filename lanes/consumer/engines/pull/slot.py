@@ -252,7 +252,7 @@ class Slot:
         return self._overdue(order[found + 1 :]) or next(iter(order[found:]), None)
 
     def _overdue(self, lanes: Sequence[Lane]) -> Lane | None:
-        """Return the first lane with a record in hand that is due from the reserve, after a look if that is due."""
+        """Return the first lane with a record in hand that is due from the reserve, after the looks that are due."""
         self._from_reserve = next((lane for lane in lanes if self._is_overdue(lane)), None)
         return self._from_reserve
 
