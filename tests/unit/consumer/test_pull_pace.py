@@ -20,12 +20,14 @@ def records(count, group=None):
     return [record_with(f"m{number}", group=group or f"g{number}") for number in range(count)]
 
 
-@pytest.mark.parametrize(("slots", "first"), [(1, 10), (3, 4), (10, 1), (30, 1)])
-def test_the_first_receive_leaves_something_for_each_slot(slots, first):
-    """Urgent records are spread over the slots."""
+@pytest.mark.parametrize(("slots", "first", "later"), [(1, 10, 10), (3, 1, 4), (10, 1, 1), (30, 1, 1)])
+def test_receives_leave_something_for_each_slot(slots, first, later):
+    """Urgent records are spread over the slots, above all while it is not known how long they take."""
     pace, lanes = pace_with(slots)
 
     assert pace.most(lanes[0], seconds_left=PLENTY) == first
+    pace.worked(lanes[0], 0.3)
+    assert pace.most(lanes[0], seconds_left=PLENTY) == later
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_no_more_records_than_the_time_that_is_left_allows():
 def test_a_chain_is_received_further_each_time():
     """One group can be served by one slot only: twice as many records with each receive."""
     pace, lanes = pace_with(10)
+    pace.worked(lanes[0], 0.3)
     asked = []
     for _ in range(6):
         asked.append(pace.most(lanes[0], seconds_left=PLENTY))
@@ -76,6 +79,7 @@ def test_the_last_lane_is_received_ten_at_a_time_while_it_is_deep():
     pace, lanes = pace_with(10)
     high, low = lanes[0], lanes[-1]
     for lane in (high, low):
+        pace.worked(lane, 0.3)
         pace.received(lane, records(1), is_full=True)
 
     assert pace.most(high, seconds_left=PLENTY) == 1
