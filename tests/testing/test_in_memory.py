@@ -520,3 +520,40 @@ def test_the_clock_does_not_go_back(lanes_with):
 
     with pytest.raises(ValueError, match="can't go back"):
         lanes.clock.advance(-1)
+
+
+def test_an_overdue_message_is_served_below_a_flood():
+    """Virtual time lets the reserve of a slot save up."""
+
+    def high(lanes, _message, _context):
+        lanes.producer.send("high", {}, priority=HIGH)
+
+    main = {"name": "MAIN", "max_wait": "30s"}
+    lanes = new_lanes(
+        {"high": high, "low": ok}, {"lanes": [{"name": "HIGH", "threshold": 50}, main]}, engine="pull"
+    )
+    lanes.producer.send("high", {}, priority=HIGH)
+    lanes.run_for(1)
+    lanes.producer.send("low", {}, priority=BULK)
+    sent_at = lanes.clock.time
+    lanes.run_for(60)
+
+    (handled,) = [one for one in lanes.journal.handled if one.lane == "MAIN"]
+    # A little earlier if no record of HIGH fits into the rest of an invocation.
+    assert 28 <= (handled.at - sent_at).total_seconds() <= 36
+
+
+def test_a_message_that_returns_soon_is_served_by_the_slot_that_stays_for_it():
+    """Without a heartbeat."""
+
+    def once(_lanes, _message, context):
+        if context.attempt == 1:
+            raise Retry(after=timedelta(seconds=4))
+
+    lanes = new_lanes({"a": once}, engine="pull")
+    lanes.producer.send("a", {})
+    lanes.run_until_idle()
+
+    (failed,), (handled,) = lanes.journal.failed, lanes.journal.handled
+    assert 4 <= (handled.at - failed.at).total_seconds() <= 6.5
+    assert lanes._invocations.total == 1
