@@ -150,9 +150,7 @@ class Round:
         return self._with_engine(lanes, consumer, chance)
 
     @staticmethod
-    def _with_engine(
-        lanes: list[dict[str, Any]], consumer: dict[str, Any], chance: Random
-    ) -> LanesConfig:
+    def _with_engine(lanes: list[dict[str, Any]], consumer: dict[str, Any], chance: Random) -> LanesConfig:
         consumer["engine"] = chance.choice(("mappings", "pull"))
         if consumer["engine"] == "pull":
             consumer["linger"] = chance.choice((0, 1, 5))

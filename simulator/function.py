@@ -8,6 +8,8 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from greenlet import getcurrent
+
 from lanes.mapping.answer import BatchOutcome, failed, read_answer
 from lanes.testing.event import sqs_event
 
@@ -115,6 +117,7 @@ class SimulatedFunction:
         self._doom = doom
         self._warm: list[Environment] = []
         self._running = 0
+        self._tasks: list[Any] = []
         self._started: deque[float] = deque()
         self._deployment = 1
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
@@ -131,6 +134,11 @@ class SimulatedFunction:
         self._slots = slots or self._slots
         self._deployment += 1
         self._warm.clear()
+
+    def kill(self, invocations: int) -> None:
+        """Let the processes of so many invocations die, those that began first."""
+        for task in self._tasks[:invocations]:
+            task.ends_at = self._scheduler.now
 
     def queue_for_slot(self, rank: int, retry: Callable[[], None]) -> None:
         """Queue for the next free slot; the lowest rank gets it, and among equals the first."""
@@ -155,7 +163,8 @@ class SimulatedFunction:
         messages: Sequence[ReceivedMessage],
         done: Callable[[Verdict], None],
     ) -> None:
-        began = self._scheduler.now
+        began, task = self._scheduler.now, getcurrent()
+        self._tasks.append(task)
         verdict = failed([message.message_id for message in messages], "process lost")
         try:
             verdict = self._handled(environment, lane, messages)
@@ -170,6 +179,7 @@ class SimulatedFunction:
         if returned and lane.name != BELL:
             self.times.only_yielded += spent
         self._running -= 1
+        self._tasks.remove(task)
         done(verdict)
         self._offer_slot()
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import maximum_concurrency
-from lanes.config import EngineName
+from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.handlers import Yielded
@@ -35,7 +35,7 @@ from .scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import Lane
     from lanes.message import Message
     from lanes.testing.fifo.queue import FifoQueue
 
@@ -133,9 +133,10 @@ class SimulatedLanes:
         if pattern is Pattern.PLAIN:
             lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
-        if pattern is Pattern.PULL:
-            consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)
-            config = dataclasses.replace(config, consumer=consumer)
+        if pattern is Pattern.PULL and config.consumer.engine is not EngineName.PULL:
+            document = config.to_dict(brief=True)
+            document["consumer"]["engine"] = EngineName.PULL.value
+            config = LanesConfig.from_dict(document)
         elif pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
             pattern = Pattern.PULL
         self.config = config
@@ -209,8 +210,19 @@ class SimulatedLanes:
         counts = (queue.counts() for queue in self.queues.live.values())
         return sum(one.visible + one.not_visible for one in counts)
 
-    def send(self, lane: str, *, group: str, seconds: float, fault: str = "") -> None:
-        """Send a message with this handler time; `fault` is "always", "once" or "check": a checkpoint half way."""
+    def send(self, lane: str, *, group: str, seconds: float, fault: str = "", rings: bool = True) -> None:
+        """
+        Send a message.
+
+        Args:
+            lane: name of the lane.
+            group: its message group.
+            seconds: time that its handler takes.
+            fault: "always" or "once" for a handler that fails, "check" for a checkpoint half way, "crash" for one that
+                kills its process each time, half way.
+            rings: whether the sender rings the bell.
+
+        """
         number = self._numbers[lane, group] = self._numbers[lane, group] + 1
         self.sent = place = self.history.sent(self.scheduler.now)
         self.sent_to[lane] += 1
@@ -218,7 +230,8 @@ class SimulatedLanes:
         self.meter.sent(lane, group)
         self.queues.live[lane].send(body, group=group, deduplication_id=str(place))
         self.mappings[lane].notice()
-        self.bell.ring()
+        if rings:
+            self.bell.ring()
 
     def deploy(self, config: LanesConfig, *, within: float = 0.0) -> None:
         """
@@ -266,9 +279,7 @@ class SimulatedLanes:
             self.bell_mapping.deploy(enabled=is_new, maximum_concurrency=concurrency)
         else:
             for lane in config.lanes:
-                self.mappings[lane.name].deploy(
-                    enabled=is_new, maximum_concurrency=lane.maximum_concurrency
-                )
+                self.mappings[lane.name].deploy(enabled=is_new, maximum_concurrency=lane.maximum_concurrency)
 
     def _mapping(self, lane: Lane, queue: FifoQueue, *, enabled: bool) -> SimulatedMapping:
         return SimulatedMapping(
@@ -366,6 +377,9 @@ class SimulatedLanes:
                 self.scheduler.sleep(seconds / 2)
                 check()
                 seconds /= 2
+            elif fault == "crash":
+                self.scheduler.sleep(seconds / 2)
+                self.scheduler.die()
             self.scheduler.sleep(seconds)
             how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
         except Yielded:

@@ -8,7 +8,6 @@ outcome replaces that: an error anywhere keeps the records that it interrupts.
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from lanes.consumer.handlers import Yielded
 from lanes.consumer.interceptors import Interceptions
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason
-from lanes.consumer.settlement import receive_floor
+from lanes.consumer.settlement import shortest_delay
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -107,7 +106,7 @@ class Corridor:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
         if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
-            outcomes.keep(rest, _for_time(rest))
+            outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         if interceptions is not None and self._admit(batch, outcomes, interceptions, record):
             return True
@@ -169,7 +168,7 @@ class Corridor:
         if outcome.entry is not None:
             outcomes.entries[rest[0].message_id] = outcome.entry
         if batch.is_over:
-            outcomes.keep(rest, _for_time(rest))
+            outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
         else:
             self._keep_rest(batch, outcomes, rest, turn.yielded(rest, to=outcome.to))
 
@@ -180,9 +179,3 @@ def _check(batch: Batch, turn: Turn, way: Proceed) -> None:
         raise Yielded
     if way.may_yield and (to := turn.checkpoint()) is not None:
         raise Yielded(to)
-
-
-def _for_time(rest: Sequence[RawRecord]) -> Outcome:
-    """Return records at once; later and later if they come again and again without finding time."""
-    most_received = max(record.receive_count for record in rest)
-    return Outcome(delay=math.floor(receive_floor(most_received)), reason=Reason.TIME)

@@ -58,6 +58,11 @@ def receive_floor(receive_count: int) -> float:
     return RECEIVE_FLOOR * receive_count**2
 
 
+def shortest_delay(records: Sequence[RawRecord]) -> int:
+    """Return the whole seconds after which untouched records may return: more if they were received often."""
+    return math.floor(receive_floor(max(record.receive_count for record in records)))
+
+
 class Delays:
     """Delays in whole seconds, as SQS takes them: after a yield, after a failure, and on a handler's request."""
 

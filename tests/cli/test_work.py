@@ -1,5 +1,6 @@
 """`lanes work` as a process against AWS on this machine: it works, stops, and survives the end of its parts."""
 
+import itertools
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.timeout(240)
 
 ROOT = Path(__file__).resolve().parents[2]
+STACKS = itertools.count()
 
 HANDLERS = """
 import os, subprocess, sys, time
@@ -81,9 +83,9 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def worker(server, tmp_path, request):
+def worker(server, tmp_path):
     """Lanes with a stack of their own, and the command in a folder with handlers."""
-    made = Worker(server, tmp_path, stack=f"Work{abs(hash(request.node.name))}")
+    made = Worker(server, tmp_path, stack=f"Work{next(STACKS)}")
     yield made
     made.end()
 

@@ -3,16 +3,27 @@
 from random import Random
 
 from lanes.config import LanesConfig
-from simulator.simulated_lanes import SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 
 WORK = 0.05
 GROUPS = 20
 
 
-def mixed_load(*, slots, faults=None, unknowns=None, seed=1, idempotency=False, backlog=90):
+def mixed_load(
+    *,
+    slots,
+    pattern=Pattern.LANES,
+    faults=None,
+    unknowns=None,
+    seed=1,
+    idempotency=False,
+    backlog=90,
+):
     """Run a MAIN backlog under HIGH bursts and single MEDIUM messages, some failing, until all is settled."""
     config = {"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}}
-    lanes = SimulatedLanes(LanesConfig.from_dict(config), faults=faults, unknowns=unknowns, seed=seed)
+    lanes = SimulatedLanes(
+        LanesConfig.from_dict(config), pattern=pattern, faults=faults, unknowns=unknowns, seed=seed
+    )
     chance = Random(seed)
 
     def send(lane, group):

@@ -12,10 +12,11 @@ from lanes.mapping.undocumented import Winner
 from simulator.history import History
 from simulator.oracle import violations
 from simulator.parameters import Faults, Unknowns, variants
-from simulator.simulated_lanes import SimulatedLanes
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 from tests.simulation.loads import history, mixed_load
 from tests.simulation.test_slots import schedule
 
+ENGINES = [Pattern.LANES, Pattern.PULL]
 ROOT = Path(__file__).resolve().parents[2]
 EVERYTHING = Faults(
     call_errors=0.02,
@@ -41,29 +42,36 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize("pattern", ENGINES)
 @pytest.mark.parametrize("slots", [1, 3])
 @pytest.mark.parametrize("name", FAULTS)
-def test_nothing_is_lost_reordered_or_miscounted_under(name, slots):
+def test_nothing_is_lost_reordered_or_miscounted_under(name, slots, pattern):
     """Each fault alone and all together, with idempotency off and on."""
     for idempotency in (False, True):
-        lanes = mixed_load(slots=slots, faults=FAULTS[name], idempotency=idempotency)
+        lanes = mixed_load(slots=slots, pattern=pattern, faults=FAULTS[name], idempotency=idempotency)
 
         assert violations(lanes) == []
         assert lanes.dead
         assert lanes.left == 0
 
 
+@pytest.mark.parametrize("pattern", ENGINES)
 @pytest.mark.parametrize("name", variants(Unknowns()))
-def test_nothing_is_lost_reordered_or_miscounted_where_aws_is_silent(name):
+def test_nothing_is_lost_reordered_or_miscounted_where_aws_is_silent(name, pattern):
     """Over the range of what isn't documented."""
-    assert violations(mixed_load(slots=3, unknowns=variants(Unknowns())[name], seed=2)) == []
+    unknowns = variants(Unknowns())[name]
+
+    assert violations(mixed_load(slots=3, pattern=pattern, unknowns=unknowns, seed=2)) == []
 
 
-def test_a_run_is_decided_by_its_seed_alone():
+@pytest.mark.parametrize("pattern", ENGINES)
+def test_a_run_is_decided_by_its_seed_alone(pattern):
     """With everything going wrong, two runs are the same to the last call."""
     unknowns = Unknowns(call_spread=0.5, noise=0.3, stale=0.5, winner=Winner.OLDEST, first_pollers=1)
-    first, again = (mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns) for _ in range(2))
-    other = mixed_load(slots=3, faults=EVERYTHING, unknowns=unknowns, seed=2)
+    first, again = (
+        mixed_load(slots=3, pattern=pattern, faults=EVERYTHING, unknowns=unknowns) for _ in range(2)
+    )
+    other = mixed_load(slots=3, pattern=pattern, faults=EVERYTHING, unknowns=unknowns, seed=2)
 
     assert history(first) == history(again)
     assert history(first) != history(other)

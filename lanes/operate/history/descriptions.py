@@ -17,7 +17,7 @@ RETURN_REASONS = {
     "time": "the invocation had too little time left for it",
     "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
     "rate": "its kind has a max_rate, and came too often",
-    "aside": "its batch was set aside for higher lanes for long, so another slot may take it",
+    "aside": "it would have waited long in its slot, behind higher lanes or a long record; another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
@@ -120,19 +120,6 @@ def _moved(fields: Mapping[str, Any]) -> str:
     return f"to {fields.get('to_lane')} by override {fields.get('override')}"
 
 
-_REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
-    Event.MESSAGE_HANDLED: _handled,
-    Event.MESSAGE_FAILED: _failed,
-    Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
-    Event.BATCH_YIELDED: _yielded,
-    Event.TENANT_YIELDED: _tenant_yielded,
-    Event.BATCH_RETURNED: _returned,
-    Event.BATCH_WOKEN: _woken,
-    Event.MESSAGE_CANCELLED: _cancelled,
-    Event.MESSAGE_MOVED: _moved,
-}
-
-
 def _error(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, which is the error itself, or the other fields."""
     lines = str(fields.get("exception") or "").strip().splitlines()
@@ -146,3 +133,19 @@ def _other_fields(fields: Mapping[str, Any]) -> str:
 def _short(text: object) -> str:
     plain = " ".join(str(text or "").split())
     return plain if len(plain) <= MAX_LENGTH else f"{plain[:MAX_LENGTH]}..."
+
+
+_REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
+    Event.MESSAGE_HANDLED: _handled,
+    Event.MESSAGE_FAILED: _failed,
+    Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
+    Event.BATCH_YIELDED: _yielded,
+    Event.TENANT_YIELDED: _tenant_yielded,
+    Event.BATCH_RETURNED: _returned,
+    Event.BATCH_WOKEN: _woken,
+    Event.MESSAGE_CANCELLED: _cancelled,
+    Event.MESSAGE_MOVED: _moved,
+    Event.SLOT_STARTED: _other_fields,
+    Event.SLOT_STOPPED: _other_fields,
+    Event.SLOT_KILLED: _other_fields,
+}

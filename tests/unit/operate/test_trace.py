@@ -154,9 +154,17 @@ def test_a_batch_set_aside_says_so():
     trace = traced(aside, yielded(0.7, 2, delay=0), handled(0.9, 3), engine=EngineName.PULL)
 
     assert [step.why for step in trace.steps[1:3]] == [
-        "its batch was set aside for higher lanes for long, so another slot may take it; visible again at once",
+        f"{RETURN_REASONS['aside']}; visible again at once",
         "to HIGH, which has a backlog; visible again at once",
     ]
+
+
+def test_events_of_a_process_name_its_slot():
+    """What `lanes tail` shows of `lanes work`."""
+    assert describe("slot_stopped", {"event": "slot_stopped", "slot": 1, "pid": 7, "exit_code": 3}) == (
+        "slot stopped",
+        "slot 1, pid 7, exit_code 3",
+    )
 
 
 def test_a_crash_in_that_time_is_the_likelier_cause():

@@ -58,10 +58,9 @@ class MappedEngine:
         """
         telemetry, began_at = self._services.settlement.telemetry, self._clock()
         queue, records = read_batch(event)
-        if all(record.body == BODY for record in records):
-            # A ring for the pull engine, which ran before: the mapping of its bell is about to go.
+        lane = self._lanes.get(queue) or self._lane_of(queue, records)
+        if lane is None:
             return response_for(())
-        lane = self._lanes.get(queue) or self._lane_of(queue)
         batch = Batch(
             lane=lane,
             # Overdue records may go on where the others yield, so they must not be behind those.
@@ -85,10 +84,13 @@ class MappedEngine:
         del context, slot
         raise ConfigurationError(['a process needs engine = "pull"'], source="[consumer]")
 
-    def _lane_of(self, queue: str) -> Lane:
+    def _lane_of(self, queue: str, records: Sequence[RawRecord]) -> Lane | None:
+        """Return the lane of a queue; None for the bell of the pull engine, which ran before a deploy."""
         try:
             self._lanes[queue] = self._deployment.lane_of_queue(queue)
         except KeyError as error:
+            if all(record.body == BODY for record in records):
+                return None
             raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
         return self._lanes[queue]
 

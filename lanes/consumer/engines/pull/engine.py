@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STALE = 5.0
 """
-Age in seconds from which a ring's second is over by any clock, so that one look at each lane is enough.
+Seconds after a ring from which its second is over by any clock. If all lanes were empty then, one look is enough.
 
 Rings pile up behind a long invocation, one for each second with a send.
 """
@@ -43,6 +43,8 @@ class PullEngine:
         self._deployment = deployment
         self._services = services
         self._timeout = deployment.config.consumer.function_timeout.total_seconds()
+        self._empty_at = 0.0
+        self._is_over = False
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
         """
@@ -81,10 +83,15 @@ class PullEngine:
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
         ring = rings[0]
-        age = self._services.looking.clock() - ring.sent_at
-        is_fresh = ring.group != HEARTBEAT and age < STALE
-        slot = self._slot(context, lanes=self._lanes_of(slot_of(ring.group)), is_rung=is_fresh)
+        is_stale = ring.group == HEARTBEAT or ring.sent_at + STALE < self._empty_at
+        lanes = self._lanes_of(slot_of(ring.group))
+        slot = self._slot(context, lanes=lanes, is_rung=self._is_over or not is_stale)
         slot.work()
+        self._is_over = slot.is_over and slot.has_worked
+        if slot.has_waited:
+            self._empty_at = self._services.looking.clock()
+        if ring.group == HEARTBEAT and len(lanes) < len(self._deployment.config.lanes):
+            slot.ring()
         bell, seconds = self._services.bell, self._returns_after(ring, slot)
         if bell is None or seconds is None:
             return rings[1:]

@@ -8,7 +8,7 @@ from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.records import SETTLING
-from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.consumer.settlement import LAST_RECEIVE, shortest_delay
 from lanes.events import Event
 from lanes.metrics import Metric
 
@@ -58,17 +58,17 @@ class PullTurn:
         slot, lane, clock = self._slot, self._batch.lane, self._slot.services.looking.clock
         self._measure()
         began = clock()
-        while (above := slot.above(lane, expected=expected)) is not None:
+        while (above := slot.before(lane, expected=expected)) is not None:
             if slot.services.choice.reserve.admits(lane, rest[0]):
                 return self._start(rest, Proceed(from_reserve=True, may_yield=False))
             self._delete_finished()
             slot.serve(above)
             if not slot.has_time_for(lane):
-                return Outcome(delay=0, reason=Reason.TIME)
+                return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             if clock() - began > LONG_ASIDE and slot.services.config.consumer.reserved_concurrency > 1:
-                return Outcome(delay=0, reason=Reason.ASIDE)
+                return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
         if not self._wait_for_rate():
-            return Outcome(delay=0, reason=Reason.TIME)
+            return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         may_yield = rest[0].receive_count < LAST_RECEIVE
         return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
 
@@ -78,8 +78,7 @@ class PullTurn:
 
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Return the rest at once: this slot serves the lane above first, and another may be free."""
-        del rest
-        return Outcome(ending=Ending.YIELDED, delay=0, to=to)
+        return Outcome(ending=Ending.YIELDED, delay=shortest_delay(rest), to=to)
 
     def charge(self, seconds: float) -> None:
         """Charge the reserve."""

@@ -1,0 +1,93 @@
+"""C11: a process that dies holds up other groups and lanes for no longer than the function timeout and five seconds."""
+
+import pytest
+
+from lanes.config import LanesConfig
+from simulator.function import Doom
+from simulator.oracle import violations
+from simulator.simulated_lanes import Pattern, SimulatedLanes
+
+ENGINES = [Pattern.LANES, Pattern.PULL]
+TIMEOUT = 20.0
+LONGEST = TIMEOUT + 5
+START = 1.0
+"""Seconds in which an invocation starts: a cold start and its calls."""
+
+
+def lanes_with_one_crash(pattern, *, slots, after, nth, lanes=None):
+    """Let the nth invocation die some seconds after its start, or just before its answer."""
+    raw = {"consumer": {"reserved_concurrency": slots, "function_timeout": TIMEOUT}}
+    config = LanesConfig.from_dict({**raw, "lanes": lanes} if lanes else raw)
+    simulated = SimulatedLanes(config, pattern=pattern)
+    starts = simulated.starts = []
+
+    def doom(_mean):
+        starts.append(simulated.scheduler.now)
+        return Doom(after=after, before_answer=True) if len(starts) == nth else Doom()
+
+    simulated.function._doom = doom
+    simulated.nth = nth
+    return simulated
+
+
+def waits(lanes, *, of=lambda _one: True):
+    """Return how long each message was held up: from its send or the start of the dead process to its start."""
+    began = lanes.starts[lanes.nth - 1]
+    return [one.started_at - max(one.sent_at, began) for one in lanes.handled if of(one)]
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("after", [0.05, 0.5, 3.0, 11.0, 19.0])
+def test_what_a_dead_slot_had_in_hand_is_handled_in_time(slots, nth, after):
+    """Records of other groups that it had received too; and those that are sent afterwards."""
+    lanes = lanes_with_one_crash(Pattern.PULL, slots=slots, after=after, nth=nth)
+    for number in range(8):
+        lanes.send("MAIN", group=f"m{number}", seconds=1.0)
+    for second in range(40):
+        lanes.scheduler.after(
+            second + 0.3, lambda second=second: lanes.send("HIGH", group=f"h{second}", seconds=0.02)
+        )
+
+    lanes.run(seconds=45)
+    assert lanes.settle(within=1000)
+
+    assert lanes.function.times.lost == 1
+    assert violations(lanes) == []
+    busy = 8.0
+    assert max(waits(lanes)) <= LONGEST + START + busy
+    assert max(waits(lanes, of=lambda one: one.lane == "HIGH")) <= LONGEST + START
+
+
+@pytest.mark.parametrize("pattern", ENGINES)
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("after", [0.05, 0.5, 3.0, 11.0])
+def test_other_groups_and_lanes_wait_no_longer(pattern, slots, after):
+    """Messages that the dead process had not received."""
+    lanes = lanes_with_one_crash(pattern, slots=slots, after=after, nth=1)
+    lanes.send("MAIN", group="dead", seconds=after + 0.5)
+    for second in range(30):
+        for lane in ("HIGH", "MAIN"):
+            lanes.scheduler.after(
+                after + 1.3 * second + 0.01,
+                lambda lane=lane, second=second: lanes.send(lane, group=f"g{second}", seconds=0.02),
+            )
+
+    lanes.run(seconds=60)
+    assert lanes.settle(within=1000)
+
+    assert lanes.function.times.lost == 1
+    assert violations(lanes) == []
+    others = waits(lanes, of=lambda one: one.group != "dead")
+    assert max(others) <= LONGEST + START
+
+
+@pytest.mark.parametrize("pattern", ENGINES)
+def test_a_lane_that_few_slots_serve_does_not_wait_for_its_sender(pattern):
+    """A message that returns from a backoff is served although nobody rings for it."""
+    tables = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    config = {"consumer": {"reserved_concurrency": 4, "backoff_base": 30}, "lanes": tables}
+    lanes = SimulatedLanes(LanesConfig.from_dict(config), pattern=pattern)
+    lanes.send("MAIN", group="g", seconds=0.1, fault="once")
+
+    assert lanes.settle(within=60)

@@ -1,0 +1,87 @@
+"""A crash in the pull engine is local: other slots go on, and its own is at work again within a timeout and 5 s."""
+
+import pytest
+
+from lanes.bell import RETURN_EVERY
+from simulator.bodies import data_of
+from simulator.oracle import violations
+from tests.simulation.pulling import COLD_START_AND_CALLS, pulling
+
+TIMEOUT = 30.0
+SILENCE = TIMEOUT + 5.0
+WORK = 0.2
+
+
+def flooded(slots):
+    """Lanes with work for two minutes and more."""
+    lanes = pulling(slots)
+    for number in range(int(slots * 150 / WORK)):
+        lanes.send("MAIN", group=f"g{number}", seconds=WORK)
+    return lanes
+
+
+def silence(lanes, *, since):
+    """Return the seconds from a moment until all slots are at work again."""
+    slots = lanes.config.consumer.reserved_concurrency
+    edges = [(one.started_at, 1) for one in lanes.handled] + [(one.finished_at, -1) for one in lanes.handled]
+    busy = 0
+    for at, change in sorted(edges):
+        busy += change
+        if at > since + WORK and busy == slots:
+            return at - since
+    raise AssertionError("never at work again")
+
+
+@pytest.mark.parametrize("killed_at", [3.0, 17.7, 27.1])
+@pytest.mark.parametrize(("slots", "killed"), [(1, 1), (3, 1), (3, 3), (10, 10)])
+def test_all_slots_are_at_work_again(slots, killed, killed_at):
+    """After the death of one process or of all of them; so are the messages that they had in hand."""
+    lanes = flooded(slots)
+    lanes.run(seconds=killed_at)
+    died, in_hand = lanes.scheduler.now, set(held(lanes))
+    lanes.function.kill(killed)
+    lanes.run(seconds=100)
+
+    assert in_hand
+    assert silence(lanes, since=died) < SILENCE + COLD_START_AND_CALLS
+    begun = {one.group: one.started_at for one in lanes.handled}
+    assert max(begun[group] for group in in_hand) - died < SILENCE + COLD_START_AND_CALLS
+
+
+def held(lanes):
+    """Return the groups of the messages that slots have in hand."""
+    store = lanes.queues.live["MAIN"]._store
+    visible = {message.body for message in store.visible_messages()}
+    places = [data_of(message.body)["place"] for message in store.messages() if message.body not in visible]
+    return [f"g{place - 1}" for place in places]
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_lane_is_served_again_after_the_death_of_its_only_slot(slots):
+    """Without a flood: the heartbeat, or the next ring, starts a slot."""
+    lanes = pulling(slots)
+    lanes.scheduler.after(31.0, lambda: lanes.send("HIGH", group="first", seconds=10.0))
+    lanes.scheduler.after(33.0, lambda: lanes.function.kill(slots))
+    for number in range(20):
+        lanes.scheduler.after(34.0 + number, lambda number=number: lanes.send("HIGH", group=f"g{number}", seconds=0.1))
+    lanes.run(seconds=200)
+
+    assert lanes.done == 21
+    waits = [one.started_at - one.sent_at for one in lanes.handled if one.group != "first"]
+    assert max(waits) < RETURN_EVERY + 10 + COLD_START_AND_CALLS
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_message_that_kills_each_process_holds_up_no_others(slots):
+    """It is dead-lettered after its attempts; meanwhile the others are handled."""
+    lanes = pulling(slots)
+    lanes.send("HIGH", group="poison", seconds=0.2, fault="crash")
+    for number in range(300):
+        lanes.scheduler.after(number, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.1))
+    lanes.run(seconds=300)
+    assert lanes.settle(within=3_600)
+
+    assert lanes.dead == 1
+    assert lanes.done == 300
+    assert max(lanes.handled.waits("MAIN")) < SILENCE + COLD_START_AND_CALLS
+    assert violations(lanes) == []
