@@ -39,11 +39,13 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-size: .8rem; color: var(--faint); font-weight: 600; } td.number, th.number { text-align: right;
   white-space: nowrap; }
-code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { .promises thead { display: none; } .promises tr { display: grid;
-  grid-template-columns: 1fr repeat(5, auto); column-gap: .75rem; padding: .5rem 0;
+code { font: .9em ui-monospace, monospace; white-space: nowrap; }
+@media (max-width: 40rem) { code { white-space: normal; overflow-wrap: anywhere; }
+  .promises thead { display: none; } .promises tr { display: grid;
+  grid-template-columns: repeat(4, 1fr) auto; column-gap: .75rem; padding: .5rem 0;
   border-bottom: 1px solid var(--line); }
-  .promises td { border: 0; padding: .1rem 0; } .promises td.words { grid-column: 1 / -1; order: 5; } }
+  .promises td { border: 0; padding: .1rem 0; }
+  .promises td:first-child, .promises td.words { grid-column: 1 / -1; } }
 """
 
 

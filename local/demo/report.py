@@ -174,14 +174,15 @@ def run_headings(outcome: Outcome) -> tuple[str, ...]:
 
 
 def run_rows(outcome: Outcome) -> list[tuple[str, ...]]:
-    """Rows of the table of runs: each figure in each run."""
+    """Rows of the table of runs: each figure in each run, but for counts that are zero in all."""
     used = [name for name, lane in outcome.figures[RunName.MAPPINGS].lanes.items() if lane.sent]
     rows: list[tuple[str, Callable[[RunFigures], str]]] = [
         (f"{lane} {words}", partial(_of_lane, lane, show)) for lane in used for words, show in _OF_LANE
     ]
     rows += [(words, show) for words, show in _OF_RUN]
     figures = [(words, *(show(run) for run in outcome.figures.values())) for words, show in rows]
-    return [*figures, ("promises kept", *(_kept(name, outcome.promises) for name in outcome.figures))]
+    shown = [row for row in figures if set(row[1:]) != {"0"}]
+    return [*shown, ("promises kept", *(_kept(name, outcome.promises) for name in outcome.figures))]
 
 
 def _of_lane(lane: str, show: Callable[[LaneFigures], str], run: RunFigures) -> str:
@@ -191,7 +192,7 @@ def _of_lane(lane: str, show: Callable[[LaneFigures], str], run: RunFigures) -> 
 _OF_LANE: Sequence[tuple[str, Callable[[LaneFigures], str]]] = (
     ("p50 wait", lambda one: seconds_words(one.p50_wait_seconds)),
     ("p99 wait", lambda one: seconds_words(one.p99_wait_seconds)),
-    ("handled", lambda one: f"{one.handled:,} of {one.sent:,}"),
+    ("handled", lambda one: f"{one.handled:,}"),
     ("dead letters", lambda one: f"{one.dead_lettered:,}"),
     ("receives", lambda one: f"{one.receives:,}"),
     ("yields", lambda one: f"{one.yields:,}"),

@@ -151,7 +151,8 @@ def test_the_runs_are_side_by_side():
 
     assert run_headings(outcome)[1:] == ("no priority", "mappings", "pull")
     assert rows["HIGH p99 wait"] == ("9.0 s", "290 ms", "290 ms")
-    assert rows["MAIN handled"] == ("20 of 20", "20 of 21", "20 of 20")
+    assert rows["MAIN handled"] == ("20", "20", "20")
+    assert not [words for words in rows if words.endswith("yields")]
     assert rows["promises kept"] == ("8 of 8", "14 of 15", "12 of 12")
 
 
@@ -202,7 +203,7 @@ def test_nothing_of_the_summary_is_cut_to_fit_the_terminal(width):
     shown = stream.getvalue()
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= width
-    for words in ("HIGH", "MAIN", "dead letters", "290 ms", "9.0 s", "pull", "BROKEN"):
+    for words in ("HIGH", "MAIN", "receives", "290 ms", "9.0 s", "pull", "BROKEN"):
         assert words in shown
     for row in promise_rows(outcome):
         assert row.name in shown
