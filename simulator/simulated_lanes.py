@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class Pattern(enum.StrEnum):
     """Which consumer runs."""
 
-    LANES = "lanes"  # this product, as deployed
+    LANES = "lanes"  # this product with the engine of its settings
     PLAIN = "plain"  # the published pattern
     PULL = "pull"  # this product with slots that receive
     NONE = "none"  # no priority: the same queues without yields
@@ -133,11 +133,10 @@ class SimulatedLanes:
         if pattern is Pattern.PLAIN:
             lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
-        if pattern is Pattern.PULL:
-            consumer = dataclasses.replace(config.consumer, engine=EngineName.PULL)
-            config = dataclasses.replace(config, consumer=consumer)
-        elif pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
+        if pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
             pattern = Pattern.PULL
+        engine = EngineName.PULL if pattern is Pattern.PULL else EngineName.MAPPINGS
+        config = dataclasses.replace(config, consumer=dataclasses.replace(config.consumer, engine=engine))
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()

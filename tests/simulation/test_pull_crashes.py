@@ -63,7 +63,9 @@ def test_a_lane_is_served_again_after_the_death_of_its_only_slot(slots):
     lanes.scheduler.after(31.0, lambda: lanes.send("HIGH", group="first", seconds=10.0))
     lanes.scheduler.after(33.0, lambda: lanes.function.kill(slots))
     for number in range(20):
-        lanes.scheduler.after(34.0 + number, lambda number=number: lanes.send("HIGH", group=f"g{number}", seconds=0.1))
+        lanes.scheduler.after(
+            34.0 + number, lambda number=number: lanes.send("HIGH", group=f"g{number}", seconds=0.1)
+        )
     lanes.run(seconds=200)
 
     assert lanes.done == 21
@@ -77,7 +79,9 @@ def test_a_message_that_kills_each_process_holds_up_no_others(slots):
     lanes = pulling(slots)
     lanes.send("HIGH", group="poison", seconds=0.2, fault="crash")
     for number in range(300):
-        lanes.scheduler.after(number, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.1))
+        lanes.scheduler.after(
+            number, lambda number=number: lanes.send("MAIN", group=f"g{number}", seconds=0.1)
+        )
     lanes.run(seconds=300)
     assert lanes.settle(within=3_600)
 
