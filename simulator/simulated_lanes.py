@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import maximum_concurrency
-from lanes.config import EngineName
+from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.handlers import Yielded
@@ -35,7 +35,7 @@ from .scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import Lane
     from lanes.message import Message
     from lanes.testing.fifo.queue import FifoQueue
 
@@ -133,10 +133,15 @@ class SimulatedLanes:
         if pattern is Pattern.PLAIN:
             lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
             config = dataclasses.replace(config, lanes=lanes)
-        if pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
+        if pattern is Pattern.PULL and config.consumer.engine is not EngineName.PULL:
+            document = config.to_dict(brief=True)
+            document["consumer"]["engine"] = EngineName.PULL.value
+            config = LanesConfig.from_dict(document)
+        elif pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
             pattern = Pattern.PULL
-        engine = EngineName.PULL if pattern is Pattern.PULL else EngineName.MAPPINGS
-        config = dataclasses.replace(config, consumer=dataclasses.replace(config.consumer, engine=engine))
+        elif pattern is not Pattern.PULL:
+            consumer = dataclasses.replace(config.consumer, engine=EngineName.MAPPINGS)
+            config = dataclasses.replace(config, consumer=consumer)
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()

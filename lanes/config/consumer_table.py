@@ -32,9 +32,12 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     table = ConfigTable(raw, "consumer", known=CONSUMER_KEYS, problems=problems)
     default = ConsumerSettings()
     slots = table.integer("reserved_concurrency", default.reserved_concurrency, minimum=1)
-    recheck = SHORT_RECHECK if slots >= SLOTS_WITH_SHORT_RECHECK else default.recheck_interval
     # An unknown name is one problem: settings that depend on it are read as if it were right.
     engine = table.choice("engine", EngineName.PULL, allowed=EngineName)
+    is_mapped = engine == EngineName.MAPPINGS or not table.has("engine")
+    recheck = default.recheck_interval
+    if is_mapped and slots >= SLOTS_WITH_SHORT_RECHECK:
+        recheck = SHORT_RECHECK
     policy = table.choice("policy", Policy.WEIGHTED, allowed=Policy)
     settings = ConsumerSettings(
         reserved_concurrency=slots,

@@ -176,7 +176,9 @@ def run_headings(outcome: Outcome) -> tuple[str, ...]:
 def run_rows(outcome: Outcome) -> list[tuple[str, ...]]:
     """Rows of the table of runs: each figure in each run."""
     used = [name for name, lane in outcome.figures[RunName.MAPPINGS].lanes.items() if lane.sent]
-    rows = [(f"{lane} {words}", partial(_of_lane, lane, show)) for lane in used for words, show in _OF_LANE]
+    rows: list[tuple[str, Callable[[RunFigures], str]]] = [
+        (f"{lane} {words}", partial(_of_lane, lane, show)) for lane in used for words, show in _OF_LANE
+    ]
     rows += [(words, show) for words, show in _OF_RUN]
     figures = [(words, *(show(run) for run in outcome.figures.values())) for words, show in rows]
     return [*figures, ("promises kept", *(_kept(name, outcome.promises) for name in outcome.figures))]

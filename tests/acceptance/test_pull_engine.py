@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from lanes import bell
+from lanes.consumer.engines.pull.paused import READ_EVERY
 from lanes.message import Message
 from local.deploy import CdkApp
 from local.platform import Platform
@@ -86,13 +87,27 @@ def test_a_fresh_deployment_passes_its_check(lanes):
     found = lanes("check")
 
     assert [one for one in found if one["verdict"] == "wrong"] == []
-    assert {"bell", "HIGH mapping", "function"} <= {one["subject"] for one in found if one["verdict"] == "ok"}
+    right = {one["subject"] for one in found if one["verdict"] == "ok"}
+    assert {"bell", "bell mapping", "HIGH lane", "MAIN lane", "function"} <= right
+    assert "HIGH mapping" not in right
+
+
+def test_a_message_has_one_receive_in_its_trace(lanes):
+    """Nothing was throttled or parked on its way."""
+
+    def steps():
+        found = lanes("trace", "first", "--since", "1h")
+        return [(step["what"], step["receive"]) for step in found["steps"]]
+
+    until(lambda: steps() == [("sent", ""), ("handled", "1")])
 
 
 def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(handled, lanes):
     """HIGH is paused with messages in it: MAIN is handled all the same, and HIGH after it is resumed."""
     paused = lanes("pause", "high")
     assert (paused["mapping"], states(lanes)) == ("Disabled", {"HIGH": "Disabled", "MAIN": "Enabled"})
+    # The function may have read the paused lanes just before, and nothing shows when it reads them again.
+    threading.Event().wait(READ_EVERY)
     send(lanes, "urgent", priority=50)
     send(lanes, "bulk", priority=-100)
 

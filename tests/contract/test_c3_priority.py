@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from lanes.testing.overrides import OVERRIDES_READ
-from tests.support.memory import World, aws_error
+from lanes.testing.pulled import InLine
+from tests.support.memory import Late, World, aws_error
 from tests.support.scenario import Scenario
 from tests.support.single_slot import SingleSlot
 
@@ -501,3 +502,81 @@ def test_with_one_slot_no_lower_record_starts_while_a_higher_one_has_waited(work
 
     assert len(done) >= 300
     assert inversions == []
+
+
+BESIDE = pytest.mark.parametrize("beside", [InLine, Late], ids=["in line", "late"])
+
+
+def looks_at_high(scenario):
+    """Return the moments at which HIGH is asked for messages from now on."""
+    moments = []
+    receive = scenario.world.queues.receive
+
+    def noted(lane, **options):
+        if lane == "HIGH":
+            moments.append(scenario.world.clock.now)
+        return receive(lane, **options)
+
+    scenario.world.queues.receive = noted
+    return moments
+
+
+@BESIDE
+@pytest.mark.parametrize("takes", [0.01, 0.1, 0.24, 0.26, 2.0])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_the_last_look_of_a_slot_is_never_older_than_the_recheck_interval(takes, slots, beside):
+    """Before every single record in the pull engine too."""
+    scenario = Scenario({"consumer": {"reserved_concurrency": slots}}, engine="pull", beside=beside())
+    scenario.world.calls.takes = lambda _operation: scenario.world.clock.advance(0.006)
+    scenario.takes = takes
+    moments = looks_at_high(scenario)
+    ages = []
+    scenario.in_handler = lambda _message: ages.append(scenario.world.clock.now - takes - moments[-1])
+    for number in range(10):
+        scenario.send("MAIN", f"m{number}")
+
+    scenario.drain()
+
+    assert len(ages) == 10
+    assert max(ages) <= RECHECK + 1e-6
+
+
+@BESIDE
+@pytest.mark.parametrize("arrives_at", [0, 3, 8])
+@pytest.mark.parametrize("takes", [0.05, 0.3])
+def test_a_slot_sets_its_batch_aside_within_the_recheck_interval(arrives_at, takes, beside):
+    """And goes on with it afterwards, without another receive."""
+    scenario = Scenario(engine="pull", beside=beside())
+    scenario.takes = takes
+    for number in range(10):
+        scenario.send("MAIN", f"m{number}")
+    scenario.in_handler = lambda message: (
+        scenario.send("HIGH", "urgent") if message.id == f"m{arrives_at}" else None
+    )
+
+    scenario.step("MAIN")
+
+    ran_before = scenario.done.index("urgent") - arrives_at - 1
+    assert ran_before * takes <= RECHECK
+    assert [name for name in scenario.done if name != "urgent"] == [f"m{number}" for number in range(10)]
+    assert {start.receive_count for start in scenario.starts} == {1}
+    assert scenario.world.recorder.counts["YieldedMessages"] == 0
+
+
+@BESIDE
+def test_lanes_are_set_aside_one_for_another(beside):
+    """MAIN for MEDIUM, and that for HIGH; each goes on where it was."""
+    scenario = Scenario(engine="pull", beside=beside())
+    scenario.takes = 0.3
+    sends = {"main0": "MEDIUM", "medium0": "HIGH"}
+    scenario.in_handler = lambda message: [
+        scenario.send(lane, f"{lane.lower()}{number}")
+        for number in range(2)
+        if (lane := sends.get(message.id)) is not None
+    ]
+    scenario.send("MAIN", "main0")
+    scenario.send("MAIN", "main1")
+
+    scenario.step("MAIN")
+
+    assert scenario.done == ["main0", "medium0", "high0", "high1", "medium1", "main1"]

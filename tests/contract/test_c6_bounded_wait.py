@@ -1,8 +1,13 @@
 """C6: strict priority by default; with `max_wait` a small reserve for what has waited longer."""
 
+from functools import partial
+
 import pytest
 
+from lanes.config import LanesConfig
 from lanes.consumer.ledger import Park
+from simulator.oracle import violations
+from simulator.simulated_lanes import Pattern, SimulatedLanes
 from tests.support.memory import World
 from tests.support.scenario import Scenario
 from tests.support.single_slot import SingleSlot
@@ -146,3 +151,58 @@ def test_what_is_saved_up_is_bounded():
         scenario.invoke("MAIN", ready)
 
     assert len(scenario.starts) <= 0.05 * 60 + 2
+
+
+MAX_WAIT, GRACE = 30.0, 5.0
+
+
+def flooded(slots, *, max_wait=MAX_WAIT, reserve=0.05, main_every=8.0, span=240.0):
+    """Run slots of the pull engine under more HIGH than they can bear, with a few messages of MAIN, and a while on."""
+    main = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
+    raw = {
+        "consumer": {"reserved_concurrency": slots, "reserve": reserve},
+        "lanes": [{"name": "HIGH", "threshold": 50}, main],
+    }
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=Pattern.PULL)
+    for number in range(int(span * slots * 1.2 / WORK)):
+        at = number * WORK / slots / 1.2
+        lanes.scheduler.after(at, partial(lanes.send, "HIGH", group=f"h{number}", seconds=WORK))
+    for number in range(int(span * slots / main_every)):
+        lanes.scheduler.after(
+            number * main_every / slots, partial(lanes.send, "MAIN", group=f"m{number}", seconds=WORK)
+        )
+    lanes.run(seconds=span)
+    return lanes
+
+
+def main_of(lanes):
+    """Return the handled messages of MAIN."""
+    return [one for one in lanes.handled if one.lane == "MAIN"]
+
+
+@pytest.mark.parametrize("slots", [1, 3, 10])
+def test_overdue_messages_start_within_five_seconds_of_their_longest_wait(slots):
+    """As far as the reserve of a twentieth reaches; these need half of it."""
+    lanes = flooded(slots)
+
+    waits = [one.started_at - one.sent_at for one in main_of(lanes)]
+    assert len(waits) >= 0.8 * (240 - MAX_WAIT - GRACE) * slots / 8
+    assert max(waits) <= MAX_WAIT + GRACE
+    assert violations(lanes) == []
+
+
+@pytest.mark.parametrize("reserve", [0.05, 0.2])
+def test_the_reserve_of_slots_is_no_more_than_its_share(reserve):
+    """However many messages are overdue."""
+    lanes = flooded(3, reserve=reserve, main_every=0.3)
+
+    overdue = sum(one.finished_at - one.started_at for one in main_of(lanes))
+    assert 0.7 * reserve <= overdue / (240 * 3 - 3 * MAX_WAIT) <= 1.2 * reserve
+
+
+def test_slots_are_strict_without_a_longest_wait():
+    """The lower lane starves, by choice; only before the flood has built up is it served."""
+    lanes = flooded(3, max_wait=None)
+
+    assert all(one.started_at - lanes.handled[0].started_at < 15 for one in main_of(lanes))
+    assert len(main_of(lanes)) < 5

@@ -1,6 +1,6 @@
 """No wake-up of the pull engine is lost: a search over sends at every moment around an invocation's end."""
 
-from itertools import pairwise
+import itertools
 from random import Random
 
 import pytest
@@ -119,7 +119,7 @@ def test_a_backlog_is_worked_off_without_a_pause_where_short_polls_miss(slots):
 def longest_pause(lanes):
     """Return the longest time without a start."""
     starts = sorted(one.started_at for one in lanes.handled)
-    return max(later - earlier for earlier, later in pairwise(starts))
+    return max(later - earlier for earlier, later in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])

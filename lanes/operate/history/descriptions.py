@@ -17,7 +17,7 @@ RETURN_REASONS = {
     "time": "the invocation had too little time left for it",
     "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
     "rate": "its kind has a max_rate, and came too often",
-    "aside": "its batch was set aside for higher lanes for long, so another slot may take it",
+    "aside": "it would have waited long in its slot, behind higher lanes or a long record; another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",

@@ -154,7 +154,7 @@ def test_a_batch_set_aside_says_so():
     trace = traced(aside, yielded(0.7, 2, delay=0), handled(0.9, 3), engine=EngineName.PULL)
 
     assert [step.why for step in trace.steps[1:3]] == [
-        "its batch was set aside for higher lanes for long, so another slot may take it; visible again at once",
+        f"{RETURN_REASONS['aside']}; visible again at once",
         "to HIGH, which has a backlog; visible again at once",
     ]
 

@@ -96,25 +96,26 @@ class Looks:
         self.has_more = False
         self.failed: set[str] = set()
 
-    def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
-        """Ask the lanes that were last asked too long ago, in order, until one has records."""
+    def look(self, lanes: Sequence[Lane], *, expected: float, most: int | None = None) -> None:
+        """Ask the lanes that were last asked too long ago, in order, until one has records; `most` bounds them."""
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
         if stale:
-            self._add(self._ask(stale))
+            self._add(self._ask(stale, most=most))
 
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane) -> None:
         """Look at the lanes beside a record, just before its end, if a look will be due then."""
-        looking, now = self._looking, self._looking.clock()
-        if self._timed is not None or not lanes:
+        looking, pace = self._looking, self._looking.pace
+        if self._timed is not None or not pace.is_regular(during):
             return
-        age = now - min(self._looked_at.get(lane.name, 0.0) for lane in lanes)
-        after = looking.pace.next_look(during, age=age, calls=len(lanes))
-        if after is not None:
+        record = pace.typical(during)
+        due = [lane for lane in lanes if self._is_stale(lane, record, later=record)]
+        if due:
             # The highest last: its answer is the newest when the record ends.
             self._timed = looking.beside.start(
-                lambda: [self._ask_one(lane) for lane in reversed(lanes)], after=after
+                lambda: [self._ask_one(lane) for lane in reversed(due)],
+                after=pace.look_in(during, calls=len(due)),
             )
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
@@ -146,34 +147,42 @@ class Looks:
             if left := call.result():
                 self._repeat(lane, left)
 
-    def _is_stale(self, lane: Lane, expected: float) -> bool:
+    def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
+        """Whether a lane has to be asked again, some seconds from now, before a record starts."""
         if lane.name in self._deletions and self._looking.pace.is_chain(lane):
             # No look could see the next records of the group before its deletion lands.
             return True
         at = self._looked_at.get(lane.name)
-        return at is None or self._looking.pace.is_stale(self._looking.clock() - at, expected=expected)
+        if at is None:
+            return True
+        return self._looking.pace.is_stale(lane, self._looking.clock() + later - at, expected=expected)
 
     def _end_timed(self) -> None:
         timed, self._timed = self._timed, None
         if timed is not None:
             self._add(timed.result())
 
-    def _ask(self, lanes: Sequence[Lane], *, wait: int = 0) -> Sequence[Look]:
+    def _ask(self, lanes: Sequence[Lane], *, wait: int = 0, most: int | None = None) -> Sequence[Look]:
         """Ask lanes until one has records. Runs beside the handler, so it changes nothing here."""
         looks: list[Look] = []
         for lane in lanes:
-            looks.append(self._ask_one(lane, wait=wait))
+            looks.append(self._ask_one(lane, wait=wait, most=most))
             if looks[-1].records:
                 break
         return looks
 
-    def _ask_one(self, lane: Lane, *, wait: int = 0) -> Look:
+    def _ask_one(self, lane: Lane, *, wait: int = 0, most: int | None = None) -> Look:
         looking, left = self._looking, self._seconds_left()
-        look = Look(lane=lane, asked=looking.pace.most(lane, seconds_left=left), began_at=looking.clock())
+        look = Look(
+            lane=lane, asked=most or looking.pace.most(lane, seconds_left=left), began_at=looking.clock()
+        )
+        visibility = max(0, math.ceil(left)) + BEYOND
+        records: Sequence[RawRecord] = ()
+        receive = partial(looking.queues.receive, lane.name, maximum=look.asked, visibility=visibility)
         try:
-            records = looking.queues.receive(
-                lane.name, maximum=look.asked, visibility=max(0, math.ceil(left)) + BEYOND, wait=wait
-            )
+            for _ in range(1 if wait else looking.pace.tries(lane)):
+                if records := receive(wait=wait):
+                    break
         except AwsError as error:
             return dataclasses.replace(look, error=error)
         took = 0.0 if wait else looking.clock() - look.began_at
@@ -188,12 +197,13 @@ class Looks:
                 self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
                 continue
             self.failed.discard(name)
-            self._looked_at[name] = look.began_at
             if look.took:
                 pace.looked(look.took)
+            is_full = len(look.records) == look.asked
+            # As many as were asked for: nobody knows whether there are more.
+            self._looked_at[name] = look.began_at if not is_full else float("-inf")
+            pace.received(look.lane, look.records, is_full=is_full)
             if look.records:
-                is_full = len(look.records) == look.asked
-                pace.received(look.lane, look.records, is_full=is_full)
                 self.hands.setdefault(name, []).extend(look.records)
                 self.has_more = self.has_more or is_full
 

@@ -35,6 +35,9 @@ RING_EVERY = 5.0
 REPORT_EVERY = 10.0
 """Seconds after which a slot sends its figures, so that those of a long invocation are in CloudWatch in time."""
 
+OVERDUE_EVERY = 2.0
+"""Seconds between two looks for overdue messages below a busy lane."""
+
 LONGEST_STAY = 5.0
 """Seconds for which a slot without work stays for records that return from a backoff by then."""
 
@@ -127,6 +130,7 @@ class Slot:
         self._serving: Lane | None = None
         self._batches = 0
         self._overdue_at: dict[str, float] = {}
+        self._from_reserve: Lane | None = None
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
@@ -141,8 +145,13 @@ class Slot:
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
-        began = self.services.looking.clock()
-        self.handle(lane, self.looks.hands.pop(lane.name))
+        began, records = self.services.looking.clock(), self._taken(lane)
+        chain = [record for record in records if record.group == records[0].group]
+        if len(chain) < len(records) and self.services.looking.pace.is_mixed(lane):
+            self.looks.hands[lane.name] = [record for record in records if record not in chain]
+            self._give_back([lane])
+            records = chain
+        self.handle(lane, records)
         self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
 
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
@@ -170,13 +179,18 @@ class Slot:
                 self._report_for(outer.name)
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
-        """Return the lane for which a batch is set aside, after a look at those above if one is due."""
+        """Return the highest lane above with records in hand, after a look at those above if one is due."""
         above = self._served(self.services.choice.policy.above(lane))
         if not self.services.looking.pace.is_short(lane):
             # A poll that ends during a long record would keep its messages from slots that are free.
             self.looks.collect(wait=True)
             self._give_back([other for other in self._lanes if other not in above])
         return self._first(above, expected=expected) if above else None
+
+    def before(self, lane: Lane, *, expected: float) -> Lane | None:
+        """Return the lane for which a batch is set aside: one above, or one below with an overdue record."""
+        below = [one for one in self._served(self._lanes) if lane.outranks(one)]
+        return self.above(lane, expected=expected) or self._overdue(below)
 
     def _give_back(self, lanes: Sequence[Lane]) -> None:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
@@ -234,21 +248,36 @@ class Slot:
             self.ring()
         looks.has_more = False
         found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
-        overdue = next((lane for lane in order[found + 1 :] if self._is_overdue(lane)), None)
-        return overdue or next(iter(order[found:]), None)
+        return self._overdue(order[found + 1 :]) or next(iter(order[found:]), None)
+
+    def _overdue(self, lanes: Sequence[Lane]) -> Lane | None:
+        """Return the first lane with a record in hand that is due from the reserve, after the looks that are due."""
+        self._from_reserve = next((lane for lane in lanes if self._is_overdue(lane)), None)
+        return self._from_reserve
 
     def _is_overdue(self, lane: Lane) -> bool:
-        """Whether a lane has a record in hand that is due from the reserve, after a look at it if that may be so."""
-        reserve, now = self.services.choice.reserve, self.services.looking.clock()
-        if lane.max_wait is None or not reserve.has_time or now < self._overdue_at.get(lane.name, 0.0):
+        now = self.services.looking.clock()
+        if lane.max_wait is None or not self.services.choice.reserve.has_time:
             return False
-        if lane.name not in self.looks.hands:
-            self.looks.look([lane], expected=0.0)
-        if (records := self.looks.hands.get(lane.name)) is None:
-            self._overdue_at[lane.name] = now + lane.max_wait.total_seconds()
-            return False
-        self._overdue_at[lane.name] = records[0].sent_at + lane.max_wait.total_seconds()
-        return reserve.admits(lane, records[0])
+        if not self._is_due(lane) and now >= self._overdue_at.get(lane.name, 0.0):
+            # One at a time: several in the hands of one slot would wait for its share of the reserve.
+            self._overdue_at[lane.name] = now + OVERDUE_EVERY
+            self.looks.look([lane], expected=0.0, most=1)
+        return self._is_due(lane)
+
+    def _is_due(self, lane: Lane) -> bool:
+        records = self.looks.hands.get(lane.name)
+        return records is not None and self.services.choice.reserve.admits(lane, _oldest(records))
+
+    def _taken(self, lane: Lane) -> Sequence[RawRecord]:
+        """Take the records in hand of a lane; from the reserve the oldest alone."""
+        records = self.looks.hands.pop(lane.name)
+        if lane is not self._from_reserve:
+            return records
+        self._from_reserve, oldest = None, _oldest(records)
+        if rest := [record for record in records if record is not oldest]:
+            self.looks.hands[lane.name] = rest
+        return [oldest]
 
     def _wait_for_work(self) -> bool:
         """Poll all lanes while this slot stays; return whether any has records."""
@@ -310,3 +339,7 @@ class Slot:
         self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._context)
+
+
+def _oldest(records: Sequence[RawRecord]) -> RawRecord:
+    return min(records, key=lambda record: record.sent_at)

@@ -58,7 +58,7 @@ class PullTurn:
         slot, lane, clock = self._slot, self._batch.lane, self._slot.services.looking.clock
         self._measure()
         began = clock()
-        while (above := slot.above(lane, expected=expected)) is not None:
+        while (above := slot.before(lane, expected=expected)) is not None:
             if slot.services.choice.reserve.admits(lane, rest[0]):
                 return self._start(rest, Proceed(from_reserve=True, may_yield=False))
             self._delete_finished()

@@ -1,0 +1,172 @@
+"""Looks at the lanes: the receives of a slot, its records in hand, and its deletions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.consumer.engines.pull.looks import BEYOND, Looking, Looks
+from lanes.consumer.engines.pull.pace import Pace
+from tests.support.memory import FakeClock, Late, Recorder, aws_error
+from tests.support.records import record_with
+
+
+class Queues:
+    """Lanes as lists of records, and a list of the calls for them; a lane or a deletion may fail."""
+
+    def __init__(self):
+        self.waiting = {}
+        self.calls = []
+        self.broken = set()
+        self.undeletable = []
+
+    def receive(self, lane, *, maximum, visibility, wait):
+        self.calls.append((lane, maximum, visibility, wait))
+        if lane in self.broken:
+            raise aws_error("ReceiveMessage")
+        found = self.waiting.get(lane, [])
+        self.waiting[lane] = found[maximum:]
+        return found[:maximum]
+
+    def delete(self, lane, records):
+        ids = [record.message_id for record in records]
+        self.calls.append((lane, *ids))
+        if self.undeletable:
+            answer = self.undeletable.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return []
+
+
+@dataclasses.dataclass
+class Bench:
+    """Looks over three lanes with one slot, all calls beside the handler made late."""
+
+    looks: Looks
+    queues: Queues
+    clock: FakeClock
+    recorder: Recorder
+    lanes: tuple
+
+    def asked(self):
+        """Return the lanes that were asked, and forget them."""
+        calls, self.queues.calls = self.queues.calls, []
+        return [call[0] for call in calls]
+
+
+@pytest.fixture
+def bench():
+    """Give an empty bench."""
+    config = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
+    clock, queues, recorder = FakeClock(), Queues(), Recorder()
+    looking = Looking(
+        queues=queues, beside=Late(), pace=Pace(config.consumer), telemetry=recorder, clock=clock
+    )
+    return Bench(Looks(looking, seconds_left=lambda: 20.5), queues, clock, recorder, config.lanes)
+
+
+def records(*names, group="g"):
+    """Return records of one group."""
+    return [record_with(name, group=group) for name in names]
+
+
+def test_a_look_goes_down_to_the_first_lane_with_records(bench):
+    """And hides them until the invocation has ended for sure."""
+    bench.queues.waiting["MEDIUM"] = records("m1", "m2")
+
+    bench.looks.look(bench.lanes, expected=0.0)
+
+    assert bench.queues.calls == [("HIGH", 10, 21 + BEYOND, 0), ("MEDIUM", 10, 21 + BEYOND, 0)]
+    assert [record.message_id for record in bench.looks.hands["MEDIUM"]] == ["m1", "m2"]
+
+
+def test_a_fresh_look_serves_a_whole_batch_of_short_records(bench):
+    """Only lanes that were asked too long ago are asked again."""
+    bench.looks.look(bench.lanes, expected=0.0)
+    bench.asked()
+
+    bench.clock.advance(0.2)
+    bench.looks.look(bench.lanes, expected=0.01)
+    assert bench.asked() == []
+    bench.looks.look(bench.lanes, expected=5.0)
+    assert bench.asked() == ["HIGH", "MEDIUM", "MAIN"]
+
+
+def test_a_lane_that_can_not_be_received_is_reported_and_passed_over(bench):
+    """The lanes below are served; it counts as failed until it answers again."""
+    bench.queues.broken.add("HIGH")
+    bench.queues.waiting["MAIN"] = records("m1")
+
+    bench.looks.look(bench.lanes, expected=0.0)
+
+    assert list(bench.looks.hands) == ["MAIN"]
+    assert bench.looks.failed == {"HIGH"}
+    assert [name for name, _ in bench.recorder.problems] == ["lane_not_received"]
+    bench.queues.broken.clear()
+    bench.looks.look(bench.lanes[:1], expected=0.0)
+    assert bench.looks.failed == set()
+
+
+def test_a_full_look_may_have_left_some(bench):
+    """Then there is work for other slots."""
+    bench.queues.waiting["HIGH"] = records(*(f"m{number}" for number in range(9)))
+    bench.looks.look(bench.lanes, expected=0.0)
+    assert not bench.looks.has_more
+
+    bench.queues.waiting["HIGH"] = records(*(f"n{number}" for number in range(10)))
+    bench.clock.advance(1)
+    bench.looks.look(bench.lanes, expected=0.0)
+    assert bench.looks.has_more
+
+
+def test_the_tail_of_a_group_waits_for_the_deletion_before_it(bench):
+    """A look that began before the deletion landed could not see the records behind it."""
+    bench.queues.waiting["HIGH"] = records("m1", "m2")
+    bench.looks.look(bench.lanes[:1], expected=0.0)
+    bench.asked()
+    bench.looks.delete(bench.lanes[0], bench.looks.hands.pop("HIGH"))
+    assert bench.queues.calls == []
+
+    bench.queues.waiting["HIGH"] = records("m3")
+    bench.looks.look(bench.lanes[:1], expected=0.0)
+
+    assert bench.queues.calls[0] == ("HIGH", "m1", "m2")
+    assert [record.message_id for record in bench.looks.hands["HIGH"]] == ["m3"]
+
+
+def test_a_deletion_that_failed_is_repeated_once(bench):
+    """If it is refused again, that is reported; the record comes back, and its attempt counts."""
+    bench.queues.undeletable = [aws_error(), [], ["m2"], ["m2"]]
+
+    for name in ("m1", "m2"):
+        bench.looks.delete(bench.lanes[0], records(name))
+        bench.looks.land(bench.lanes[0])
+
+    assert bench.queues.calls == [("HIGH", "m1"), ("HIGH", "m1"), ("HIGH", "m2"), ("HIGH", "m2")]
+    assert [name for name, _ in bench.recorder.problems] == ["records_not_deleted"]
+
+
+def test_a_poll_that_is_still_waiting_is_not_made_twice(bench):
+    """It ends with records in another lane; the next poll asks the others again."""
+    bench.queues.waiting["HIGH"] = records("m1")
+
+    assert bench.looks.poll(bench.lanes)
+    assert bench.asked() == ["HIGH"]
+    bench.looks.hands.clear()
+    assert not bench.looks.poll(bench.lanes)
+    assert bench.asked() == ["MEDIUM", "MAIN", "HIGH"]
+
+
+def test_a_look_beside_a_record_asks_the_highest_lane_last(bench):
+    """Its answer is the newest when the record ends."""
+    pace = bench.looks._looking.pace
+    pace.worked(bench.lanes[2], 0.5)
+
+    bench.looks.look_soon(bench.lanes, during=bench.lanes[2])
+    assert bench.asked() == []
+    bench.looks.collect()
+
+    assert bench.asked() == ["MAIN", "MEDIUM", "HIGH"]

@@ -1,0 +1,121 @@
+"""The pace of a slot: how many records it receives at once, and when it looks at other lanes."""
+
+import pytest
+
+from lanes.config import LanesConfig
+from lanes.consumer.engines.pull.pace import FRESH, Pace
+from tests.support.records import record_with
+
+PLENTY = 600.0
+
+
+def pace_with(slots):
+    """Return a new environment's pace, and its lanes."""
+    config = LanesConfig.from_dict({"consumer": {"engine": "pull", "reserved_concurrency": slots}})
+    return Pace(config.consumer), config.lanes
+
+
+def records(count, group=None):
+    """Return records of one group, or each of its own."""
+    return [record_with(f"m{number}", group=group or f"g{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize(("slots", "first"), [(1, 10), (3, 4), (10, 1), (30, 1)])
+def test_the_first_receive_leaves_something_for_each_slot(slots, first):
+    """Urgent records are spread over the slots."""
+    pace, lanes = pace_with(slots)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == first
+
+
+@pytest.mark.parametrize(
+    ("seconds", "most"), [(0.001, 10), (0.05, 4), (0.15, 2), (0.5, 1), (1.0, 1), (30.0, 1)]
+)
+def test_short_records_are_received_together(seconds, most):
+    """About 200 ms of work at ten slots; calls stay a small share."""
+    pace, lanes = pace_with(10)
+    for _ in range(50):
+        pace.worked(lanes[0], seconds)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == most
+
+
+def test_long_records_are_received_alone_at_one_slot_too():
+    """The second would wait behind the first, invisible to all."""
+    pace, lanes = pace_with(1)
+    pace.worked(lanes[0], 2.0)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 1
+
+
+def test_no_more_records_than_the_time_that_is_left_allows():
+    """The others would go back."""
+    pace, lanes = pace_with(1)
+    pace.worked(lanes[0], 0.5)
+
+    assert pace.most(lanes[0], seconds_left=1.7) == 3
+    assert pace.most(lanes[0], seconds_left=0.1) == 1
+
+
+def test_a_chain_is_received_further_each_time():
+    """One group can be served by one slot only: twice as many records with each receive."""
+    pace, lanes = pace_with(10)
+    asked = []
+    for _ in range(6):
+        asked.append(pace.most(lanes[0], seconds_left=PLENTY))
+        pace.received(lanes[0], records(asked[-1], group="chain"), is_full=True)
+
+    assert asked == [1, 1, 2, 4, 8, 10]
+    assert pace.is_chain(lanes[0])
+    pace.received(lanes[0], records(10), is_full=True)
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 1
+
+
+def test_the_last_lane_is_received_ten_at_a_time_while_it_is_deep():
+    """Nothing has to wait behind its records."""
+    pace, lanes = pace_with(10)
+    high, low = lanes[0], lanes[-1]
+    for lane in (high, low):
+        pace.received(lane, records(1), is_full=True)
+
+    assert pace.most(high, seconds_left=PLENTY) == 1
+    assert pace.most(low, seconds_left=PLENTY) == 10
+    pace.received(low, records(4), is_full=False)
+    assert pace.most(low, seconds_left=PLENTY) == 1
+
+
+def test_a_look_is_stale_when_the_record_would_end_after_the_recheck_interval():
+    """A long record is preceded by a look that counts as taken now."""
+    pace, _ = pace_with(1)
+
+    assert not pace.is_stale(0.2, expected=0.01)
+    assert pace.is_stale(0.2, expected=0.1)
+    assert not pace.is_stale(FRESH, expected=30.0)
+    assert pace.is_stale(FRESH + 0.01, expected=30.0)
+
+
+def test_a_look_beside_a_record_ends_with_it():
+    """As soon as the times of records and looks are known, and if a look is due then."""
+    pace, lanes = pace_with(1)
+    assert pace.next_look(lanes[0], age=0.0, calls=2) is None
+    pace.worked(lanes[0], 0.5)
+    pace.looked(0.01)
+
+    assert pace.next_look(lanes[0], age=0.0, calls=2) == pytest.approx(0.48)
+    pace.worked(lanes[1], 0.001)
+    assert pace.next_look(lanes[1], age=0.0, calls=2) is None
+
+
+def test_nothing_is_received_beside_records_that_may_take_far_longer():
+    """Their end is not known, and what was received would wait for it."""
+    pace, lanes = pace_with(1)
+    for _ in range(30):
+        pace.worked(lanes[0], 0.1)
+    assert pace.next_look(lanes[0], age=1.0, calls=1) is not None
+
+    pace.worked(lanes[0], 20.0)
+    for _ in range(30):
+        pace.worked(lanes[0], 0.1)
+
+    assert pace.next_look(lanes[0], age=1.0, calls=1) is None
+    assert not pace.is_short(lanes[0])

@@ -1,0 +1,306 @@
+"""A slot of the pull engine: its batches, its rings, and its leave."""
+
+import pytest
+
+from lanes.bell import HEARTBEAT, RETURN_EVERY
+from lanes.consumer.engines.pull.engine import NOT_RECEIVED
+from lanes.consumer.engines.pull.turn import LONG_ASIDE
+from lanes.consumer.settlement import receive_floor
+from lanes.testing.bell import BELL
+from lanes.testing.pulled import InLine
+from tests.support.memory import Late, aws_error
+from tests.support.scenario import Scenario
+
+BESIDE = pytest.mark.parametrize("beside", [InLine, Late], ids=["in line", "late"])
+
+
+def scenario_with(*, beside=InLine, lanes=None, **consumer):
+    """Return a scenario of the pull engine."""
+    raw = {"consumer": consumer, "lanes": lanes} if lanes else {"consumer": consumer}
+    return Scenario(raw, engine="pull", beside=beside(), environments=consumer.get("reserved_concurrency", 1))
+
+
+def rings(scenario):
+    """Return the groups of the visible rings, and take them out."""
+    return [message.group for message in scenario.world.bell.receive(10)]
+
+
+def returned(scenario):
+    """Return the reasons of all returns."""
+    return [fields["reason"] for fields in scenario.world.recorder.named("batch_returned")]
+
+
+class Watched(Late):
+    """Remembers the calls that were started beside the handler."""
+
+    def __init__(self):
+        self.started = []
+
+    def start(self, call, *, after=0.0):
+        self.started.append(super().start(call, after=after))
+        return self.started[-1]
+
+
+@BESIDE
+@pytest.mark.parametrize("slots", [1, 3])
+def test_one_ring_is_enough_for_a_whole_group(slots, beside):
+    """Also where its tail is behind a deletion that lands late."""
+    scenario = scenario_with(beside=beside, reserved_concurrency=slots)
+    for number in range(23):
+        scenario.send("MEDIUM", f"m{number}")
+
+    scenario.step("MEDIUM")
+
+    assert scenario.done == [f"m{number}" for number in range(23)]
+    scenario.check_kept()
+
+
+@BESIDE
+def test_a_slot_that_leaves_work_rings_for_the_others(beside):
+    """Nobody else would, where the sender does not ring."""
+    scenario = scenario_with(beside=beside, reserved_concurrency=3)
+    seen = []
+    scenario.in_handler = lambda _message: seen.append(scenario.world.bell.counts().visible)
+    for number in range(9):
+        scenario.send("HIGH", f"m{number}", group=f"g{number}")
+
+    scenario.step("HIGH")
+
+    assert seen[0] >= 2
+    assert (
+        {"slot-0", "slot-1", "slot-2"} >= {group for group in rings(scenario) if group != HEARTBEAT} > set()
+    )
+
+
+def test_a_ring_that_fails_does_not_stop_the_work():
+    """The heartbeat is there for it."""
+    scenario = scenario_with(reserved_concurrency=3)
+    scenario.world.calls.break_if = lambda name, _: aws_error() if name == "SendMessageBatch" else None
+    for number in range(9):
+        scenario.send("HIGH", f"m{number}", group=f"g{number}")
+
+    scenario.step("HIGH")
+
+    assert len(scenario.done) == 9
+    assert "bell_not_rung" in [name for name, _ in scenario.world.recorder.problems]
+
+
+@BESIDE
+@pytest.mark.parametrize(("slots", "reasons"), [(1, set()), (2, {"aside"})])
+def test_a_batch_that_is_set_aside_for_long_returns_for_a_free_slot(slots, reasons, beside):
+    """With one slot there is none, so it stays in hand."""
+    scenario = scenario_with(beside=beside, reserved_concurrency=slots)
+    scenario.takes = 1.0
+    for number in range(4):
+        scenario.send("MAIN", f"low{number}", group="g")
+
+    def flood(message):
+        if message.id == "low0" or (message.id.startswith("u") and len(scenario.sent) < 4 + LONG_ASIDE + 3):
+            scenario.send("HIGH", f"u{len(scenario.sent)}", group="u")
+
+    scenario.in_handler = flood
+    scenario.step("MAIN")
+
+    assert set(returned(scenario)) == reasons
+    scenario.drain()
+    assert [name for name in scenario.done if name.startswith("low")] == [
+        f"low{number}" for number in range(4)
+    ]
+    assert scenario.done[0] == "low0"
+    assert scenario.done[-3:] == ["low1", "low2", "low3"]
+    assert {start.attempt for start in scenario.starts} == {1}
+    scenario.check_kept()
+
+
+@BESIDE
+def test_a_handler_yields_at_its_checkpoint_and_is_started_again(beside):
+    """After the urgent record, with the same attempt; the yield is written down."""
+    scenario = scenario_with(beside=beside)
+
+    def interrupt(message):
+        if message.id == "low" and len(scenario.sent) == 2:
+            scenario.send("HIGH", "urgent")
+            scenario.world.clock.advance(0.5)
+
+    scenario.send("MAIN", "low", "check")
+    scenario.send("MAIN", "behind")
+    scenario.in_handler = interrupt
+    scenario.step("MAIN")
+
+    assert scenario.done == ["urgent", "low", "behind"]
+    assert [(start.attempt, start.receive_count) for start in scenario.starts_of("low")] == [(1, 1), (1, 2)]
+    assert scenario.world.ledger.entries["MAIN", scenario.sent[0].message_id].yields == 1
+    scenario.check_kept()
+
+
+def test_a_record_that_was_received_often_returns_later():
+    """SQS moves a message away after 1,000 receives; untouched returns must not use them up."""
+    scenario = scenario_with(reserved_concurrency=2)
+    scenario.takes = 1.0
+    scenario.send("MAIN", "low", "check")
+    for _ in range(99):
+        (message,) = scenario.world.receive("MAIN")
+        scenario.world.clock.advance(181)
+    scenario.in_handler = lambda message: (
+        message.id == "low" and scenario.send("HIGH", f"u{len(scenario.sent)}")
+    )
+    before = scenario.world.clock.now
+
+    scenario.step("MAIN")
+
+    assert [start.receive_count for start in scenario.starts_of("low")] == [100]
+    assert message.receive_count == 99
+    returns_at = scenario.world.queues.live["MAIN"].next_event_at()
+    assert returns_at == pytest.approx(before + receive_floor(100), abs=3)
+
+
+@BESIDE
+def test_a_batch_of_an_old_mapping_is_handled_and_left_to_lambda(beside):
+    """After a change of engine: Lambda deletes the finished records, and the others are answered as kept."""
+    scenario = scenario_with(beside=beside)
+    ids = [scenario.send("MAIN", name, *does) for name, *does in (["a"], ["b", "fail", "ok"], ["c"])]
+    messages = scenario.world.receive("MAIN")
+
+    kept = scenario.world.invoke("MAIN", messages, consumer=scenario.environments[0])
+
+    assert scenario.done == ["a"]
+    assert kept == {ids[1], ids[2]}
+    assert scenario.world.calls.counts["DeleteMessageBatch"] == 0
+    scenario.world.delete("MAIN", messages, kept=kept)
+    scenario.drain()
+    assert scenario.done == ["a", "b", "c"]
+    scenario.check_kept()
+
+
+@pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
+def test_a_slot_leaves_with_empty_hands(lane):
+    """No look is in progress, and nothing that it received stays hidden: also after a batch of an old mapping."""
+    beside = Watched()
+    scenario = scenario_with(beside=lambda: beside)
+    scenario.takes = 0.5
+    for number in range(3):
+        scenario.send(lane, f"first{number}", group=f"g{number}")
+    scenario.step(lane)
+    for number in range(30):
+        for each in ("HIGH", "MEDIUM", "MAIN"):
+            scenario.send(each, f"{each}{number}", group=f"g{number}")
+
+    scenario.invoke(lane, scenario.world.receive(lane))
+
+    assert all(call.done() for call in beside.started)
+    for queue in scenario.world.queues.live.values():
+        assert queue.counts().not_visible == 0
+
+
+def test_a_ring_comes_back_at_once_if_the_slot_ran_out_of_time():
+    """Work may be left."""
+    scenario = scenario_with(function_timeout=10)
+    scenario.takes = 1.0
+    for number in range(20):
+        scenario.send("HIGH", f"m{number}", group=f"g{number}")
+
+    scenario.step("HIGH")
+
+    assert 5 <= len(scenario.done) < 10
+    assert "slot-0" in rings(scenario)
+
+
+def test_a_ring_that_can_not_be_returned_stays_for_its_visibility_timeout():
+    """It is answered as kept all the same."""
+    scenario = scenario_with(function_timeout=10)
+    scenario.takes = 1.0
+    for number in range(20):
+        scenario.send("HIGH", f"m{number}", group=f"g{number}")
+    scenario.world.calls.break_if = lambda name, _: aws_error() if name == "ChangeMessageVisibility" else None
+    began = scenario.world.clock.now
+
+    scenario.step("HIGH")
+
+    assert "bell_not_returned" in [name for name, _ in scenario.world.recorder.problems]
+    assert "slot-0" not in rings(scenario)
+    assert scenario.world.bell.next_event_at() == began + 15
+    scenario.world.calls.break_if = lambda _name, _place: None
+    scenario.drain()
+    scenario.check_kept()
+
+
+def test_a_ring_comes_back_soon_if_a_lane_could_not_be_received():
+    """The other lanes are served meanwhile."""
+    scenario = scenario_with()
+    receive = scenario.world.queues.receive
+
+    def refuse(lane, **options):
+        if lane == "HIGH":
+            raise aws_error("ReceiveMessage")
+        return receive(lane, **options)
+
+    scenario.world.queues.receive = refuse
+    scenario.send("HIGH", "high")
+    scenario.send("MAIN", "low")
+
+    scenario.step("HIGH")
+
+    assert scenario.done == ["low"]
+    assert rings(scenario) == [HEARTBEAT]
+    assert scenario.world.bell.next_event_at() - scenario.world.clock.now == pytest.approx(
+        NOT_RECEIVED, abs=1
+    )
+    scenario.world.queues.receive = receive
+    scenario.drain()
+    scenario.check_kept()
+
+
+def test_a_heartbeat_returns_and_is_let_go_when_it_is_old():
+    """Its successor waits behind it by then."""
+    scenario = scenario_with()
+    scenario.world.deliver()
+    assert scenario.world.bell.next_event_at() - scenario.world.clock.now == pytest.approx(
+        RETURN_EVERY, abs=2
+    )
+
+    scenario.world.clock.advance(11 * 60 + 1)
+    (old,) = scenario.world.bell.receive(1)
+
+    assert scenario.world.invoke(BELL, [old]) == set()
+
+
+def test_a_lane_with_a_low_maximum_concurrency_is_left_to_the_first_slots():
+    """The heartbeat's slot does not serve it, and rings for those that do."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    scenario = scenario_with(lanes=lanes, reserved_concurrency=4)
+    scenario.send("MAIN", "low")
+    scenario.send("HIGH", "high")
+    world = scenario.world
+
+    for number in (3, 2):
+        ring = world.bell.send("ring", group=f"slot-{number}", deduplication_id=f"{number}")
+        world.invoke(BELL, world.bell.receive(1), consumer=scenario.environments[0])
+        assert ring.message_id
+    assert scenario.done == ["high"]
+
+    scenario.world.deliver(consumer=scenario.environments[0])
+    assert scenario.done == ["high"]
+    assert set(rings(scenario)) == {"slot-0", "slot-1"}
+
+
+def test_a_slot_stays_for_a_record_that_returns_soon():
+    """Nobody rings for it."""
+    scenario = scenario_with(backoff_base=4)
+    scenario.send("HIGH", "a", "fail", "ok")
+
+    scenario.step("HIGH")
+
+    first, second = scenario.starts
+    assert 3 <= second.at - first.at <= 5.5
+
+
+@pytest.mark.parametrize("linger", [0.5, 7])
+def test_a_slot_lingers_for_messages(linger):
+    """For as long as the settings say, in whole polls."""
+    scenario = scenario_with(linger=linger)
+    scenario.send("HIGH", "a")
+
+    scenario.step("HIGH")
+
+    stayed = scenario.world.clock.now - scenario.starts[-1].at
+    assert max(linger, 1.25) <= stayed <= max(linger, 1.25) + 1.1
