@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from .scenario import Scenario
 
-NAMES = {Pattern.LANES: "ours", Pattern.PLAIN: "plain", Pattern.NONE: "none"}
-"""Printed names: this product, the plain pattern (check each record, leave visibility alone), no priority."""
+NAMES = {Pattern.LANES: "ours", Pattern.PULL: "pull", Pattern.PLAIN: "plain", Pattern.NONE: "none"}
+"""
+Printed names: this product, its pull engine, the plain pattern (check each record, leave visibility alone), and no
+priority.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

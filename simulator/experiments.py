@@ -204,6 +204,7 @@ def replay(experiment: Experiment, *, seed: int = 1) -> Replay:
         timelines={
             "plain": timeline(experiment, plain, seed=seed),
             "ours": timeline(experiment, Pattern.LANES, seed=seed),
+            "ours, pull": timeline(experiment, Pattern.PULL, seed=seed),
             **(
                 {"ours, batch_size 1": timeline(experiment, Pattern.LANES, batch_size=1, seed=seed)}
                 if experiment.slots > 1
@@ -237,7 +238,7 @@ def timeline(experiment: Experiment, pattern: Pattern, *, batch_size: int = 10, 
 
 
 def _lanes(experiment: Experiment, pattern: Pattern, batch_size: int, seed: int) -> SimulatedLanes:
-    if not experiment.standard or pattern is Pattern.LANES:
+    if not experiment.standard or pattern in (Pattern.LANES, Pattern.PULL):
         config = _with_lanes(experiment.config, batch_size=batch_size)
         return SimulatedLanes(config, pattern=pattern, seed=seed)
     return SimulatedLanes(

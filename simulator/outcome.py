@@ -62,6 +62,7 @@ class Totals:
         idle: share of slot time with a startable message and no running handler; see `Meter`.
         invocations: their number.
         throttles: number of tries without a free slot.
+        rings: number of rings that the pull engine received; 0 with the other engine.
         calls: to AWS by the function.
         dollars_a_day: cost of a day of such arrivals, see `use_of`.
 
@@ -72,6 +73,7 @@ class Totals:
     idle: float
     invocations: int
     throttles: int
+    rings: int
     calls: int
     dollars_a_day: float
 
@@ -102,7 +104,8 @@ def outcome_of(lanes: SimulatedLanes, scenario: Scenario, prices: Prices) -> Out
             busy=lanes.meter.worked / (slots * span),
             idle=lanes.meter.idle_share,
             invocations=lanes.function.times.invocations,
-            throttles=sum(mapping.throttles for mapping in lanes.mappings.values()),
+            throttles=sum(mapping.throttles for mapping in (*lanes.mappings.values(), lanes.bell_mapping)),
+            rings=lanes.bell_mapping.receives,
             calls=sum(lanes.calls.counts.values()),
             dollars_a_day=cost_of(day, prices).dollars,
         ),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FINE_BELOW, HOUR = 100, 3_600
 SECONDS = frozenset({"p50", "p90", "p99", "longest", "standstill", "drained"})
 SHARES = frozenset({"busy", "idle"})
+OF_ONE_ENGINE = ("yields", "throttles", "rings")
 HEADINGS = {
     "p50": "wait p50",
     "p90": "p90",
@@ -31,8 +32,16 @@ class PlotError(LanesError):
 
 
 def readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """Return rows for people: waits in fitting units, shares in percent, ranges with both ends."""
-    return [{HEADINGS.get(key, key): _figure(key, value) for key, value in row.items()} for row in rows]
+    """
+    Return rows for people: waits in fitting units, shares in percent, ranges with both ends.
+
+    Columns of one engine are left out if they are 0 throughout: yields and throttles, or rings.
+    """
+    hidden = {key for key in OF_ONE_ENGINE if not any(row.get(key) for row in rows)}
+    return [
+        {HEADINGS.get(key, key): _figure(key, value) for key, value in row.items() if key not in hidden}
+        for row in rows
+    ]
 
 
 def plain(runs: Sequence[Run]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 from datetime import timedelta
 from typing import Any
 
-from lanes.config import LanesConfig
+from lanes.config import EngineName, LanesConfig
 from lanes.config.table import format_duration
 
 BATCH_SIZES = (10, 1)
@@ -95,8 +95,14 @@ def alternatives(slots: int, config: LanesConfig) -> list[list[Settings]]:
     """
     here = Settings(slots=slots).apply(config)
     lane = here.lanes[-1]
+    rechecks = [
+        Settings(slots=slots, recheck=one) for one in RECHECKS if one != here.consumer.recheck_interval
+    ]
+    if here.consumer.engine is EngineName.PULL:
+        # It yields nothing, and decides itself how many messages to receive.
+        return [rechecks]
     return [
-        [Settings(slots=slots, recheck=one) for one in RECHECKS if one != here.consumer.recheck_interval],
+        rechecks,
         [
             Settings(slots=slots, delays=one)
             for one in DELAYS

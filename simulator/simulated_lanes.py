@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class Pattern(enum.StrEnum):
     """Which consumer runs."""
 
-    LANES = "lanes"  # this product, as deployed
+    LANES = "lanes"  # this product with the engine of its settings
     PLAIN = "plain"  # the published pattern
     PULL = "pull"  # this product with slots that receive
     NONE = "none"  # no priority: the same queues without yields
@@ -139,6 +139,9 @@ class SimulatedLanes:
             config = LanesConfig.from_dict(document)
         elif pattern is Pattern.LANES and config.consumer.engine is EngineName.PULL:
             pattern = Pattern.PULL
+        elif pattern is not Pattern.PULL:
+            consumer = dataclasses.replace(config.consumer, engine=EngineName.MAPPINGS)
+            config = dataclasses.replace(config, consumer=consumer)
         self.config = config
         self.pattern = pattern
         self.unknowns = unknowns or Unknowns()

@@ -101,7 +101,7 @@ def simulate(
     runs = comparison.compare(
         load,
         config,
-        patterns=list(Pattern) if compare else [Pattern.LANES],
+        patterns=[Pattern.LANES, *([Pattern.PLAIN, Pattern.NONE] if compare else [])],
         prices=read_prices(prices),
         all_unknowns=unknowns == "all",
         report=say if unknowns == "all" or compare else lambda _text: None,

@@ -41,7 +41,6 @@ class Attempts:
 
     Attributes:
         longest: the longest time that a record of each lane took in this environment, in seconds.
-        needed: the seconds that must be left to start a record of each lane.
 
     """
 
@@ -64,7 +63,8 @@ class Attempts:
         self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
         configured = settings.record_time.total_seconds() if settings.record_time else 0.0
         self.longest: defaultdict[str, float] = defaultdict(float)
-        self.needed: defaultdict[str, float] = defaultdict(lambda: min(configured + SETTLING, self._limit))
+        self._least = min(configured + SETTLING, self._limit)
+        self._needed: dict[str, float] = {}
 
     def run(
         self,
@@ -87,8 +87,12 @@ class Attempts:
         took = self.clock() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
-            self.needed[lane.name] = max(self.needed[lane.name], min(took + SETTLING, self._limit))
+            self._needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
         return outcome
+
+    def needed(self, lane: Lane) -> float:
+        """Return the seconds that must be left to start a record; of a lane without any so far, as in the slowest."""
+        return self._needed.get(lane.name) or max(self._needed.values(), default=self._least)
 
     def _refused(self, entry: Entry, work: Work) -> Outcome | None:
         """Return the dead letter of a record that gets no attempt, or None."""

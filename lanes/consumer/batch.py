@@ -105,7 +105,7 @@ class Corridor:
     ) -> bool:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
-        if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
+        if batch.milliseconds_left() / 1000 < self.attempts.needed(lane):
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         if interceptions is not None and self._admit(batch, outcomes, interceptions, record):

@@ -44,7 +44,7 @@ def test_every_message_is_done_by_every_pattern(experiment):
 
 def test_without_priority_standard_queues_are_mixed_and_out_of_order():
     """Both queues at the same time, in no order."""
-    plain, ours = timelines("no-priority").values()
+    plain, ours, *_ = timelines("no-priority").values()
 
     assert lanes_of(plain) != sorted(lanes_of(plain))
     assert "MAIN" in lanes_of(plain)[:5]
@@ -54,7 +54,7 @@ def test_without_priority_standard_queues_are_mixed_and_out_of_order():
 
 def test_standard_queues_give_priority_without_order_and_with_many_yields():
     """The counts are right only after a while, and each batch that is taken out yields by itself."""
-    plain, ours = timelines("standard").values()
+    plain, ours, *_ = timelines("standard").values()
 
     assert numbers_of(plain, "MAIN") != sorted(numbers_of(plain, "MAIN"))
     assert sum("yields" in line for line in plain.lines) > sum("yields" in line for line in ours.lines)
@@ -62,16 +62,16 @@ def test_standard_queues_give_priority_without_order_and_with_many_yields():
 
 
 def test_two_fifo_queues_give_a_perfect_order_with_one_yield():
-    """Whatever was begun is done, then everything of HIGH, then the rest."""
-    for timeline in timelines("fifo").values():
+    """Whatever was begun is done, then everything of HIGH, then the rest; the pull engine yields nothing."""
+    for name, timeline in timelines("fifo").items():
         assert lanes_of(timeline) == ["MAIN"] * 3 + ["HIGH"] * 5 + ["MAIN"] * 7
         assert in_order_within_groups(timeline)
-        assert sum("yields" in line for line in timeline.lines) == 1
+        assert sum("yields" in line for line in timeline.lines) == (name != "ours, pull")
 
 
 def test_after_a_yield_ours_goes_on_at_once_where_the_plain_pattern_waits_for_the_visibility():
     """Fifteen messages of five seconds take 75."""
-    plain, ours = timelines("fifo").values()
+    plain, ours, *_ = timelines("fifo").values()
 
     assert ours.seconds < 82
     assert plain.seconds > ours.seconds + 20
@@ -90,7 +90,7 @@ def test_three_slots_keep_the_order_of_each_group():
     """And at the slot count that was described, HIGH goes before what had not begun."""
     for name, timeline in timelines("three-slots").items():
         assert in_order_within_groups(timeline)
-        if name != "ours":
+        if name not in ("ours", "ours, pull"):
             order = lanes_of(timeline)
             assert "MAIN" not in order[order.index("HIGH") : order.index("HIGH") + 10]
 
@@ -101,8 +101,8 @@ def test_a_replay_prints_its_lists_side_by_side():
     text = one.text().splitlines()
 
     assert text[0].startswith("fifo: two FIFO queues")
-    assert text[2].split() == ["plain", "ours"]
-    assert text[3].split() == ["MAIN", "1", "MAIN", "1"]
+    assert text[2].split() == ["plain", "ours", "ours,", "pull"]
+    assert text[3].split() == ["MAIN", "1", "MAIN", "1", "MAIN", "1"]
     assert one.plain()["ours"]["order"][3] == "  MAIN yields (7 messages)"
 
 
