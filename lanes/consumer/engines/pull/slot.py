@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.rates import Rate
     from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
     from lanes.consumer.settlement import Settlement
 
@@ -130,6 +131,7 @@ class Slot:
         self._nested = 0.0
         self._serving: Lane | None = None
         self._batches = 0
+        self._has_polled = False
         self._overdue_at: dict[str, float] = {}
         self._from_reserve: Lane | None = None
 
@@ -158,13 +160,7 @@ class Slot:
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
         self.has_worked = True
-        batch = Batch(
-            lane=lane,
-            records=records,
-            name=f"{self._name}-{self._batches}",
-            milliseconds_left=self._milliseconds_left,
-            began_at=self.services.looking.clock(),
-        )
+        batch = self._batch(lane, records)
         outer, self._serving = self._serving, lane
         nested, self._nested = self._nested, 0.0
         self._report_for(lane.name)
@@ -197,10 +193,22 @@ class Slot:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
         for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
-                outcomes = Outcomes(records, {})
+                outcomes = Outcomes(records, self._entries_of(lane, records))
                 outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=Reason.ASIDE))
                 self.services.settlement.settle(self._batch(lane, records), outcomes)
                 self.ring()
+
+    def _entries_of(self, lane: Lane, records: Sequence[RawRecord]) -> dict[str, Entry]:
+        try:
+            return self.services.settlement.ledger.entries_of(lane.name, records)
+        except AwsError:
+            # Without an entry, their next receive has no known cause.
+            return {}
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the first batch began right after the invocation."""
+        return self._batches == 1 and not self._has_polled
 
     def _batch(self, lane: Lane, records: Sequence[RawRecord]) -> Batch:
         self._batches += 1
@@ -294,6 +302,7 @@ class Slot:
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
         while lanes and left > 0 and all(self.has_time_for(lane, after=POLL) for lane in lanes):
+            self._has_polled = True
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())

@@ -67,7 +67,7 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             if clock() - began > LONG_ASIDE and slot.services.config.consumer.reserved_concurrency > 1:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
-        if not self._wait_for_rate():
+        if self._needs_whole_invocation(rest) or not self._wait_for_rate():
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         may_yield = rest[0].receive_count < LAST_RECEIVE
         return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
@@ -101,6 +101,19 @@ class PullTurn:
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
             settlement.telemetry.problem(Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
             settlement.telemetry.count(Metric.AWS_ERRORS)
+
+    def _needs_whole_invocation(self, rest: Sequence[RawRecord]) -> bool:
+        """
+        Whether a record that may have killed its process has to wait for the next invocation, which begins at once.
+
+        If it takes longer than any other before, it would be killed again wherever it starts late.
+        """
+        entry = None if self._outcomes is None else self._outcomes.entries.get(rest[0].message_id)
+        is_first = rest[0] is self._batch.records[0] and self._slot.is_fresh
+        if entry is None or not entry.suspect or is_first or self._is_mapped:
+            return False
+        self._slot.is_over = True
+        return True
 
     def _start(self, rest: Sequence[RawRecord], way: Proceed) -> Proceed:
         self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)

@@ -1,0 +1,24 @@
+"""A record that outlasted its process gets a whole invocation, so it is not killed again for starting late."""
+
+from lanes.config import LanesConfig
+from simulator.simulated_lanes import Pattern, SimulatedLanes
+
+
+def test_a_record_that_was_killed_starts_in_a_new_invocation():
+    """No environment knows how long it takes, since the one that began it is gone."""
+    config = LanesConfig.from_dict({"consumer": {"engine": "pull", "function_timeout": "30s"}})
+    lanes = SimulatedLanes(config, pattern=Pattern.PULL, seed=1)
+    lanes.scheduler.after(31, lambda: lanes.send("HIGH", group="long", seconds=10.0))
+    lanes.scheduler.after(33, lambda: lanes.function.kill(1))
+    for second in range(34, 150):
+        lanes.scheduler.after(
+            second, lambda second=second: lanes.send("MAIN", group=f"m{second}", seconds=0.01)
+        )
+
+    lanes.run(seconds=150)
+
+    assert lanes.settle(within=60)
+    assert lanes.function.times.lost == 1
+    (long_one,) = [one for one in lanes.handled if one.group == "long"]
+    # The dead process keeps it for the rest of its invocation, up to 32 s.
+    assert long_one.started_at - long_one.sent_at < 40
