@@ -65,6 +65,7 @@ class DeadLetterQueueCalls:
             answer = self._client.receive_message(
                 QueueUrl=self._queues[lane].dead_letter_url,
                 MaxNumberOfMessages=min(limit, LARGEST_BATCH),
+                # AWS: 0 leaves them visible, so another reader would receive them too (API_ReceiveMessage).
                 VisibilityTimeout=max(1, round(hold.total_seconds())),
                 WaitTimeSeconds=WAIT_SECONDS,
                 MessageSystemAttributeNames=["All"],
@@ -100,6 +101,8 @@ class DeadLetterQueueCalls:
                             "Id": str(place),
                             "MessageBody": letter.body,
                             "MessageGroupId": letter.group,
+                            # Made from the dead letter's id, not the message's: a message that dies twice has two
+                            # dead letters.
                             "MessageDeduplicationId": copy_id(letter.message_id),
                             "MessageAttributes": _sent_attributes(letter),
                         }

@@ -30,6 +30,7 @@ NOTE_ATTRIBUTE = "lanes.dead_letter"
 # AWS: a message has at most 10 attributes, and a batch call at most 10 entries (SQS developer guide, quotas).
 MOST_ATTRIBUTES = 10
 LARGEST_BATCH = 10
+# AWS: attributes count towards the 1 MiB of a message, and the text of an error may quote its whole body.
 LONGEST_ERROR = 4_000
 
 
@@ -193,6 +194,7 @@ class LaneQueueCalls:
         )
 
     def _arn(self, lane: str) -> str:
+        # From the URL, since GetQueueAttributes would be one more call in each cold start.
         account, name = self._queues[lane].url.split("/")[-2:]
         meta = self._client.meta
         return f"arn:{meta.partition}:sqs:{meta.region_name}:{account}:{name}"
@@ -214,6 +216,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
         kept = {}
     room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
+    # From the whole note to none: a dead letter must leave its lane even if no note fits beside it.
     for shortened in (described, {**described, "error": ""}, {"reason": note.reason[:200], "lane": lane}):
         attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
         if _size((NOTE_ATTRIBUTE, attribute)) <= room:

@@ -168,6 +168,7 @@ class Operations:
         try:
             mappings = self.mappings.of_lane(self.deployment.config.last_lane.name)
             function = self.state.function(mappings[0].function_arn) if mappings else None
+        # An operator without the right to read the function sees the figures of the default name.
         except AwsError:
             function = None
         variables = function.variables if function is not None else {}

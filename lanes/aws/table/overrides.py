@@ -87,6 +87,7 @@ class DynamoDBOverrides:
             )
         board = active_of(item, now=self._clock())
         living = {OVERRIDE + one.id for one in board.overrides} | {OVERRIDE + one for one in board.unread}
+        # Two operators at once may exceed it by one, which does no harm.
         if len(living) >= MOST_STANDING:
             raise AwsError(
                 operation="UpdateItem",
@@ -95,6 +96,7 @@ class DynamoDBOverrides:
                 retryable=False,
             )
         names = {"#new": OVERRIDE + override.id}
+        # Removed in the same call: attributes have no time to live, only items have.
         expired = [name for name in item if name.startswith(OVERRIDE) and name not in living]
         names |= {f"#old{place}": name for place, name in enumerate(expired)}
         removed = ", ".join(f"#old{place}" for place in range(len(expired)))
