@@ -230,6 +230,7 @@ class Outbox:
         collected = OutboxTransaction(
             prepare=self.prepare, table=self._dynamodb_table(), client=self._dynamodb
         )
+        # Not in a `finally`: after an exception nothing is written, neither business data nor messages.
         yield collected
         collected.commit()
 
@@ -252,6 +253,7 @@ class Outbox:
         Raises:
             MessageError: the message breaks a rule; nothing was written.
         """
+        # Imported here, since SQLAlchemy is an extra that users of DynamoDB need not install.
         from lanes.outbox.sql.schema import OutboxTables, row_of
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)

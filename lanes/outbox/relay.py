@@ -77,6 +77,7 @@ class Relay:
         self._producer = producer
         self._settings = config.outbox
         self._depths = depths
+        # With the rest of the owner's name it fits the 80 characters of `locked_by` in SQL.
         self._name = name[:40]
         self._telemetry = telemetry or NoTelemetry()
         self._clock = clock
@@ -85,6 +86,8 @@ class Relay:
     def run_once(self) -> RelayRound:
         """Claim one batch, publish it and mark it."""
         now = self._clock()
+        # New for each claim: a round that has outlived its lock must not mark entries that this relay has claimed
+        # again.
         owner = f"{self._name}/{uuid.uuid4().hex[:16]}"
         claim = self.store.claim(
             lane_shares(self.config, self._free_places()),
@@ -164,6 +167,7 @@ class Relay:
         for entry in entries:
             try:
                 message = entry.message()
+                # Checked one by one: a producer refuses the whole call for one message that breaks a rule.
                 message.to_body()
             except MessageError as error:
                 marks.append(self._unreadable(entry, error))

@@ -108,6 +108,7 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
         "due_at": None if mark.due_at is None else sortable(mark.due_at),
     }
     if is_abandoned:
+        # Not a due time: it lists abandoned entries by their age.
         setting["due_at"] = sortable(mark.entry.created_at)
     if mark.state in FINISHED:
         setting["chain_order"] = None

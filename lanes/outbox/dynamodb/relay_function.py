@@ -54,6 +54,7 @@ class LaneDepths:
 
 def send_policy(settings: OutboxSettings, *, longest: timedelta = timedelta(minutes=3)) -> RetryPolicy:
     """Return the retry policy of a relay's producer; its tries end before the lock, so no two relays send at once."""
+    # By default as long as `RetryPolicy` itself: a later try might send a message twice.
     return RetryPolicy(give_up_after=min(longest, settings.lock / 2))
 
 
@@ -95,6 +96,7 @@ def relay_from_env(environ: Mapping[str, str] | None = None) -> RelayRuntime:
         producer=relay_producer(deployment, clients, longest=LONGEST_SEND),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
+        # The last 32 characters are the environment's id; date and version come before them.
         name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
         telemetry=telemetry,
     )
