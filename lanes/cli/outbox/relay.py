@@ -17,7 +17,7 @@ from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
 from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -94,8 +94,7 @@ def make_relay(outbox: OutboxTarget) -> Relay:
         producer=relay_producer(deployment, clients),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
-        name=socket.gethostname(),
-        telemetry=ConsoleTelemetry(),
+        context=RelayContext(name=socket.gethostname(), telemetry=ConsoleTelemetry()),
     )
 
 

@@ -16,7 +16,7 @@ from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 from lanes.producer import Pacing, Producer
 from lanes.producer.order import RetryPolicy
 
@@ -97,8 +97,9 @@ def relay_from_env(environ: Mapping[str, str] | None = None) -> RelayRuntime:
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
         # The last 32 characters are the environment's id; date and version come before them.
-        name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
-        telemetry=telemetry,
+        context=RelayContext(
+            name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry
+        ),
     )
     return RelayRuntime(
         relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)
