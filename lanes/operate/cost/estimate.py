@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lanes.operate.cost.usage import BellUse, LaneUse, SharedUse
 
+# A change of visibility takes ten entries (API_ChangeMessageVisibilityBatch).
 WOKEN_AT_ONCE = 10
 NOTED_UNITS, WOKEN_UNITS = 2.0, 3.0
 """
@@ -33,6 +34,7 @@ guide, "Read and write operations").
 """
 YIELD_LOG_BYTES = 220
 """Size of a record in the event of its batch, as measured on the log."""
+# AWS: prices by the month are of 730 hours, a twelfth of a year (AWS Pricing Calculator).
 HOURS_A_MONTH = 730.0
 GIGABYTE = 1024**3
 RINGS_A_CALL = 10
@@ -57,6 +59,7 @@ def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> lis
     woken = sum(one.woken for one in lanes) * (lane.yielded / all_yielded if all_yielded else 0.0)
     # With one slot the environment caches most parked records, so DynamoDB alone knows how many were written.
     most = NOTED_UNITS * lane.yielded + WOKEN_UNITS * woken
+    # An estimate above the counted units would be wrong for certain.
     units = None if shared.write_units is None else min(most, shared.write_units)
 
     def line(what: str, item: Item, amount: float | None, how: str) -> UseLine:

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
     from lanes.operate.overrides.holds import GroupHolds
 
+# A run that is killed hides its dead letters for so long, and the next run waits for them.
 HOLD = timedelta(seconds=30)
 QUIET_RECEIVES = 2
 """Receives in a row without a dead letter after which the run ends, if no other reader hides any."""
 
 TIMEOUT_AFTER_HOLD = 5.0
 """Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
+# SQS refuses single entries of a batch for faults of its own (API_SendMessageBatch, SenderFault).
 TRIES = 3
 
 
@@ -157,6 +159,7 @@ class DeadLetterRun:
         """Return the holds that may end: of groups that this run, or a killed one, worked on."""
         found = self._holds.held(self._lane)
         groups = [hold.group for hold in found if hold.group in self._touched or hold.open]
+        # The list comes from an index, which is about a second old.
         current = self._holds.read(self._lane, groups) if groups else {}
         return [hold for hold in current.values() if not hold.releasing]
 
@@ -180,6 +183,7 @@ class DeadLetterRun:
         if self._limit is not None:
             size = min(size, self._limit - self.progress.done)
         if self._rate is not None:
+            # With a low rate the last of ten would be visible again before its turn.
             size = min(size, int(self._rate * self._hold.total_seconds() / 2))
         return max(1, size)
 
@@ -197,6 +201,8 @@ class DeadLetterRun:
         self._working = meant
         if self._copies:
             self._open_groups(meant)
+        # Deleted only after the copy: if the run is killed between the two, SQS drops the next run's copy within five
+        # minutes, and later the table's record prevents it.
         ready = self._copied(meant) if self._copies else self._paced(meant)
         refused = self._queues.delete(ready) if ready else {}
         self._working = []

@@ -124,6 +124,7 @@ class LogEvent:
 
 def read_event(line: LogLine) -> LogEvent | None:
     """Read the event of a line; None for other lines, such as metrics and a handler's own output."""
+    # Lambda's own lines and a handler's prints are most of a log: parsing them all would take far longer.
     if not line.text.startswith("{"):
         return None
     try:

@@ -110,6 +110,7 @@ class Tail:
         """Return the new events in order; raises `AwsError`."""
         found = []
         for line in self._logs.lines(since=self._start(), containing=self._containing):
+            # Reads overlap, so a line may come several times.
             if line.id in self._shown:
                 continue
             self._shown[line.id] = line.at
@@ -117,6 +118,7 @@ class Tail:
             if event := read_event(line):
                 found.append(event)
         self._forget()
+        # CloudWatch returns lines by log stream, and each environment has a stream of its own.
         return sorted(found, key=lambda event: (event.line.at, event.line.id))
 
     def _start(self) -> float:

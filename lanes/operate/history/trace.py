@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SHORTEST_WAIT = 1.0
 """Seconds in a queue that are worth a word."""
+# The redriven message may wait behind a backlog before its first event.
 REDRIVE_REACH = 24 * 3600.0
 """Seconds after the start of a redrive in which a new generation may come from it."""
 ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED})

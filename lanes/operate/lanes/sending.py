@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent")
 SOURCE = "lanes send"
 MAX_LISTED = 20
+# After an interrupt the results of one part are unknown, so parts are small; each still fills a hundred batch calls.
 BATCH = 1_000
 NOT_TRIED = "not tried, or not known"
 
