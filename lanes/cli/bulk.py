@@ -63,6 +63,7 @@ def submit(
     application = BulkApplication.of_stack(target.clients(), target.stack_name)
     manifest = _run_arguments(context.args, name, f"{application.files}/runs")
     arguments = [job, *context.args, *_target_arguments(target), *manifest]
+    # boto3 repeats a start with a lost answer; with its token EMR Serverless starts one run.
     run_id = runs.start(arguments, executors=executors, token=str(uuid.uuid4()))
     say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
     if wait:

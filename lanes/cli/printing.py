@@ -30,6 +30,7 @@ UNKNOWN = "unknown"
 MAX_CELL_LENGTH = 400
 # All of C0 and C1 except tabs and line ends, and the characters that change the direction of writing.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# A pipe has no width, and rich would take 80 columns.
 FILE_WIDTH = 200
 """Width of tables that are written to a file or a pipe."""
 

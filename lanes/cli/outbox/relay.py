@@ -73,6 +73,7 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
         return
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
+        # The batch that is claimed is marked first: entries without a mark are locked until their lock ends.
         signal.signal(number, lambda *_: stopped.set())
     say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
     cleaner = Cleaner(one, is_needed=outbox.database is not None)
