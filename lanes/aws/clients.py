@@ -155,6 +155,7 @@ class Clients:
         found = self._session.get_credentials()
         if found is None:
             raise NoCredentialsError
+        # A function, since credentials of roles expire and botocore refreshes them in it.
         return found.get_frozen_credentials
 
     def ca_bundle(self) -> str | None:

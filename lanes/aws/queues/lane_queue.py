@@ -186,6 +186,7 @@ class LaneQueueCalls:
                 ],
             )
         done = {entry["Id"] for entry in answer.get("Successful", [])}
+        # AWS: a fault of the sender is final (BatchResultErrorEntry); here it is an expired receipt.
         wrong = {entry["Id"] for entry in answer.get("Failed", []) if entry["SenderFault"]}
         named = {str(position): record for position, record in enumerate(records)}
         return (
@@ -212,6 +213,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         "deduplication_id": record.deduplication_id,
         "sent_at": record.sent_at,
     }
+    # The note is an attribute itself, so a message with ten of its own has them inside the note.
     if len(kept) >= MOST_ATTRIBUTES:
         described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
         kept = {}
@@ -227,6 +229,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
 def _sendable(value: Any) -> dict[str, Any]:
     """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
     sendable: dict[str, Any] = {"DataType": value["dataType"]}
+    # AWS: a type may have a suffix of your own, such as Binary.png (SQS, message attributes).
     if value["dataType"].startswith("Binary"):
         binary = value["binaryValue"]
         sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary

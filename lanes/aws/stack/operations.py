@@ -163,6 +163,7 @@ class Operations:
         sender = SqsSender.to_lanes(self.deployment, self._sqs)
         return Producer(deployment=self.deployment, sqs=sender, source=source)
 
+    # The metrics' dimension is this name, which you may set on the function.
     def service_name(self) -> str:
         """Return the service name in the function's metrics; the stack's name if the function can't be read."""
         try:

@@ -57,6 +57,7 @@ class DynamoDBOverrides:
     def active(self) -> ActiveOverrides:
         """Return the active overrides."""
         with aws_errors("GetItem"):
+            # Consistent, so that each environment knows of an override after `KNOWN_AFTER`.
             answer = self._client.get_item(TableName=self._table, Key=BOARD, ConsistentRead=True)
         return active_of(answer.get("Item", {}), now=self._clock())
 
