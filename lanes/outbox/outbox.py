@@ -102,6 +102,7 @@ class Outbox:
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         deployment = read_deployment(clients.ssm(), stack_name)
+        # One set of clients for both calls, so that they have the same credentials.
         return cls.from_deployment(deployment, dynamodb=clients.dynamodb(), rules=rules, source=source)
 
     @classmethod
@@ -182,6 +183,7 @@ class Outbox:
             kind=kind,
             source=self._source,
             group=group,
+            # Checked now, in your transaction: an entry that no relay can send would fail long after its commit.
             body=replace(message, priority=resolved).to_body(),
             priority=resolved,
             lane=self.config.lane_for(resolved).name,

@@ -154,6 +154,7 @@ class Relay:
         try:
             return self.run_once()
         except (OutboxStoreError, AwsError) as error:
+            # A wrong table or a missing right does not pass: the process manager should show it.
             if not error.retryable:
                 raise
             self._telemetry.outage(error)
@@ -191,6 +192,7 @@ class Relay:
         try:
             sent = self._producer.send_many(messages) if messages else ()
         except PartialSendError as error:
+            # Every message is in one of the lists, so every entry of the claim gets a mark.
             sent, failed = error.sent, error.failed
         return marks + self._marks({entry.id: entry for entry in entries}, sent, failed)
 

@@ -126,6 +126,7 @@ def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]])
             continue
         order = chains.get(candidate.chain, ())
         position = taken[candidate.chain]
+        # A gap means that an earlier entry is locked or waits for its retry.
         if position < len(order) and order[position] == candidate.id:
             taken[candidate.chain] += 1
             claimed.append(candidate)

@@ -219,6 +219,7 @@ def _value_bytes(value: Mapping[str, Any]) -> int:
     if kind == "B":
         return len(content)
     if kind == "N":
+        # A byte for two digits and one more, rounded up (DynamoDB, "Item sizes and formats").
         return min(21, len(content) // 2 + 2)
     if kind == "M":
         return 3 + item_bytes(content) + len(content)

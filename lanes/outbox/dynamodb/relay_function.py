@@ -157,6 +157,8 @@ class RelayFunction:
         for run in range(RUNS):
             done = relay.run_until(deadline)
             announced -= done.published + done.failed
+            # Entries of an earlier event count too, so this may end early; the next event or the schedule finds the
+            # rest.
             if announced <= 0 or self._clock() >= deadline or run == RUNS - 1:
                 return
             self._pause(INDEX_DELAY.total_seconds())
@@ -165,6 +167,7 @@ class RelayFunction:
         """Run repeatedly while lanes are at their window: consumers drain them without an event."""
         while True:
             relay.run_until(deadline)
+            # Entries wait although nothing is due: a window holds them back.
             is_held_back = EntryState.PENDING in relay.store.status(limit=1).counts
             if self._clock() >= deadline or not is_held_back:
                 return

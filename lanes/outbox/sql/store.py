@@ -209,6 +209,7 @@ class SqlOutboxStore:
         with self.writing() as connection:
             ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
             for start in range(0, len(ids), CHANGED_AT_ONCE):
+                # The rows are locked by the select above, so no relay can change them in between.
                 chunk = ids[start : start + CHANGED_AT_ONCE]
                 connection.execute(sa.delete(self._table).where(column.id.in_(chunk)))
         return len(ids)
