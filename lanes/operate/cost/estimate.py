@@ -127,6 +127,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
     def line(what: str, item: Item, amount: float | None, how: str, *, estimate: bool = True) -> UseLine:
         return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=estimate)
 
+    # SQS counts receives of throttled batches too, which the consumer never sees.
     received = lane.records if lane.received is None else lane.received
     sends = (
         None if lane.sent is None else lane.sent / messages_a_send * _requests_a_send(lane, messages_a_send)
@@ -159,6 +160,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
 def _requests_a_send(lane: LaneUse, messages_a_send: float) -> int:
     if not lane.sent or not lane.sent_bytes:
         return 1
+    # AWS: a batch is charged by its size together, not by the size of each message (Amazon SQS pricing).
     return max(1, math.ceil(lane.sent_bytes / lane.sent * messages_a_send / REQUEST_BYTES))
 
 
@@ -218,6 +220,7 @@ def _bell_lines(bell: BellUse, hours: float) -> Iterator[UseLine]:
         return UseLine(lane="", what=what, item=Item.SQS_FIFO, amount=amount, how=how, is_estimate=estimate)
 
     heartbeats = hours * 3600 / HEARTBEAT_EVERY
+    # A ring is for all slots, so its calls are full but for the last.
     at_once = min(bell.slots, RINGS_A_CALL)
     yield line(
         "rings",

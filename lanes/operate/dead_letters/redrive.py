@@ -116,6 +116,7 @@ class DeadLetterRun:
 
     def _work(self) -> None:
         quiet = 0
+        # Another run may hold dead letters for longer than two receives take.
         quiet_since = self._clock()
         while not self._reached_limit():
             size = self._receive_size()
@@ -192,6 +193,7 @@ class DeadLetterRun:
         return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
 
     def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
+        # A copy that failed again is back; copied once more, it would keep the run going for ever.
         letters = [letter for letter in received if letter.sent_as not in self._sent]
         self._stay([letter for letter in received if letter not in letters])
         self.progress.returned += len(received) - len(letters)
@@ -272,6 +274,7 @@ class DeadLetterRun:
             now = self._clock()
             if self._free_at > now:
                 self._pause(self._free_at - now)
+            # Time that was not used is lost, so a slow call is followed by no burst.
             self._free_at = max(self._free_at, now) + len(letters) / self._rate
         return list(letters)
 

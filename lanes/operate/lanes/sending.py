@@ -180,6 +180,7 @@ def message_of(keys: Mapping[str, Any]) -> Message:
         problems.append("kind is missing")
     if problems:
         raise InvalidMessageError(problems)
+    # A null is a key left out, but for `data`, where it is a value.
     values = {key: value for key, value in keys.items() if value is not None or key == "data"}
     if "priority" in values:
         values["priority"] = read_priority(values["priority"])
