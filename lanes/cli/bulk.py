@@ -106,6 +106,7 @@ def logs(
 ) -> None:
     """Print the log of the driver of a run; EMR Serverless uploads it from time to time."""
     runs = _runs(target_of(context))
+    # The log comes in parts as EMR Serverless uploads it, so each is printed at once.
     pieces = 0
     for pieces, piece in enumerate(runs.log(run, stream="stdout" if answer else "stderr"), start=1):  # noqa: B007
         sys.stdout.write(piece)

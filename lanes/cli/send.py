@@ -128,6 +128,7 @@ def _send(operations: Operations, sending: Sending) -> None:
     """Send with a progress bar and an entry in the audit trail that counts the sent messages."""
     producer = operations.producer(source=SOURCE)
     kinds = sorted({line.message.kind for line in sending.lines})
+    # No data and no ids: who may read the audit trail may not be allowed to read messages.
     details = {"messages": len(sending.lines), "kinds": kinds[:MAX_LISTED]}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
