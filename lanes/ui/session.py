@@ -103,6 +103,7 @@ class Session:
     def forget(self) -> None:
         """Connect again at the next use."""
         with self._lock:
+            # Both, since an outbox in DynamoDB has clients with the same credentials.
             self._operations = self._outbox = None
 
     def lane(self, name: str) -> str:
