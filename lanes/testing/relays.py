@@ -39,6 +39,7 @@ class Relays:
                 producer=self._producer,
                 config=self._config,
                 depths=self,
+                # A chance in the middle leaves the delays of retries as they are configured.
                 context=RelayContext(clock=self._clock, chance=lambda: 0.5),
             )
         )
