@@ -87,6 +87,7 @@ class Attempts:
             outcome = self._refused(entry, work) or self._attempt(batch, record, entry, work, check=check)
         if interceptions is not None:
             outcome = interceptions.after(record, outcome)
+        # With the calls around the handler, which the next record needs as well.
         took = self.clock() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took

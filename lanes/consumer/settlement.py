@@ -274,6 +274,7 @@ class Settlement:
         )
 
     def _write(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
                 self.ledger.write(entries)
