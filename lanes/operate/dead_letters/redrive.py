@@ -148,6 +148,7 @@ class DeadLetterRun:
                 return
             # Dead letters from before the holds were read are found now; later ones keep their hold from ending.
             self._work()
+            # Another reader may have dead letters of these groups in hand.
             if self._hidden_by_others():
                 return
             staying = {letter.group for letter in self._staying.values()}
@@ -233,6 +234,7 @@ class DeadLetterRun:
 
     def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         copied: list[DeadLetteredMessage] = []
+        # One of a group in a call: SQS may refuse an entry and accept a later one of its group.
         for wave in waves(letters):
             passing = [
                 letter for letter in wave if letter.group not in self._stopped and self._passes(letter)

@@ -97,6 +97,7 @@ class LogEvent:
     def by_message(self) -> list[MessageEvent]:
         """Return one event for each message that it names."""
         fields = self.fields
+        # An event is of one message, of a batch, or of woken records, of which only the ids are known.
         if "message_id" in fields:
             return [self._of_message(fields)]
         messages = fields.get("messages")

@@ -50,6 +50,7 @@ class EventFilter:
     def containing(self) -> Sequence[str]:
         """Texts of which every matching line contains one."""
         kind = "" if any(character in self.kind for character in "*?[") else self.kind
+        # The rarest text: CloudWatch returns each line that contains it, page by page.
         if one := self.group or kind:
             return (one,)
         if names := self._names():
@@ -133,5 +134,6 @@ class Tail:
 
     def _forget(self) -> None:
         if self._latest is not None:
+            # No read starts earlier, so no older line comes again.
             oldest = self._latest - FAR
             self._shown = {one: at for one, at in self._shown.items() if at >= oldest}
