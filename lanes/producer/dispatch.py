@@ -150,6 +150,7 @@ class Dispatch:
         if error is None:
             order.settle(batch, future.result(), self._clock())
             return
+        # The first one: later errors often follow from it.
         self._cause = self._cause or error
         order.settle_failure(batch, error, self._clock())
         if not isinstance(error, Exception):

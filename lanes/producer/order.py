@@ -172,6 +172,7 @@ class SendOrder:
         group = self._groups.setdefault(item.message.message_group_id, deque())
         group.append(item)
         if len(group) == 1:
+            # By the index, so that groups take turns in the order of your list.
             heapq.heappush(self._ready, (item.index, item))
 
     def _accept(self, item: Outgoing, answer: Accepted) -> None:
