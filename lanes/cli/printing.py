@@ -63,6 +63,7 @@ def _filled(table: Table, rows: Sequence[Mapping[str, Any]], widths: Sequence[in
     for index, column in enumerate(rows[0] if rows else ()):
         table.add_column(column.replace("_", " "), overflow="fold", width=widths[index] if widths else None)
     for row in rows:
+        # As Text, since rich reads square brackets in a string as markup, and messages contain them.
         table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
 
@@ -82,6 +83,7 @@ def _widths(rows: Sequence[Mapping[str, Any]], available: int) -> list[int] | No
     widths = [max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns]
     wanted = [max(cell_len(line) for text in texts for line in [*text.splitlines(), ""]) for texts in columns]
     spare = available - sum(widths)
+    # Words are never cut: an id on the screen is there to be copied.
     if spare < 0:
         return None
     # Narrow columns first: wide ones share the remaining space.
