@@ -65,6 +65,7 @@ def __getattr__(name: str) -> Any:
     if name not in HOMES:
         raise AttributeError(f"module 'lanes' has no attribute {name!r}")
     value = getattr(import_module(HOMES[name]), name)
+    # The next use finds it without this function.
     globals()[name] = value
     return value
 

@@ -86,6 +86,7 @@ class MessageFilter:
             problems.append(f"no priority is {self.lowest} or higher and {self.highest} or lower")
         if problems:
             raise ConfigurationError(problems, source="filter")
+        # Compiled once: a consumer compares each record that it receives with each filter.
         object.__setattr__(self, "_patterns", patterns)
 
     @classmethod
@@ -123,6 +124,7 @@ class MessageFilter:
 
     def matches_group(self, group: str) -> bool:
         """Check whether the filter can select messages of a group."""
+        # A body that is no event has a group all the same.
         return "group" not in self._patterns or self._meets("group", group)
 
     def describe(self) -> str:

@@ -24,9 +24,12 @@ OVERRIDES_AGE = 5.0
 KNOWN_AFTER = OVERRIDES_AGE + 1.0
 """Seconds after which every environment at work knows of an override."""
 
+# The retries of an outbox end within it by default: three attempts, one minute and two minutes apart
+# (`OutboxSettings`).
 PUBLISHED_WITHIN = 3600.0
 """Seconds within which a message that was written before an override may have reached its queue after it."""
 
+# The time of the override is in the id, so that an older one never moves the message back.
 MOVED = re.compile(r"moved-(\d+)-\S+")
 
 
@@ -96,6 +99,7 @@ class Override:
         """Whether it waited when the override was made, in the queue or in an outbox that has published it since."""
         if record.sent_at <= self.created_at:
             return True
+        # The message's own time: one that was written later is not meant.
         written_at = record.sent_at if message is None else message.time.timestamp()
         return written_at <= self.created_at and record.sent_at <= self.created_at + PUBLISHED_WITHIN
 

@@ -79,6 +79,7 @@ class PriorityBlock:
 
         @functools.wraps(function)
         def inner(*args: P.args, **kwargs: P.kwargs) -> R:
+            # A new one for each call: the token of this one is for a single `with`.
             with PriorityBlock(self._level):
                 return function(*args, **kwargs)
 
@@ -175,6 +176,7 @@ def resolve_priority(explicit: int | None, message: Message, rules: PriorityRule
     """
     if explicit is not None:
         return checked_priority(explicit)
+    # Before the rules: a backfill in a block of LOW stays low, also with messages of an urgent kind.
     block = current_priority()
     if block is not None:
         return block

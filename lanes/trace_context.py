@@ -153,6 +153,7 @@ def current_trace() -> TraceContext | None:
 
 
 def _opentelemetry_span() -> TraceContext | None:
+    # Looked up, not imported: an application without the library pays nothing.
     library = sys.modules.get("opentelemetry.trace")
     if library is None:
         return None

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
     from mypy_boto3_ssm import SSMClient
 
+# Three tries of 13 s and their pauses: far below the five minutes in which SQS drops a repeat.
 CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 10
+# A slot that waits for a call serves no record, so the function would rather repeat a call than wait for it.
 CONSUMER_TIMEOUT_SECONDS = 2
 # AWS: WaitTimeSeconds is at most 20 (API_ReceiveMessage).
 LONGEST_POLL_SECONDS = 20
+# botocore keeps ten connections; more threads than that would open and close one for each call.
 CONNECTIONS = 32
 NO_REGION = (
     "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
@@ -53,6 +56,7 @@ def consumer_config() -> Config:
     return Config(
         connect_timeout=CONSUMER_TIMEOUT_SECONDS,
         read_timeout=CONSUMER_TIMEOUT_SECONDS,
+        # Not adaptive: a client that slows itself down sleeps before its calls, in the function's time.
         retries={"mode": "standard", "total_max_attempts": 2},
         tcp_keepalive=True,
     )
@@ -102,6 +106,7 @@ class Clients:
     ) -> None:
         with aws_errors("Session"):
             self._session = session or boto3.Session(profile_name=profile)
+        # Lambda sets AWS_REGION, which boto3 does not read.
         self._region = region or self._session.region_name or os.environ.get("AWS_REGION") or None
         self._endpoint_url = endpoint_url
         self._config = config or producer_config()
@@ -150,6 +155,7 @@ class Clients:
         found = self._session.get_credentials()
         if found is None:
             raise NoCredentialsError
+        # A function, since credentials of roles expire and botocore refreshes them in it.
         return found.get_frozen_credentials
 
     def ca_bundle(self) -> str | None:

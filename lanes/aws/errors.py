@@ -37,6 +37,7 @@ OTHER_THROTTLES = frozenset(
         "RequestLimitExceeded",
         "SlowDown",
         "TooManyRequestsException",
+        # AWS: a transaction with the same token still runs (API_TransactWriteItems); a repeat finds its result.
         "TransactionInProgressException",
     }
 )
@@ -76,6 +77,7 @@ def aws_errors(operation: str) -> Iterator[None]:
 
 def is_throttle(code: str) -> bool:
     """Whether an error code of AWS means throttling."""
+    # AWS: codes of SQS may have a prefix such as AWS.SimpleQueueService (SQS, error code mapping).
     return "throttl" in code.lower() or code.rpartition(".")[2] in OTHER_THROTTLES
 
 
@@ -89,6 +91,8 @@ def _refused(operation: str, error: ClientError) -> AwsError:
     code = str(details.get("Code", "Unknown"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     throttled = is_throttle(code)
+    # A throttled call was refused before any work. A server fault may come after it, so the message may be in its
+    # queue.
     fault = not throttled and (status >= SERVER_FAULT or is_server_fault(code))
     return AwsError(
         operation=operation,

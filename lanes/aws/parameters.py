@@ -30,6 +30,7 @@ def read_deployment(ssm: SSMClient, stack_name: str) -> Deployment:
         with aws_errors("GetParameter"):
             answer = ssm.get_parameter(Name=name)
     except AwsError as error:
+        # All other errors, such as missing rights, say nothing about the stack.
         if error.code != "ParameterNotFound":
             raise
         raise ConfigurationError(

@@ -38,6 +38,8 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     deployment = Deployment.from_env(environ)
     clients = Clients(config=consumer_config())
     database, table = clients.dynamodb(), deployment.table
+    # With one slot the invocation that would read the slot table runs alone
+    # (docs/decisions/0005-register-of-slots.md).
     has_peers = deployment.config.consumer.reserved_concurrency > 1
     return Runtime(
         deployment=deployment,

@@ -63,6 +63,7 @@ def submit(
     application = BulkApplication.of_stack(target.clients(), target.stack_name)
     manifest = _run_arguments(context.args, name, f"{application.files}/runs")
     arguments = [job, *context.args, *_target_arguments(target), *manifest]
+    # boto3 repeats a start with a lost answer; with its token EMR Serverless starts one run.
     run_id = runs.start(arguments, executors=executors, token=str(uuid.uuid4()))
     say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
     if wait:
@@ -105,6 +106,7 @@ def logs(
 ) -> None:
     """Print the log of the driver of a run; EMR Serverless uploads it from time to time."""
     runs = _runs(target_of(context))
+    # The log comes in parts as EMR Serverless uploads it, so each is printed at once.
     pieces = 0
     for pieces, piece in enumerate(runs.log(run, stream="stdout" if answer else "stderr"), start=1):  # noqa: B007
         sys.stdout.write(piece)

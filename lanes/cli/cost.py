@@ -68,6 +68,7 @@ def _show(bill: Bill) -> None:
     out = console()
     # Items of zero are noise; unknown ones are worth a line.
     out.print(layout([_line_row(line) for line in bill.lines if line.amount != 0], out))
+    # One table, so that the columns of lanes and sum have the same width.
     out.print(layout([*(_lane_row(lane) for lane in bill.lanes), _sum_row(bill)], out))
 
 

@@ -11,5 +11,7 @@ class ExitCode(enum.IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2
+    # Not 1: a script distinguishes a found problem from a command that failed.
     NO = 3
+    # 128 and the number of SIGINT, as shells report it.
     INTERRUPTED = 130

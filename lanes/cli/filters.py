@@ -113,6 +113,7 @@ def takes_filter(verb: Callable[..., None]) -> Callable[..., None]:
         wanted = _wanted(**{name: values.pop(name) for name in options})
         verb(**values, wanted=wanted)
 
+    # typer reads the options of a verb from its signature, so the wrapper shows one for both.
     taken = [parameter for parameter in own.values() if parameter.name != "wanted"]
     positional = [one for one in taken if one.kind is not inspect.Parameter.KEYWORD_ONLY]
     rest = [one for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -36,6 +36,7 @@ from lanes.errors import AwsError, LanesError
 app = typer.Typer(
     name="lanes",
     no_args_is_help=True,
+    # Its tracebacks print local variables, and credentials may be among them.
     pretty_exceptions_enable=False,
     help="Inspect and change the work in priority lanes. Put global options before the verb: "
     "lanes --stage prod --output json status",
@@ -81,6 +82,7 @@ def options(
 ) -> None:
     """Store the target; a typed --stage has priority over a stack named by LANES_STACK."""
     sources = [context.get_parameter_source(name) for name in ("stage", "stack")]
+    # A shell that sets LANES_STACK for everyday use must not redirect a command with --stage.
     if [source.name for source in sources if source] == ["COMMANDLINE", "ENVIRONMENT"]:
         stack = None
     context.obj = Target(

@@ -123,6 +123,7 @@ def _carry_out(
     if dry_run or found.is_nothing:
         show_one(outbox.stack, _answer(found, None))
         return
+    # The question names its target, since a shell may have another stage than you think.
     target = outbox.name if operations is None else operations.stack_name
     confirm(f"{target}: {_question(config, change)}", yes=yes)
     expected = found.preview.count if found.preview else 0

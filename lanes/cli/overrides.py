@@ -43,6 +43,7 @@ def withdraw(
     operations = operations_of(context)
     active = operations.overrides.active()
     found = [override for override in active.overrides if override.id == id]
+    # An override of a later release can be withdrawn too: it may be the reason for the call.
     if not found and id not in active.unread:
         known = nearest(id, [override.id for override in active.overrides])
         raise ConfigurationError(

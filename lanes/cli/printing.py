@@ -30,6 +30,7 @@ UNKNOWN = "unknown"
 MAX_CELL_LENGTH = 400
 # All of C0 and C1 except tabs and line ends, and the characters that change the direction of writing.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# A pipe has no width, and rich would take 80 columns.
 FILE_WIDTH = 200
 """Width of tables that are written to a file or a pipe."""
 
@@ -62,6 +63,7 @@ def _filled(table: Table, rows: Sequence[Mapping[str, Any]], widths: Sequence[in
     for index, column in enumerate(rows[0] if rows else ()):
         table.add_column(column.replace("_", " "), overflow="fold", width=widths[index] if widths else None)
     for row in rows:
+        # As Text, since rich reads square brackets in a string as markup, and messages contain them.
         table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
 
@@ -81,6 +83,7 @@ def _widths(rows: Sequence[Mapping[str, Any]], available: int) -> list[int] | No
     widths = [max(cell_len(word) for text in texts for word in [*text.split(), ""]) for texts in columns]
     wanted = [max(cell_len(line) for text in texts for line in [*text.splitlines(), ""]) for texts in columns]
     spare = available - sum(widths)
+    # Words are never cut: an id on the screen is there to be copied.
     if spare < 0:
         return None
     # Narrow columns first: wide ones share the remaining space.

@@ -17,6 +17,8 @@ from lanes.operate.history.audit import audited
 from lanes.operate.lanes.sending import SOURCE, Line, Sending, message_of, read_data, read_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lanes.aws.stack.operations import Operations
     from lanes.cli.target import Target
 
@@ -65,29 +67,20 @@ def send(
     kind is required. All lines are checked before the first is sent. For a file, the result counts messages by lane;
     --output json lists each line.
     """
-    target = target_of(context)
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND or --file")
-    if file is not None:
-        lines = _lines_of(file)
-    else:
-        values = {
-            "kind": kind,
-            "data": _data(data),
-            "group": group,
-            "priority": priority,
-            "id": id,
-            "deduplication_id": deduplication_id,
-        }
-        with usage("message"):
-            message = message_of(values)
-            message.to_body()
-        lines = [Line(number=1, message=message)]
-    operations = operations_of(context)
+    keys = {"group": group, "priority": priority, "id": id, "deduplication_id": deduplication_id}
+    lines = [_line_of({"kind": kind, "data": _data(data), **keys})] if file is None else _lines_of(file)
+    _carry_out(context, lines, is_file=file is not None, dry_run=dry_run)
+
+
+def _carry_out(context: typer.Context, lines: Sequence[Line], *, is_file: bool, dry_run: bool) -> None:
+    """Send the lines, or show their lanes, and print the result."""
+    target, operations = target_of(context), operations_of(context)
     sending = Sending(lines, config=operations.deployment.config)
     if dry_run:
         say(f"would send {len(lines)} messages")
-        by_lane = file is not None and target.output is Output.TABLE
+        by_lane = is_file and target.output is Output.TABLE
         rows = sending.planned_by_lane() if by_lane else sending.planned()
         show_rows(target, rows, empty="there is no message to send")
         return
@@ -95,7 +88,8 @@ def send(
         if lines:
             _send(operations, sending)
     finally:
-        _show(target, sending, is_file=file is not None)
+        # Also after an error: the lines before it were sent.
+        _show(target, sending, is_file=is_file)
 
 
 def _show(target: Target, sending: Sending, *, is_file: bool) -> None:
@@ -107,6 +101,15 @@ def _show(target: Target, sending: Sending, *, is_file: bool) -> None:
     elif sending.count:
         (row,) = sending.rows()
         show_rows(target, [{name: row[name] for name in SHOWN}], empty="")
+
+
+def _line_of(values: Mapping[str, Any]) -> Line:
+    """Return the message of the options as the one line to send."""
+    with usage("message"):
+        message = message_of(values)
+        # Before any call, and as an error of usage; the producer checks it again.
+        message.to_body()
+    return Line(number=1, message=message)
 
 
 def _data(text: str) -> Any:
@@ -125,6 +128,7 @@ def _send(operations: Operations, sending: Sending) -> None:
     """Send with a progress bar and an entry in the audit trail that counts the sent messages."""
     producer = operations.producer(source=SOURCE)
     kinds = sorted({line.message.kind for line in sending.lines})
+    # No data and no ids: who may read the audit trail may not be allowed to read messages.
     details = {"messages": len(sending.lines), "kinds": kinds[:MAX_LISTED]}
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (

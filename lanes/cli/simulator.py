@@ -29,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _package() -> str | None:
     """Return the package of the simulator; ignore another package with the name `simulator`."""
+    # Other packages are called `simulator` too.
     beside = Path(__file__).resolve().parents[2]
     if (beside / "pyproject.toml").exists() and (beside / IN_CHECKOUT / "verbs.py").exists():
         return IN_CHECKOUT

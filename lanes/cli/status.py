@@ -75,6 +75,7 @@ def _watch(seen: Iterator[Status], *, output: Output) -> None:
         for found in seen:
             out.print(_table(found, out))
     else:
+        # Redrawn after each reading alone; by itself rich redraws an old table four times a second.
         with Live(console=out, auto_refresh=False) as live:
             for found in seen:
                 live.update(_table(found, out), refresh=True)

@@ -63,6 +63,7 @@ def tail(
             if target.output is Output.JSON:
                 show_json({"at": moment(one.line.at), **one.fields})
             else:
+                # Not wrapped: an event stays one line for grep.
                 out.print(_line(one, events), soft_wrap=True)
 
 

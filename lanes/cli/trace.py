@@ -100,6 +100,7 @@ def _tracer_of_files(paths: Sequence[Path]) -> Tracer:
         audit=none,
         outbox=None,
         note=say,
+        # A file may come from any deployment, so its engine is unknown.
         is_deployed=False,
     )
 
@@ -187,6 +188,7 @@ def _explain_nothing(operations: Operations | None, wanted: str, since: float) -
     say(
         "- it may not have been received yet: `lanes status` shows the backlog, and whether the lane is received"
     )
+    # AWS: a message stays in a queue for at most 14 days (SQS quotas).
     if time.time() - since < 14 * 24 * 3600:
         say("- it may be older: search the whole retention of SQS with `--since 14d`")
     say(f"- SQS may have dead-lettered it: `lanes dead-letters show {wanted}`")

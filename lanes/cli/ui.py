@@ -67,6 +67,7 @@ def ui(
     answers = Routes(session, every=every, writes=write, target=_describe(target, session))
     guard = Guard(hosts=address.hosts, token=address.token)
     _announce(target, address, write=write)
+    # After the socket listens, so that the browser finds the page.
     if open_:
         webbrowser.open(address.url)
     try:

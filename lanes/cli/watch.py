@@ -52,6 +52,7 @@ def readings(read: Callable[[], Seen], *, every: float, times: int) -> Iterator[
         try:
             yield read()
         except AwsError as error:
+            # At the first reading it is a wrong stack or missing rights rather than an outage.
             if not error.retryable or count == 0:
                 raise
             say(f"note: {error}; trying again")

@@ -39,6 +39,7 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     engine = table.choice("engine", EngineName.PULL, allowed=EngineName)
     is_mapped = engine == EngineName.MAPPINGS or not table.has("engine")
     recheck = default.recheck_interval if is_mapped else PULL_RECHECK
+    # Measured for the mapped engine alone.
     if is_mapped and slots >= SLOTS_WITH_SHORT_RECHECK:
         recheck = SHORT_RECHECK
     policy = table.choice("policy", Policy.WEIGHTED, allowed=Policy)
@@ -60,6 +61,7 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         record_time=table.optional_duration("record_time", maximum=LONGEST_FUNCTION),
         idempotency=table.boolean("idempotency", default.idempotency),
         idempotency_window=table.duration("idempotency_window", default.idempotency_window, minimum=SECOND),
+        # Beyond a half, overdue messages would get more of the slots than urgent ones.
         reserve=table.number("reserve", default.reserve, minimum=0.0, maximum=0.5),
         on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
         engine=EngineName(engine) if table.has("engine") else default.engine,

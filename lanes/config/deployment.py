@@ -64,6 +64,7 @@ class Deployment:
             "table": self.table,
         }
         optional = {"outbox": self.outbox, "bell": self.bell}
+        # Absent rather than null: AWS limits all variables of a function to 4 KB together (Lambda quotas).
         document |= {key: value for key, value in optional.items() if value is not None}
         return json.dumps(document, separators=(",", ":"))
 
@@ -79,6 +80,7 @@ class Deployment:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ConfigurationError([f"not a JSON document: {error}"], source=SOURCE) from error
+        # A function of another release must stop rather than guess: all its records stay in their queues.
         if not isinstance(document, dict) or document.get("version") != VERSION:
             found = document.get("version") if isinstance(document, dict) else document
             raise ConfigurationError(

@@ -77,6 +77,7 @@ def resolve(
     elif stage is not None and stage not in stages:
         problems.append(f"unknown stage {stage!r}{nearest(stage, stages)}")
     config = _read(root, stages.get(stage or "", {}), stage=stage, problems=problems)
+    # All stages, not just this one: a mistake in `prod` should show on the first run in `dev`.
     for name, override in stages.items():
         if name != stage:
             others: list[str] = []

@@ -9,6 +9,7 @@ from lanes.config.settings import OutboxSettings
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration, nearest
 
 OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
+# In DynamoDB each entry of a claim is a conditional update, and all must be sent within the lock.
 LARGEST_BATCH = 100
 MAX_ATTEMPTS = 100
 # A relay tries to send for up to half of the lock; a shorter lock would end amid ordinary retries.

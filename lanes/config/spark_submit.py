@@ -18,6 +18,8 @@ def spark_submit_parameters(*, packages: str, executors: int) -> str:
         "spark.archives": f"{packages}#{PACKAGES}",
         "spark.emr-serverless.driverEnv.PYTHONPATH": f"./{PACKAGES}",
         "spark.executorEnv.PYTHONPATH": f"./{PACKAGES}",
+        # AWS: cores and memory count only here, not in the program (EMR Serverless user guide, Spark jobs). The
+        # default is 4 vCPU and 14 GB for each worker.
         "spark.executor.cores": "2",
         "spark.executor.memory": "4g",
         "spark.driver.cores": "2",

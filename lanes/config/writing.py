@@ -52,6 +52,7 @@ def without_defaults(
         settings: the consumer's, on which defaults of the lanes depend.
     """
     deciding = {key: consumer[key] for key in DECIDING_CONSUMER_KEYS}
+    # By reading, not from the records' defaults: some follow from other keys, and reading is where that is decided.
     defaults = plain(read_consumer(deciding, []))
     bare: list[Mapping[str, Any]] = [
         {key: lane[key] for key in DECIDING_LANE_KEYS if key in lane} for lane in lanes

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 EXHAUSTED = "attempts exhausted"
 
+# Without this cap, one record of nearly the whole timeout would stop its lane in this environment: all later ones
+# would return for want of time, never attempted and never dead-lettered.
 WHOLE_INVOCATION = 0.9
 """Share of the function timeout beyond which a record is tried in any case: it would fit nowhere."""
 
@@ -81,9 +83,11 @@ class Attempts:
         if interceptions is not None:
             outcome = interceptions.before(record, entry, work)
         if outcome is None:
+            # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
             outcome = self._refused(entry, work) or self._attempt(batch, record, entry, work, check=check)
         if interceptions is not None:
             outcome = interceptions.after(record, outcome)
+        # With the calls around the handler, which the next record needs as well.
         took = self.clock() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
@@ -118,12 +122,15 @@ class Attempts:
         try:
             self._call(batch, record, work, attempt=attempt, check=check)
         except Yielded as left:
+            # Settlement writes it together with the yield.
             forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if ahead else entry
             return Outcome(ending=Ending.YIELDED, entry=forgiven, to=left.to)
+        # It ends the process, and is no failure of the record.
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - the border to user code: every exception is an outcome
             return self._failed(lane, record, entry, work, error, ahead=ahead)
+        # With idempotency the effect says that it is done, before any count is looked at.
         if ahead and not self._settings.idempotency:
             self._forgive(entry, record)
         times = started_at, self.clock()
@@ -182,6 +189,7 @@ class Attempts:
             )
         if entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
+        # A subclass in your application may not have set `after`.
         if isinstance(error, Retry) and isinstance(error.after, timedelta):
             delay = self._delays.asked(lane, error.after)
         else:

@@ -74,6 +74,7 @@ class Corridor:
         """Report a failed call, in an `except` block, and return every record for the time of a yield."""
         self.telemetry.problem(problem, lane=batch.lane.name)
         self.telemetry.count(Metric.AWS_ERRORS)
+        # Not at once: the call that failed is made again with the next receive.
         delay = self.settlement.delays.after_yield(batch.lane, batch.records).delay
         outcomes.keep(batch.records, Outcome(delay=delay, reason=Reason.UNPREPARED))
 
@@ -108,6 +109,7 @@ class Corridor:
         if batch.milliseconds_left() / 1000 < self.attempts.needed(lane):
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
+        # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
         if interceptions is not None and self._admit(batch, outcomes, interceptions, record):
             return True
         way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)

@@ -210,6 +210,7 @@ def check_ran(result: Any) -> None:
 
     """
     if inspect.iscoroutine(result):
+        # Otherwise Python warns that it was never awaited.
         result.close()
         raise TypeError("the handler returned a coroutine that is never awaited; use asyncio.run inside it")
     if inspect.isgenerator(result) or inspect.isasyncgen(result):

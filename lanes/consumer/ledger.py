@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.consumer.records import RawRecord
 
 
+# AWS calls the stamp approximate (ApproximateFirstReceiveTimestamp), so a smaller difference proves nothing.
 NEXT_GENERATION = 1.0
 """Seconds between two first receives, by SQS's own stamps, from which the message was redriven in between."""
 
@@ -181,6 +182,8 @@ AWS: a global index follows its table with a delay (DynamoDB developer guide, "G
 """
 
 
+# With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
+# by default.
 PARKED_AGE = 1.0
 """Seconds for which a reading of parked records is reused; 15 times as long without peers that park others."""
 
@@ -218,6 +221,7 @@ class CachedLedger:
         known: dict[str, Entry] = {}
         for record in records:
             self._parked[lane].pop(record.message_id, None)
+            # Taken out: an entry explains the one receive after it.
             entry = self._entries.pop((lane, record.message_id), None)
             if entry is not None and entry.noted_receive == record.receive_count - 1:
                 known[record.message_id] = entry
@@ -227,6 +231,7 @@ class CachedLedger:
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Write entries and cache them; raises `AwsError`."""
+        # Cached before the call: an entry that can't be written still counts here.
         for entry in entries:
             self.remember(entry)
             self._unwritten.discard((entry.lane, entry.message_id))

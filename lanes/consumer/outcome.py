@@ -111,6 +111,7 @@ class Outcomes:
 
     def set(self, record: RawRecord, outcome: Outcome) -> None:
         """Decide a record, once. A kept record blocks the later ones of its group."""
+        # The first decision counts: no later step may return a record that is handled.
         if record.message_id in self._decided:
             return
         self._decided[record.message_id] = outcome

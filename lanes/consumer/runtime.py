@@ -104,6 +104,7 @@ class Runtime:
         settlement = Settlement(
             queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
         )
+        # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         peers = Peers(config=config, table=self.presence, environment=environment, ledger=ledger, clock=clock)
         attempts = Attempts(
@@ -187,6 +188,7 @@ class Runtime:
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))
+        # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
             found.append(Idempotency(ledger=self.ledger, window=settings.idempotency_window, reach=reach))
         return found

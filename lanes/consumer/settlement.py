@@ -81,6 +81,7 @@ class Delays:
         records can't be woken.
         """
         low, high = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
+        # SQS takes whole seconds, and rounding up must not pass the upper bound.
         chosen = min(math.ceil(self._random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
         floor = receive_floor(max(record.receive_count for record in records))
         longer = at_least * self._random.uniform(1.0, 1.5) if at_least else 0.0
@@ -273,6 +274,7 @@ class Settlement:
         )
 
     def _write(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
                 self.ledger.write(entries)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+# AWS: a body may have 1 MiB (SQS quotas); all bodies of a batch would be parsed for one log line.
 READ_FOR_ID = 64 * 1024
 """Longest body in characters that is read for the id and kind of a record that is returned unopened."""
 

@@ -59,6 +59,7 @@ def judge(
     """
     if function_error is not None:
         return failed(message_ids, function_error)
+    # AWS: without ReportBatchItemFailures each answer is a success, with it an empty one (errors of SQS mappings).
     if not reports_failures or not payload.strip():
         return Verdict(outcome=BatchOutcome.SUCCEEDED)
     try:

@@ -119,6 +119,7 @@ def _next_payload(
             remaining.popleft()
             continue
         record = json.dumps(record_of(remaining[0]), separators=(",", ":")).encode()
+        # The first record is always taken: SQS allows 1 MiB for a message, so it fits.
         if records and size + len(record) > MAX_EVENT_BYTES:
             break
         taken.append(remaining.popleft())

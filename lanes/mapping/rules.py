@@ -101,6 +101,7 @@ class MappingRules(Generic[M]):
 
     def update(self, settings: MappingSettings, *, visibility_timeout: timedelta) -> None:
         """Follow a deploy; batches that have been received keep their visibility timeout."""
+        # One that has scaled to its limit follows a higher one at once, since AWS documents no other behaviour.
         if not self.can_scale:
             self._scaled = settings.concurrency
         self.settings = settings

@@ -101,6 +101,7 @@ class Scaling:
     """
 
     first: int = 0
+    # The documented 300 a minute of standard queues.
     per_second: float = 5.0
 
     def start(self, settings: MappingSettings) -> int:

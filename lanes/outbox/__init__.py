@@ -4,6 +4,6 @@ from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Operator
 from lanes.outbox.outbox import Outbox
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 
-__all__ = ["Entry", "EntryFilter", "EntryState", "Operator", "Outbox", "Relay"]
+__all__ = ["Entry", "EntryFilter", "EntryState", "Operator", "Outbox", "Relay", "RelayContext"]

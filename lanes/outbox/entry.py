@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MICROSECONDS = 1_000_000
+# At most 4 KB in UTF-8, for which a DynamoDB item keeps room (`lanes.outbox.dynamodb.item.RESERVED_BYTES`).
 LONGEST_ERROR = 1000
+# An INTEGER of PostgreSQL has 32 bits.
 LARGEST_PRIORITY = 2**31 - 1
 
 
@@ -133,5 +135,6 @@ class Positions:
     def next(self) -> int:
         """Return the next position."""
         with self._lock:
+            # The clock may repeat itself or be set back; the order of writing must not.
             self._last = max(int(self._clock() * MICROSECONDS), self._last + 1)
             return self._last

@@ -61,4 +61,5 @@ class EntryFilter(MessageFilter):
 
     def only(self, states: frozenset[EntryState]) -> EntryFilter:
         """Return the same filter, limited to these states."""
+        # The intersection: a verb may narrow your choice of states and never widen it.
         return EntryFilter.of(self, self.states & states)

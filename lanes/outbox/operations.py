@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lanes.outbox.filter import EntryFilter
     from lanes.outbox.store import OperatorStore
 
+# One BatchGetItem of `seen`, and a short transaction in SQL.
 CHANGED_AT_ONCE = 100
 SAMPLE = 10
 
@@ -223,6 +224,7 @@ class Operator:
                 priorities.update(entry.priority for entry in batch)
                 progress(changed)
         finally:
+            # Also after an error or an interrupt: the batches before it stay changed.
             before = f"priority {min(priorities)} to {max(priorities)}" if priorities else "nothing"
             self._store.add_audit(
                 AuditEntry(

@@ -102,6 +102,7 @@ class Outbox:
 
         clients = Clients(region=region, endpoint_url=endpoint_url, session=session)
         deployment = read_deployment(clients.ssm(), stack_name)
+        # One set of clients for both calls, so that they have the same credentials.
         return cls.from_deployment(deployment, dynamodb=clients.dynamodb(), rules=rules, source=source)
 
     @classmethod
@@ -182,6 +183,7 @@ class Outbox:
             kind=kind,
             source=self._source,
             group=group,
+            # Checked now, in your transaction: an entry that no relay can send would fail long after its commit.
             body=replace(message, priority=resolved).to_body(),
             priority=resolved,
             lane=self.config.lane_for(resolved).name,
@@ -230,6 +232,7 @@ class Outbox:
         collected = OutboxTransaction(
             prepare=self.prepare, table=self._dynamodb_table(), client=self._dynamodb
         )
+        # Not in a `finally`: after an exception nothing is written, neither business data nor messages.
         yield collected
         collected.commit()
 
@@ -252,6 +255,7 @@ class Outbox:
         Raises:
             MessageError: the message breaks a rule; nothing was written.
         """
+        # Imported here, since SQLAlchemy is an extra that users of DynamoDB need not install.
         from lanes.outbox.sql.schema import OutboxTables, row_of
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)

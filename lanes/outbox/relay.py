@@ -10,11 +10,12 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError, MessageError, OutboxStoreError
 from lanes.outbox.rules import Mark, abandoned, lane_shares, next_pause, not_sent, published
-from lanes.outbox.telemetry import NoTelemetry, RelayMetric, RelayRound
+from lanes.outbox.telemetry import NoTelemetry, RelayMetric, RelayRound, RelayTelemetry
 from lanes.producer.report import PartialSendError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from lanes.message import Message
     from lanes.outbox.entry import Entry
     from lanes.outbox.store import RelayStore
-    from lanes.outbox.telemetry import RelayTelemetry
     from lanes.producer.report import SentMessage, UnsentMessage
 
 REMOVED_AT_ONCE = 1000
@@ -45,6 +45,24 @@ class Depths(Protocol):
         """Return the number of messages in a lane's queue, including received ones."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayContext:
+    """
+    The name of a relay, the receiver of its reports, and its sources of time and chance.
+
+    Attributes:
+        name: of the relay, in `locked_by`.
+        telemetry: receives metrics and events.
+        clock: epoch seconds.
+        chance: returns numbers from 0 to 1 for the jitter of retries.
+    """
+
+    name: str = "relay"
+    telemetry: RelayTelemetry = field(default_factory=NoTelemetry)
+    clock: Callable[[], float] = time.time
+    chance: Callable[[], float] = random.random
+
+
 class Relay:
     """
     Publishes the entries of one store.
@@ -54,10 +72,7 @@ class Relay:
         producer: sends to the lanes; its tries must end within half of the lock.
         config: lanes and outbox settings.
         depths: counts the messages in the lanes; required for `lane_window`.
-        name: of this relay, in `locked_by`.
-        telemetry: receives metrics and events.
-        clock: epoch seconds.
-        chance: returns numbers from 0 to 1 for the jitter of retries.
+        context: name, reports, time and chance.
     """
 
     def __init__(
@@ -67,24 +82,25 @@ class Relay:
         producer: Publisher,
         config: LanesConfig,
         depths: Depths | None = None,
-        name: str = "relay",
-        telemetry: RelayTelemetry | None = None,
-        clock: Callable[[], float] = time.time,
-        chance: Callable[[], float] = random.random,
+        context: RelayContext | None = None,
     ) -> None:
+        context = context or RelayContext()
         self.store = store
         self.config = config
         self._producer = producer
         self._settings = config.outbox
         self._depths = depths
-        self._name = name[:40]
-        self._telemetry = telemetry or NoTelemetry()
-        self._clock = clock
-        self._chance = chance
+        # With the rest of the owner's name it fits the 80 characters of `locked_by` in SQL.
+        self._name = context.name[:40]
+        self._telemetry = context.telemetry
+        self._clock = context.clock
+        self._chance = context.chance
 
     def run_once(self) -> RelayRound:
         """Claim one batch, publish it and mark it."""
         now = self._clock()
+        # New for each claim: a round that has outlived its lock must not mark entries that this relay has claimed
+        # again.
         owner = f"{self._name}/{uuid.uuid4().hex[:16]}"
         claim = self.store.claim(
             lane_shares(self.config, self._free_places()),
@@ -138,6 +154,7 @@ class Relay:
         try:
             return self.run_once()
         except (OutboxStoreError, AwsError) as error:
+            # A wrong table or a missing right does not pass: the process manager should show it.
             if not error.retryable:
                 raise
             self._telemetry.outage(error)
@@ -164,6 +181,7 @@ class Relay:
         for entry in entries:
             try:
                 message = entry.message()
+                # Checked one by one: a producer refuses the whole call for one message that breaks a rule.
                 message.to_body()
             except MessageError as error:
                 marks.append(self._unreadable(entry, error))
@@ -174,6 +192,7 @@ class Relay:
         try:
             sent = self._producer.send_many(messages) if messages else ()
         except PartialSendError as error:
+            # Every message is in one of the lists, so every entry of the claim gets a mark.
             sent, failed = error.sent, error.failed
         return marks + self._marks({entry.id: entry for entry in entries}, sent, failed)
 

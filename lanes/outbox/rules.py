@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig, OutboxSettings
     from lanes.outbox.entry import Entry
 
+# After work the next claim follows this soon; an idle outbox costs one claim in each `tick`.
 SHORTEST_PAUSE = timedelta(milliseconds=20)
 # Codes of `lanes.producer.report.UnsentMessage` for messages that were not tried themselves.
 BLOCKED, LANE_FAILED = "GroupBlocked", "LaneFailed"
@@ -97,6 +98,8 @@ def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> l
     shares = []
     highest: int | None = None
     for lane in lanes:
+        # By priority, not by the entry's lane: entries of a lane that a deploy removed would never be claimed
+        # (docs/decisions/0010-outbox.md).
         lowest = None if lane is lanes[-1] else lane.threshold
         limit = None if free is None or lane.name not in free else max(0, free[lane.name])
         shares.append(LaneShare(lane=lane.name, lowest=lowest, highest=highest, limit=limit))
@@ -123,6 +126,7 @@ def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]])
             continue
         order = chains.get(candidate.chain, ())
         position = taken[candidate.chain]
+        # A gap means that an earlier entry is locked or waits for its retry.
         if position < len(order) and order[position] == candidate.id:
             taken[candidate.chain] += 1
             claimed.append(candidate)
@@ -176,6 +180,9 @@ def not_sent(
 
 
 def _returned(entry: Entry, settings: OutboxSettings, *, now: float, code: str, chance: float) -> Mark:
+    # Its predecessor's end wakes a blocked entry; the timer covers relays that die before they do
+    # (docs/decisions/0010-outbox.md). A lane that can't be reached is tried again like a first failure. An
+    # interrupted entry is due at once.
     delays = {
         BLOCKED: settings.lock.total_seconds(),
         LANE_FAILED: retry_delay(settings, 1, chance).total_seconds(),

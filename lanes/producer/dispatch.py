@@ -85,6 +85,7 @@ class Dispatch:
                 cause is the error that lists what was sent until then.
         """
         try:
+            # Its end waits for the calls in flight, so each has an answer in the report.
             with self._executor() as executor:
                 try:
                     self._send_all(executor)
@@ -110,6 +111,7 @@ class Dispatch:
             due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
             wait_seconds = None if due is None else max(0.0, due - self._clock())
             if self._calls:
+                # With all calls in use, a retry that falls due could not start anyway.
                 timeout = wait_seconds if len(self._calls) < self._concurrency else None
                 done, _ = wait(self._calls, timeout=timeout, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -148,6 +150,7 @@ class Dispatch:
         if error is None:
             order.settle(batch, future.result(), self._clock())
             return
+        # The first one: later errors often follow from it.
         self._cause = self._cause or error
         order.settle_failure(batch, error, self._clock())
         if not isinstance(error, Exception):
@@ -173,6 +176,7 @@ class Dispatch:
         unsent = {index: record for order in self._orders for index, record in order.unsent.items()}
         for item in items:
             if item.index not in sent and item.index not in unsent:
+                # An interrupt may come between a batch's removal from its lane and its call.
                 unsent[item.index] = UnsentMessage(
                     message=item.message,
                     lane="",

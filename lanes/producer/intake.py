@@ -57,6 +57,7 @@ def _item(index: int, record: Mapping[str, Any]) -> Outgoing:
     try:
         message = Message.from_body(body)
     except MessageDecodeError:
+        # Sent on as it is: handlers for raw bodies exist, and the intake cannot know of them.
         message = Message(kind="")
     forwarded = replace(
         message,

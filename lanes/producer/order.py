@@ -50,6 +50,7 @@ class RetryPolicy:
         give_up_after: time since the first try after which no new one begins.
     """
 
+    # The pauses of ten tries add up to 43 s at most: longer outages than that are an error of `send_many`.
     max_attempts: int = 10
     backoff_base: timedelta = timedelta(milliseconds=200)
     backoff_max: timedelta = timedelta(seconds=10)
@@ -113,6 +114,7 @@ class SendOrder:
             return []
         batch: list[Outgoing] = []
         free_bytes = MAX_BYTES
+        # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
         while self._ready and len(batch) < MAX_ENTRIES and self._ready[0][1].size_bytes <= free_bytes:
             _, item = heapq.heappop(self._ready)
             item.first_tried_at = now if item.attempts == 0 else item.first_tried_at
@@ -131,6 +133,7 @@ class SendOrder:
     ) -> None:
         """Apply the answers of a call, by index of the message."""
         self._calls -= 1
+        # One for the call, so that its refused messages fall due together and fill one batch again.
         jitter = self._jitter()
         slowed = False
         for item in batch:
@@ -151,6 +154,7 @@ class SendOrder:
         for item in batch:
             item.maybe_sent |= aws is None or not aws.answered
         if not retryable:
+            # Before the answers are applied: they are final then, and no message of the batch is tried again.
             self.stop("LaneFailed", f"cannot send to the lane: {error}")
         refused = Refused(code=code, reason=str(error) or code, retryable=retryable)
         self.settle(batch, {item.index: refused for item in batch}, now)
@@ -168,6 +172,7 @@ class SendOrder:
         group = self._groups.setdefault(item.message.message_group_id, deque())
         group.append(item)
         if len(group) == 1:
+            # By the index, so that groups take turns in the order of your list.
             heapq.heappush(self._ready, (item.index, item))
 
     def _accept(self, item: Outgoing, answer: Accepted) -> None:
@@ -181,6 +186,7 @@ class SendOrder:
         group.popleft()
         if not group:
             del self._groups[item.message.message_group_id]
+        # The next one of the group begins only now, so no answer of SQS can put it first.
         elif self._stopped is None:
             heapq.heappush(self._ready, (group[0].index, group[0]))
         else:
@@ -216,5 +222,6 @@ class SendOrder:
         )
 
     def _adapt(self, *, slowed: bool) -> None:
+        # As TCP does: half at a throttle, and one more after as many successes as there are calls.
         changed = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
         self._allowed_calls = min(max(changed, 1.0), self._max_calls)

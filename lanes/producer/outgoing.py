@@ -21,6 +21,7 @@ class Outgoing:
     size_bytes: int
     attempts: int = 0
     first_tried_at: float = 0.0
+    # Stays set through later tries: the first of them may have arrived.
     maybe_sent: bool = False
 
 

@@ -162,6 +162,7 @@ class Producer:
         try:
             return self.send_many([message], concurrency=1)[0]
         except RefusedMessagesError as refused:
+            # One message needs no list of refusals.
             raise refused.refusals[0][2] from None
 
     def send_many(self, messages: Iterable[Message], *, concurrency: int = CONCURRENCY) -> list[SentMessage]:
@@ -231,6 +232,7 @@ class Producer:
                 items.append(self._outgoing(index, message))
             except MessageError as error:
                 refusals.append((index, message, error))
+        # All are checked before the first call: half of a refused list in the queues would be hard to mend.
         if refusals:
             raise RefusedMessagesError(refusals)
         return items

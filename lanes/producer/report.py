@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lanes.message import Message
 
+# An error is read in a log; its lists have all messages.
 LISTED = 5
 
 

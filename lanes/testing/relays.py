@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +39,8 @@ class Relays:
                 producer=self._producer,
                 config=self._config,
                 depths=self,
-                clock=self._clock,
-                chance=lambda: 0.5,
+                # A chance in the middle leaves the delays of retries as they are configured.
+                context=RelayContext(clock=self._clock, chance=lambda: 0.5),
             )
         )
 

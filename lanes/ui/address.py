@@ -48,6 +48,7 @@ class Address:
         address = _loopback(host)
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET  # noqa: PLR2004 - IPv6
         listener = socket.socket(family, socket.SOCK_STREAM)
+        # A restart may take the port of the run before, while its connections wait for their end.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((str(address), port))

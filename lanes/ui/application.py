@@ -92,12 +92,14 @@ _PROTECTING = [(name.lower().encode(), value.encode()) for name, value in HEADER
 
 
 def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+    # Reads too: any site can send a GET with an image or a link, and none can send JSON without a preflight request.
     return Route(API + name, endpoint, methods=["POST"])
 
 
 def _endpoint(ask: Ask, session: Session) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         body = await request.body()
+        # boto3 blocks, and one slow call must not keep the other tabs waiting.
         return await run_in_threadpool(_answer, ask, body, session)
 
     return endpoint
@@ -132,6 +134,7 @@ def _pages() -> Iterator[Route]:
     for file in (files("lanes.ui") / "assets").iterdir():
         path = "/" if file.name == "index.html" else f"/{file.name}"
         kind = KINDS[file.name.rpartition(".")[2]]
+        # From memory: no path of a request ever reaches the file system.
         yield Route(path, _page(Response(file.read_bytes(), media_type=kind)), methods=["GET"])
 
 

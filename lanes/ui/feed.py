@@ -97,6 +97,7 @@ class Feed:
         Raises:
             LanesError: the log can't be found or read.
         """
+        # One tab reads, the others wait for its result: CloudWatch Logs counts the calls of all.
         with self._lock:
             now = self._clock()
             idle = now - self._looked_at

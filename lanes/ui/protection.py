@@ -25,6 +25,7 @@ HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        # Text of messages is shown on the page; with this no script can write it as HTML.
         "require-trusted-types-for 'script'; trusted-types 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -61,6 +62,7 @@ class Guard:
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
         """Return why a request is refused; None if it is accepted. Names of headers are in lower case."""
         host = headers.get("host", "")
+        # HTTP: 421 is for a request that reached the wrong server (RFC 9110), as after DNS rebinding.
         if host not in self.hosts:
             return Refusal(
                 status=421, why=f"this page is not {host!r}; open the address that lanes ui printed"
@@ -73,6 +75,7 @@ class Guard:
         """Refuse requests that are not from the scripts of the page."""
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return ELSEWHERE
+        # In constant time: one that ends at the first difference shows how much of a guess was right.
         if not hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
             return Refusal(status=401, why="the token is missing, or of an earlier run of lanes ui")
         if method != "POST":

@@ -53,6 +53,7 @@ class Cached(Generic[T]):
             AwsError: the last reading failed.
         """
         if self._clock() >= self._until:
+            # Before the call: an error lasts as long as a value, so an outage is not asked at every poll.
             self._until = self._clock() + self._lasts
             try:
                 self._value, self._error = self._read(), None
@@ -97,6 +98,7 @@ class CachedMappings:
     def forget(self) -> None:
         """Read the mappings again next time."""
         self._bell.forget()
+        # A copy, since another thread may add a lane meanwhile.
         for cached in list(self._lanes.values()):
             cached.forget()
 

@@ -35,7 +35,9 @@ def serve(application: ASGIApp, listener: socket) -> None:
         interface="asgi3",
         lifespan="off",
         loop="asyncio",
+        # Otherwise uvicorn configures logging for the whole process.
         log_config=None,
+        # A header must not change the address that a request seems to come from.
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,

@@ -61,6 +61,7 @@ class Session:
         # Two requests at once must not create two sessions.
         with self._lock:
             if self._operations is None:
+                # A client is made at its first use, so all are used once, under the lock.
                 made = self._connect()
                 _ = (
                     made.dead_letters,
@@ -102,6 +103,7 @@ class Session:
     def forget(self) -> None:
         """Connect again at the next use."""
         with self._lock:
+            # Both, since an outbox in DynamoDB has clients with the same credentials.
             self._operations = self._outbox = None
 
     def lane(self, name: str) -> str:

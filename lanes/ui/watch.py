@@ -92,6 +92,7 @@ class Watch:
         Raises:
             AwsError: a queue can't be counted.
         """
+        # Also during the reading: tabs that ask at once share it.
         with self._lock:
             status = self._status
             if status is None or self._clock() - self._at >= self._every:

@@ -43,6 +43,7 @@ def load_consumer(name: str) -> Consumer:
         ConfigurationError: there is no such module or name, the import fails, or it is no consumer.
     """
     module_name, attribute = split_name(name)
+    # An installed command has its own folder there, not the one that it was started in.
     sys.path.insert(0, str(Path.cwd()))
     module = _imported(module_name)
     found: Any = getattr(module, attribute, None)
@@ -69,6 +70,7 @@ def _imported(name: str) -> ModuleType:
             f"start the command in the folder that has it"
         )
         raise ConfigurationError([problem], source=SOURCE) from error
+    # A module that ends the program when it is imported would end the slot without a reason.
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error
 

@@ -48,6 +48,7 @@ class RunningSlot:
         control, other_end = Pipe()
         with other_end:
             arguments = [json.dumps(sys.path), str(other_end.fileno()), str(number), consumer]
+            # A new interpreter, not a fork: clients of boto3 and threads do not survive one.
             process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *arguments],
                 env=environment,
@@ -66,6 +67,7 @@ class RunningSlot:
         """Return its exit code, None while it runs; end its children with it."""
         code = self._process.poll()
         if code is not None:
+            # Programs that a handler started are still in its session, and would use the resource without a slot.
             self.kill()
         return code
 
@@ -84,5 +86,6 @@ class RunningSlot:
 
     def kill(self) -> None:
         """Kill its session's group."""
+        # macOS answers with PermissionError for a group of processes that have ended but are not collected.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)

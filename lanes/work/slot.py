@@ -37,6 +37,7 @@ class Stop:
         """Wait, but not for longer than until a stop."""
         until = time.monotonic() + seconds
         while not self.is_asked and time.monotonic() < until:
+            # Not an event: a signal handler that sets one may wait for its lock for ever.
             time.sleep(0.1)
 
 
@@ -64,6 +65,7 @@ def main(control_fd: str, number: str, consumer: str) -> None:
         consumer: `MODULE:CONSUMER`.
     """
     control, stop = Connection(int(control_fd)), Stop()
+    # A program that a handler starts would keep the connection open, and the supervisor would never see its end.
     os.set_inheritable(control.fileno(), False)
     for number_of_signal in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number_of_signal, stop.ask)

@@ -147,6 +147,7 @@ class Supervisor:
         return any(place.process is not None for place in self._places)
 
     def _look_at(self, place: _Place, process: SlotProcess) -> None:
+        # Before the reports, so that the last words of a process that has just ended are read.
         code = process.exit_code()
         for word, reason in process.reports():
             self._hear(place, word, reason)
@@ -184,6 +185,7 @@ class Supervisor:
     def _start_due(self) -> None:
         """Start the slots that have no process and are due."""
         now = self._clock()
+        # One at first: a consumer that can't start fails once, not once for each slot.
         for place in self._places if self._has_begun else self._places[:1]:
             if place.process is None and now >= place.starts_at:
                 place.run_ends_by, place.is_killed, place.refusal = None, False, None

@@ -13,7 +13,7 @@ from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState, chain_of
 from lanes.outbox.filter import EntryFilter
 from lanes.outbox.operations import Operator
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
 from tests.support.outbox import new_outbox, publisher
@@ -47,9 +47,7 @@ class Search:
             store=self,
             producer=self,
             config=CONFIG,
-            name=name,
-            clock=self.clock,
-            chance=self.chance.random,
+            context=RelayContext(name=name, clock=self.clock, chance=self.chance.random),
         )
 
     def _answer(self, _id):

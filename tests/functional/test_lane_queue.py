@@ -17,6 +17,7 @@ from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribut
 from lanes.aws.runtime import runtime_from_env
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.engines.pull.looks import POLL
 from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 from lanes.depth import LaneDepth
@@ -390,7 +391,7 @@ def test_the_deployed_function_waits_for_the_longest_of_its_polls(monkeypatch, u
         return receiver_config(longest_wait=longest_wait)
 
     monkeypatch.setattr("lanes.aws.runtime.receiver_config", config)
-    for engine in ({"engine": "pull", "linger": "7s"}, {}):
+    for engine in ({"engine": "pull"}, {}):
         deployment = Deployment(
             config=LanesConfig.from_dict({"consumer": engine, "lanes": [{"name": "MAIN"}]}),
             queues={"MAIN": LaneQueues(url=urls[0], dead_letter_url=urls[1])},
@@ -399,7 +400,7 @@ def test_the_deployed_function_waits_for_the_longest_of_its_polls(monkeypatch, u
         )
         runtime_from_env({"LANES_DEPLOYMENT": deployment.to_json()})
 
-    assert timeouts == [timedelta(seconds=7)]
+    assert timeouts == [timedelta(seconds=POLL)]
 
 
 def event_attribute(value, data_type="String"):

@@ -37,7 +37,7 @@ from lanes.outbox import Outbox
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 from lanes.overrides import Action, Override
 from lanes.producer import Pacing
 from lanes.testing import FakeClock
@@ -270,9 +270,7 @@ def publish_from_outbox(sqs, clock, entries):
         store=DynamoDBOutboxStore(table=OUTBOX, client=client, concurrency=1),
         producer=producer_of(sqs, clock),
         config=sqs.config,
-        clock=clock,
-        chance=lambda: 0.5,
-        telemetry=telemetry,
+        context=RelayContext(clock=clock, chance=lambda: 0.5, telemetry=telemetry),
     )
     clock.advance(1)
     with contextlib.redirect_stdout(printed):

@@ -1,7 +1,7 @@
 """An outbox with a relay on it."""
 
 from lanes.config import LanesConfig
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 from tests.support.outbox import new_outbox, publisher
 from tests.support.sending import ACCEPT, queue_url
 
@@ -15,7 +15,11 @@ class Run:
         self.outbox = new_outbox(self.config, clock)
         producer, self.sqs = publisher(self.config, plan)
         self.relay = Relay(
-            store=subject.store, producer=producer, config=self.config, depths=depths, clock=clock
+            store=subject.store,
+            producer=producer,
+            config=self.config,
+            depths=depths,
+            context=RelayContext(clock=clock),
         )
 
     def write(self, *ids, **settings):

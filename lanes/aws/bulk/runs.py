@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Files of a manifest have the number of their rows at the end of their names.
 SEGMENT = re.compile(r"-(\d+)\.jsonl?")
+# AWS: a run that exceeds its timeout ends as CANCELLED, not as FAILED (EMR Serverless user guide).
 OVER = ("SUCCESS", "FAILED", "CANCELLED")
 
 

@@ -216,6 +216,8 @@ def _together(one: float | None, other: float | None) -> float | None:
     return None if one is None and other is None else (one or 0.0) + (other or 0.0)
 
 
+# AWS: an answer of GetMetricData has at most 100,800 data points (API reference), and a day has 1,440 minutes for
+# each figure.
 def _period(window: timedelta) -> int:
     """Return the seconds of a data point: as coarse as CloudWatch keeps them for that long."""
     return 60 if window <= timedelta(hours=6) else 3600

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
 
 PERIOD = timedelta(minutes=1)
+# One minute is no rate: a lane with a message every two minutes would change between idle and busy.
 AVERAGED = timedelta(minutes=5)
 LATE = timedelta(minutes=1)
 """Metrics of the minute that runs are not complete."""
@@ -96,6 +97,7 @@ def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
     )
     known = bool(ages or sent or handled or yielded)
     minutes = AVERAGED / PERIOD
+    # Results come the latest first (`metric_data`).
     return LaneFigures(
         oldest_age=timedelta(seconds=ages[0]) if ages else None,
         pace=sum(handled) / minutes if known else None,

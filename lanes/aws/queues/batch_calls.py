@@ -84,6 +84,7 @@ class ClientCalls:
 
     def close(self) -> None:
         """End the threads; calls in progress are left alone."""
+        # Without waiting: a task that ends must not hang on a call that has no reader left.
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _call(self, queue_url: str, entries: Sequence[Entry]) -> list[Refused | None]:

@@ -59,6 +59,7 @@ class BellQueue:
         wanted = rings(self._slots, moment)
         for start in range(0, len(wanted), LARGEST_BATCH):
             self._send(wanted[start : start + LARGEST_BATCH])
+        # After the calls, so that a slot's next ring in this second repeats a failed one.
         self._rung = second
 
     def return_after(self, receipt_handle: str, seconds: int) -> None:
@@ -82,6 +83,7 @@ class BellQueue:
                     for position, ring in enumerate(wanted)
                 ],
             )
+        # One failure is enough: in a repeat SQS drops the groups that have this second's ring already.
         for failed in answer.get("Failed", []):
             raise AwsError(
                 operation=OPERATION,
@@ -124,11 +126,13 @@ class SenderBell:
         """
         if self._bell is None or (date is not None and date == self._date):
             return
+        # Before the ring, so that a failed one is not repeated at each send.
         self._date = date
         try:
             self._bell.ring(at=_epoch(date))
         except AwsError as error:
             if not self._has_warned:
+                # Once in a process: at thousands of sends a second the log would hold nothing else.
                 self._has_warned = True
                 _logger.warning("the bell could not be rung, so messages may start 20 s late: %s", error)
 

@@ -23,6 +23,7 @@ READ_BYTES = 256 * 1024
 STATUS_OK = b"HTTP/1.1 200 "
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+) *\r\n", re.IGNORECASE)
 DATE = re.compile(rb"\r\ndate: *([^\r]+)\r\n", re.IGNORECASE)
+# Each of these ends the short way: the standard library reads chunks and compressed bodies.
 UNUSUAL = re.compile(rb"\r\n(?:connection: *close|transfer-encoding:|content-encoding:)", re.IGNORECASE)
 END_OF_HEAD = b"\r\n\r\n"
 
@@ -69,6 +70,8 @@ class Connection:
         """
         plain = socket.create_connection((form.host, form.port), timeout=CONNECT_TIMEOUT_SECONDS)
         try:
+            # Without it the kernel may keep the last part of a request until the server has acknowledged the one
+            # before.
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             opened = plain if tls is None else tls.wrap_socket(plain, server_hostname=form.host)

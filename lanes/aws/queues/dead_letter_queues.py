@@ -65,6 +65,7 @@ class DeadLetterQueueCalls:
             answer = self._client.receive_message(
                 QueueUrl=self._queues[lane].dead_letter_url,
                 MaxNumberOfMessages=min(limit, LARGEST_BATCH),
+                # AWS: 0 leaves them visible, so another reader would receive them too (API_ReceiveMessage).
                 VisibilityTimeout=max(1, round(hold.total_seconds())),
                 WaitTimeSeconds=WAIT_SECONDS,
                 MessageSystemAttributeNames=["All"],
@@ -100,6 +101,8 @@ class DeadLetterQueueCalls:
                             "Id": str(place),
                             "MessageBody": letter.body,
                             "MessageGroupId": letter.group,
+                            # Made from the dead letter's id, not the message's: a message that dies twice has two
+                            # dead letters.
                             "MessageDeduplicationId": copy_id(letter.message_id),
                             "MessageAttributes": _sent_attributes(letter),
                         }
@@ -124,6 +127,7 @@ class DeadLetterQueueCalls:
     def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         """Leave out the dead letters with a copy; only one that was received before can have one."""
         again = [letter.message_id for letter in letters if letter.receive_count > 1]
+        # A dead letter on its first receive was never copied, so most runs read nothing.
         if self._redrives is None or not again:
             return list(letters)
         copied = self._redrives.copied(letters[0].lane, again)
@@ -201,6 +205,7 @@ def _chunks(
     size = 0
     for letter in letters:
         more = _size(letter) if largest else 0
+        # AWS: a batch has at most ten entries, and 1 MiB together (API_SendMessageBatch).
         full = len(chunk) == LARGEST_BATCH or (largest is not None and size + more > largest)
         if chunk and (full or chunk[0].lane != letter.lane):
             yield chunk[0].lane, chunk

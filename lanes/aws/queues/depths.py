@@ -63,6 +63,7 @@ class Depths:
                     IndexName=INDEX,
                     KeyConditionExpression="parked_lane = :lane AND parked_until > :now",
                     ExpressionAttributeValues={":lane": {"S": lane}, ":now": {"S": sortable(time.time())}},
+                    # AWS: a count is charged like the items that it counts; only the answer is smaller (API_Query).
                     Select="COUNT",
                     **start,
                 )

@@ -30,6 +30,7 @@ NOTE_ATTRIBUTE = "lanes.dead_letter"
 # AWS: a message has at most 10 attributes, and a batch call at most 10 entries (SQS developer guide, quotas).
 MOST_ATTRIBUTES = 10
 LARGEST_BATCH = 10
+# AWS: attributes count towards the 1 MiB of a message, and the text of an error may quote its whole body.
 LONGEST_ERROR = 4_000
 
 
@@ -185,6 +186,7 @@ class LaneQueueCalls:
                 ],
             )
         done = {entry["Id"] for entry in answer.get("Successful", [])}
+        # AWS: a fault of the sender is final (BatchResultErrorEntry); here it is an expired receipt.
         wrong = {entry["Id"] for entry in answer.get("Failed", []) if entry["SenderFault"]}
         named = {str(position): record for position, record in enumerate(records)}
         return (
@@ -193,6 +195,7 @@ class LaneQueueCalls:
         )
 
     def _arn(self, lane: str) -> str:
+        # From the URL, since GetQueueAttributes would be one more call in each cold start.
         account, name = self._queues[lane].url.split("/")[-2:]
         meta = self._client.meta
         return f"arn:{meta.partition}:sqs:{meta.region_name}:{account}:{name}"
@@ -210,10 +213,12 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         "deduplication_id": record.deduplication_id,
         "sent_at": record.sent_at,
     }
+    # The note is an attribute itself, so a message with ten of its own has them inside the note.
     if len(kept) >= MOST_ATTRIBUTES:
         described["attributes"] = {name: _in_json(value) for name, value in kept.items()}
         kept = {}
     room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
+    # From the whole note to none: a dead letter must leave its lane even if no note fits beside it.
     for shortened in (described, {**described, "error": ""}, {"reason": note.reason[:200], "lane": lane}):
         attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
         if _size((NOTE_ATTRIBUTE, attribute)) <= room:
@@ -224,6 +229,7 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
 def _sendable(value: Any) -> dict[str, Any]:
     """Turn an attribute of a Lambda event (lower-case keys) into one that SendMessage takes."""
     sendable: dict[str, Any] = {"DataType": value["dataType"]}
+    # AWS: a type may have a suffix of your own, such as Binary.png (SQS, message attributes).
     if value["dataType"].startswith("Binary"):
         binary = value["binaryValue"]
         sendable["BinaryValue"] = base64.b64decode(binary) if isinstance(binary, str) else binary

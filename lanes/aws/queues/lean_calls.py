@@ -133,6 +133,7 @@ class LeanCalls:
         if self._failed:
             failed, self._failed = self._failed, []
             return failed
+        # Dictionaries keep the order of insertion, so the first call is the oldest.
         oldest = next(iter(self._busy.values()), None)
         if oldest is not None:
             remaining = max(0.0, oldest.used_at + READ_TIMEOUT_SECONDS - self._clock())
@@ -256,6 +257,8 @@ def _not_answered(error: Exception) -> AwsError:
 
 
 def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    # botocore's own certificates, so that both ways to send trust the same servers.
     context = ssl.create_default_context(cafile=ca_bundle or get_cert_path(verify=True))
+    # AWS: endpoints refuse older versions (AWS security blog, TLS 1.2 to become the minimum).
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -32,6 +32,7 @@ NAMED = {DATE, TOKEN, "authorization", "content-length"}
 CONSTANT = {"x-amz-target", "content-type", "x-amzn-query-mode", "user-agent"}
 # Telemetry of botocore's own retries, which these requests do not go through.
 LEFT_OUT = {"amz-sdk-invocation-id", "amz-sdk-request"}
+# RFC 2606 reserves .invalid, so a request that slipped through would reach no server.
 PROBE_QUEUE = "https://sqs.invalid/0/probe.fifo"
 
 
@@ -129,10 +130,12 @@ def _caught_request(client: SQSClient) -> AWSPreparedRequest:
         caught.append(request)
         return AWSResponse(str(request.url), 200, HTTPHeaders(), _NoAnswer(b"{}"))
 
+    # First: botocore takes the first answer, and another handler, such as that of a mock, would give one.
     client.meta.events.register_first("before-send.sqs.SendMessageBatch", catch)
     try:
         client.send_message_batch(
             QueueUrl=PROBE_QUEUE,
+            # A quotation mark and a letter outside ASCII: writers of JSON differ in these.
             Entries=[{"Id": "0", "MessageBody": '"é', "MessageGroupId": "g", "MessageDeduplicationId": "d"}],
         )
     finally:

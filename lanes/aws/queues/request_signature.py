@@ -48,6 +48,7 @@ class RequestSignature:
     ) -> None:
         self._method = method
         self._path = path
+        # AWS: sequences of spaces count as one (IAM user guide, canonical request).
         self._headers = {name.lower(): " ".join(value.split()) for name, value in headers.items()}
         self._region = region
         self._service = service
@@ -83,6 +84,7 @@ class RequestSignature:
 
     def _signing_key(self, secret: str, day: str) -> bytes:
         known_secret, known_day, key = self._key
+        # AWS: the key depends on secret, day, region and service (IAM user guide), so one serves a whole day.
         if (known_secret, known_day) != (secret, day):
             key = f"AWS4{secret}".encode()
             for part in (day, self._region, self._service, "aws4_request"):

@@ -52,6 +52,7 @@ class SqsSender:
             sent["Id"]: Accepted(message_id=sent["MessageId"], sequence_number=sent.get("SequenceNumber", ""))
             for sent in answer.get("Successful", [])
         }
+        # Before the refusals are read: messages that arrived need a slot in any case.
         if answers:
             self._bell.answered(date_of(answer))
         for failed in answer.get("Failed", []):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
 
+# Without it every return of the function is a success, and Lambda deletes the records that yielded.
 REPORTS = "ReportBatchItemFailures"
 
 

@@ -163,11 +163,13 @@ class Operations:
         sender = SqsSender.to_lanes(self.deployment, self._sqs)
         return Producer(deployment=self.deployment, sqs=sender, source=source)
 
+    # The metrics' dimension is this name, which you may set on the function.
     def service_name(self) -> str:
         """Return the service name in the function's metrics; the stack's name if the function can't be read."""
         try:
             mappings = self.mappings.of_lane(self.deployment.config.last_lane.name)
             function = self.state.function(mappings[0].function_arn) if mappings else None
+        # An operator without the right to read the function sees the figures of the default name.
         except AwsError:
             function = None
         variables = function.variables if function is not None else {}

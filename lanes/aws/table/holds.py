@@ -25,6 +25,8 @@ SHELF = "held"
 """Partition of the index in which holds are found: no lane's name begins with a small letter."""
 
 LONGEST_TEXT = 1_000
+# AWS: a transaction is cancelled for a conflict as well (API_TransactWriteItems). It is taken for a failed condition
+# here, and the caller's next step finds the item as it is.
 CONDITION_FAILED = frozenset({"ConditionalCheckFailedException", "TransactionCanceledException"})
 
 
@@ -54,6 +56,7 @@ class DynamoDBHolds:
             hold.lane,
             hold.group,
             "SET leader = :leader, id = :id, reason = :reason, last_error = :error"
+            # A new dead letter closes the group again: copies behind it must not overtake it.
             " REMOVE is_open, is_releasing, last_copy",
             condition="attribute_exists(pk)",
             values={

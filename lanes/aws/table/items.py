@@ -26,6 +26,7 @@ def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any]) -> list[
         for _ in range(TRIES):
             with aws_errors("BatchGetItem"):
                 answer = client.batch_get_item(
+                    # Consistent, since another environment may have written the entry a moment ago.
                     RequestItems={table: {"Keys": pending, "ConsistentRead": True}}
                 )
             found += answer["Responses"].get(table, [])

@@ -55,6 +55,7 @@ class DynamoDBLedger:
         """Write whole entries."""
         expires_at = int(self._clock()) + KEPT_SECONDS
         items = [item_of(entry, expires_at=expires_at) for entry in entries]
+        # The common case. A batch call may leave its item unprocessed, a PutItem writes or fails.
         if len(items) == 1:
             with aws_errors("PutItem"):
                 self._client.put_item(TableName=self._table, Item=items[0])
@@ -64,6 +65,7 @@ class DynamoDBLedger:
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Note that records are parked no more, all of them or none."""
         try:
+            # All or none holds within one transaction only, so the waker never asks for more (`MOST_BATCHES`).
             for start in range(0, len(entries), MOST_TRANSACTED):
                 with aws_errors("TransactWriteItems"):
                     self._client.transact_write_items(
@@ -83,6 +85,7 @@ class DynamoDBLedger:
             "TableName": self._table,
             "Key": {"pk": {"S": entry_key(entry.lane, entry.message_id)}},
             "UpdateExpression": "REMOVE park, parked_lane, parked_until, parked_batch, receipt_handle",
+            # Each receive has a new receipt: an entry that was received and parked again has another.
             "ConditionExpression": "receipt_handle = :receipt AND attribute_exists(parked_lane)",
             "ExpressionAttributeValues": {":receipt": {"S": entry.receipt_handle}},
         }
@@ -114,6 +117,8 @@ class DynamoDBLedger:
                     Key=effect_key(effect_id),
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
                     " REMOVE done_at",
+                    # The same owner claims again at once: after a crash its redelivery need not wait for the end of
+                    # the claim. `expires_at` is compared, since time to live deletes within days.
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
                     " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
                     ExpressionAttributeValues={
@@ -205,6 +210,8 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
         "suspect": {"BOOL": entry.suspect},
         "expires_at": {"N": str(expires_at)},
     }
+    # AWS: each started KB of an item is a write unit (DynamoDB developer guide, read and write operations), so texts
+    # are cut.
     if entry.last_error:
         item["last_error"] = {"S": entry.last_error[:1000]}
     if entry.given_up:

@@ -19,6 +19,7 @@ OVERRIDE, HELD = "override#", "held#"
 
 CANCELLED_SHELF = "cancelled"
 
+# As long as the audit trail, which names the operator's command.
 KEPT_SECONDS = 400 * 24 * 3600
 
 
@@ -51,6 +52,7 @@ def active_of(item: Mapping[str, Any], *, now: float) -> ActiveOverrides:
         override_id = name.removeprefix(OVERRIDE)
         try:
             read.append(_override(override_id, json.loads(value["S"])))
+        # A later release may have written it. The consumer works without it, and its log names it.
         except (KeyError, TypeError, ValueError, AttributeError, ConfigurationError):
             unread.append(override_id)
     living = [override for override in read if override.expires_at > now]

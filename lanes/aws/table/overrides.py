@@ -57,6 +57,7 @@ class DynamoDBOverrides:
     def active(self) -> ActiveOverrides:
         """Return the active overrides."""
         with aws_errors("GetItem"):
+            # Consistent, so that each environment knows of an override after `KNOWN_AFTER`.
             answer = self._client.get_item(TableName=self._table, Key=BOARD, ConsistentRead=True)
         return active_of(answer.get("Item", {}), now=self._clock())
 
@@ -87,6 +88,7 @@ class DynamoDBOverrides:
             )
         board = active_of(item, now=self._clock())
         living = {OVERRIDE + one.id for one in board.overrides} | {OVERRIDE + one for one in board.unread}
+        # Two operators at once may exceed it by one, which does no harm.
         if len(living) >= MOST_STANDING:
             raise AwsError(
                 operation="UpdateItem",
@@ -95,6 +97,7 @@ class DynamoDBOverrides:
                 retryable=False,
             )
         names = {"#new": OVERRIDE + override.id}
+        # Removed in the same call: attributes have no time to live, only items have.
         expired = [name for name in item if name.startswith(OVERRIDE) and name not in living]
         names |= {f"#old{place}": name for place, name in enumerate(expired)}
         removed = ", ".join(f"#old{place}" for place in range(len(expired)))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 KEY = {"pk": {"S": "slots"}}
 LINE, PARKED = "line#", "parked#"
+# AWS: a write is charged by the size of the whole item (DynamoDB developer guide), so records of environments that
+# are gone must leave it. The time is far longer than clocks differ.
 FORGOTTEN_AFTER = 300.0
 """Seconds after its end at which the next writer removes a presence record."""
 
@@ -35,6 +37,7 @@ class DynamoDBSlots:
         """Replace this environment's record, remove dead ones, and return the peers' state."""
         parked = {PARKED + lane: number(until) for lane, until in parked_until.items()}
         values = {LINE + record.environment: {"M": _record_item(record)}, **parked}
+        # Dead records leave with the next write, so cleaning costs no call.
         item = self._update(values, removes=[name for name in self._stale if name not in values])
         self._stale = [
             name

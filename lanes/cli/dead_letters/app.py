@@ -164,6 +164,7 @@ def delete(
 ) -> None:
     """Delete dead letters for good. Give a filter, or --all."""
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
+    # Nothing brings deleted messages back, so their choice is never implied by a missing option.
     if wanted.chooses_all and not everything:
         raise typer.BadParameter("say which: --id, --kind, --group, --reason, --since, --until, or --all")
     how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
@@ -262,6 +263,7 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
             say(f"interrupted after {run.progress.done}; repeat the command to continue")
             raise
         finally:
+            # Also after Ctrl-C: the audit trail counts the dead letters that are done.
             entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
 
 

@@ -17,7 +17,7 @@ from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
 from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -73,6 +73,7 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
         return
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
+        # The batch that is claimed is marked first: entries without a mark are locked until their lock ends.
         signal.signal(number, lambda *_: stopped.set())
     say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
     cleaner = Cleaner(one, is_needed=outbox.database is not None)
@@ -94,8 +95,7 @@ def make_relay(outbox: OutboxTarget) -> Relay:
         producer=relay_producer(deployment, clients),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
-        name=socket.gethostname(),
-        telemetry=ConsoleTelemetry(),
+        context=RelayContext(name=socket.gethostname(), telemetry=ConsoleTelemetry()),
     )
 
 

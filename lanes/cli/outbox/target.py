@@ -71,6 +71,7 @@ class OutboxTarget:
     @cached_property
     def config(self) -> LanesConfig:
         """The lanes of the stack; for a SQL database those of `lanes.toml` in this folder, if there is one."""
+        # A SQL outbox may be on a machine without rights to read the stack.
         if self.database is not None and LANES_FILE.is_file():
             return LanesConfig.load(LANES_FILE, stage=self.stack.stage or None)
         return self.deployment.config

@@ -99,6 +99,7 @@ class Peers:
 
     def acquire(self, batch: Batch) -> None:
         """Publish that this environment has a slot for a batch; raises `AwsError`."""
+        # The deadline: after a crash the record misleads its peers no longer than that.
         until = self._clock() + batch.milliseconds_left() / 1000
         self._publish(batch, records=len(batch.records), busy=True, until=until)
 

@@ -29,6 +29,7 @@ class Reserve:
     def __init__(self, *, share: float, clock: Callable[[], float]) -> None:
         self._share = share
         self._clock = clock
+        # No credit at first: each new environment would serve overdue records at once, and Lambda may start many.
         self._paid_until = clock()
 
     def admits(self, lane: Lane, record: RawRecord) -> bool:

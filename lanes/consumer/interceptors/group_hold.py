@@ -75,6 +75,7 @@ class Holding(Interception):
             if holds.behind(lane, record.group):
                 return self._follow(record, entry, f"held behind {hold.id}")
             return _later(entry, SOON)
+        # Noted before it is sent: the hold must not end while the copy is on its way.
         copy = copy_id(record.message_id)
         if not holds.send_behind(lane, record.group, copy=copy):
             return _later(entry, SOON)

@@ -46,6 +46,7 @@ class _Claims(Interception):
         if entry.given_up or work.handler is None:
             return None
         feature, now = self._feature, self._feature.reach.clock()
+        # A second more, since Lambda ends a function up to 17 ms after its timeout in AWS's examples.
         until = now + max(0.0, self._batch.seconds_left) + 1
         try:
             effect = feature.ledger.begin_effect(
@@ -72,6 +73,7 @@ class _Claims(Interception):
 
     def _finish(self, record: RawRecord, effect_id: str) -> None:
         feature = self._feature
+        # Twice: if it is not recorded, a redelivery runs the effect again.
         for _ in range(2):
             now = feature.reach.clock()
             try:

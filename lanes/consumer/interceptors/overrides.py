@@ -46,6 +46,7 @@ class OverrideFilter:
     def begin(self, batch: Batch) -> Sequence[Interception]:
         """Read the active overrides, and what else concerns the batch's groups: its holds and followed groups."""
         board, lane = self._read(), batch.lane.name
+        # Cancelled records first, moved ones last: a record of a held group follows its dead letter, not an override.
         parts: list[Interception] = []
         holding = None
         if self._hold is not None and (lane in board.held or self._config.consumer.on_dead_letter):
@@ -155,6 +156,7 @@ class _Moves(Interception):
             return None
         target = self._moving.config.lane_for(override.priority)
         body = record.body if message is None else with_priority(record.body, override.priority)
+        # The new priority may be longer than the old one, and SQS takes 1 MiB at most.
         if target.name == self._batch.lane.name or size_bytes(body) > LARGEST_BODY_BYTES:
             return None
         try:

@@ -122,6 +122,7 @@ def _lane_cost(
     prices: Prices,
     factor: float,
 ) -> LaneCost:
+    # The lane's own lines include its yields; `added` names their part and is not added again.
     own = sum(line.dollars or 0.0 for line in lines if line.use.lane == lane.lane)
     added = sum(_priced(use, prices, factor).dollars or 0.0 for use in yields_of(lane, lanes, shared))
     messages = lane.handled * factor

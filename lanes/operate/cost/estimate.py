@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lanes.operate.cost.usage import BellUse, LaneUse, SharedUse
 
+# A change of visibility takes ten entries (API_ChangeMessageVisibilityBatch).
 WOKEN_AT_ONCE = 10
 NOTED_UNITS, WOKEN_UNITS = 2.0, 3.0
 """
@@ -33,6 +34,7 @@ guide, "Read and write operations").
 """
 YIELD_LOG_BYTES = 220
 """Size of a record in the event of its batch, as measured on the log."""
+# AWS: prices by the month are of 730 hours, a twelfth of a year (AWS Pricing Calculator).
 HOURS_A_MONTH = 730.0
 GIGABYTE = 1024**3
 RINGS_A_CALL = 10
@@ -57,6 +59,7 @@ def yields_of(lane: LaneUse, lanes: Sequence[LaneUse], shared: SharedUse) -> lis
     woken = sum(one.woken for one in lanes) * (lane.yielded / all_yielded if all_yielded else 0.0)
     # With one slot the environment caches most parked records, so DynamoDB alone knows how many were written.
     most = NOTED_UNITS * lane.yielded + WOKEN_UNITS * woken
+    # An estimate above the counted units would be wrong for certain.
     units = None if shared.write_units is None else min(most, shared.write_units)
 
     def line(what: str, item: Item, amount: float | None, how: str) -> UseLine:
@@ -124,6 +127,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
     def line(what: str, item: Item, amount: float | None, how: str, *, estimate: bool = True) -> UseLine:
         return UseLine(lane=lane.lane, what=what, item=item, amount=amount, how=how, is_estimate=estimate)
 
+    # SQS counts receives of throttled batches too, which the consumer never sees.
     received = lane.records if lane.received is None else lane.received
     sends = (
         None if lane.sent is None else lane.sent / messages_a_send * _requests_a_send(lane, messages_a_send)
@@ -156,6 +160,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
 def _requests_a_send(lane: LaneUse, messages_a_send: float) -> int:
     if not lane.sent or not lane.sent_bytes:
         return 1
+    # AWS: a batch is charged by its size together, not by the size of each message (Amazon SQS pricing).
     return max(1, math.ceil(lane.sent_bytes / lane.sent * messages_a_send / REQUEST_BYTES))
 
 
@@ -215,6 +220,7 @@ def _bell_lines(bell: BellUse, hours: float) -> Iterator[UseLine]:
         return UseLine(lane="", what=what, item=Item.SQS_FIFO, amount=amount, how=how, is_estimate=estimate)
 
     heartbeats = hours * 3600 / HEARTBEAT_EVERY
+    # A ring is for all slots, so its calls are full but for the last.
     at_once = min(bell.slots, RINGS_A_CALL)
     yield line(
         "rings",

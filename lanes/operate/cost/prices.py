@@ -41,6 +41,7 @@ class Item(enum.StrEnum):
     def priced_by(self) -> int:
         """The amount that the price in the file is for: a million of counted items, one of rented items."""
         rented = (Item.LOGS, Item.METRICS, Item.ALARMS, Item.DASHBOARDS)
+        # As the price pages of AWS state them, so that a file can be compared with them.
         return 1 if self in rented else MILLION
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lanes.depth import LaneDepth
 
 LARGEST_RECEIVE = 10
+# All that a listing has received stays hidden until its end, or it would receive the same dead letters again. A
+# thousand dead letters are a hundred calls.
 HOLD = timedelta(seconds=60)
 
 
@@ -218,6 +220,8 @@ def _rounds(
         new = [letter for letter in letters if letter.message_id not in seen]
         seen.update({letter.message_id: letter for letter in letters})
         if new:
+            # AWS: a receive takes as much as it can from one group (FIFO delivery logic), so a full one may end amid
+            # the last group.
             cut += [letters[-1].group] if len(letters) == LARGEST_RECEIVE else []
             yield new
         elif cut:

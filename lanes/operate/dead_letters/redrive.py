@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
     from lanes.operate.overrides.holds import GroupHolds
 
+# A run that is killed hides its dead letters for so long, and the next run waits for them.
 HOLD = timedelta(seconds=30)
 QUIET_RECEIVES = 2
 """Receives in a row without a dead letter after which the run ends, if no other reader hides any."""
 
 TIMEOUT_AFTER_HOLD = 5.0
 """Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
+# SQS refuses single entries of a batch for faults of its own (API_SendMessageBatch, SenderFault).
 TRIES = 3
 
 
@@ -114,6 +116,7 @@ class DeadLetterRun:
 
     def _work(self) -> None:
         quiet = 0
+        # Another run may hold dead letters for longer than two receives take.
         quiet_since = self._clock()
         while not self._reached_limit():
             size = self._receive_size()
@@ -145,6 +148,7 @@ class DeadLetterRun:
                 return
             # Dead letters from before the holds were read are found now; later ones keep their hold from ending.
             self._work()
+            # Another reader may have dead letters of these groups in hand.
             if self._hidden_by_others():
                 return
             staying = {letter.group for letter in self._staying.values()}
@@ -157,6 +161,7 @@ class DeadLetterRun:
         """Return the holds that may end: of groups that this run, or a killed one, worked on."""
         found = self._holds.held(self._lane)
         groups = [hold.group for hold in found if hold.group in self._touched or hold.open]
+        # The list comes from an index, which is about a second old.
         current = self._holds.read(self._lane, groups) if groups else {}
         return [hold for hold in current.values() if not hold.releasing]
 
@@ -180,6 +185,7 @@ class DeadLetterRun:
         if self._limit is not None:
             size = min(size, self._limit - self.progress.done)
         if self._rate is not None:
+            # With a low rate the last of ten would be visible again before its turn.
             size = min(size, int(self._rate * self._hold.total_seconds() / 2))
         return max(1, size)
 
@@ -188,6 +194,7 @@ class DeadLetterRun:
         return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
 
     def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
+        # A copy that failed again is back; copied once more, it would keep the run going for ever.
         letters = [letter for letter in received if letter.sent_as not in self._sent]
         self._stay([letter for letter in received if letter not in letters])
         self.progress.returned += len(received) - len(letters)
@@ -197,6 +204,8 @@ class DeadLetterRun:
         self._working = meant
         if self._copies:
             self._open_groups(meant)
+        # Deleted only after the copy: if the run is killed between the two, SQS drops the next run's copy within five
+        # minutes, and later the table's record prevents it.
         ready = self._copied(meant) if self._copies else self._paced(meant)
         refused = self._queues.delete(ready) if ready else {}
         self._working = []
@@ -225,6 +234,7 @@ class DeadLetterRun:
 
     def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         copied: list[DeadLetteredMessage] = []
+        # One of a group in a call: SQS may refuse an entry and accept a later one of its group.
         for wave in waves(letters):
             passing = [
                 letter for letter in wave if letter.group not in self._stopped and self._passes(letter)
@@ -266,6 +276,7 @@ class DeadLetterRun:
             now = self._clock()
             if self._free_at > now:
                 self._pause(self._free_at - now)
+            # Time that was not used is lost, so a slow call is followed by no burst.
             self._free_at = max(self._free_at, now) + len(letters) / self._rate
         return list(letters)
 

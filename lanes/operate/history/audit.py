@@ -77,6 +77,7 @@ def audited(
     entry = AuditEntry(
         id=uuid.uuid4().hex, at=clock(), who=trail.who(), action=action, target=target, details=result
     )
+    # Before the change: an operator who may not write here changes nothing.
     trail.write(entry)
     try:
         yield result

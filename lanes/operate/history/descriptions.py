@@ -22,6 +22,7 @@ RETURN_REASONS = {
     "elsewhere": "another delivery is handling the same id",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
 }
+# These have columns of their own, or are for programs.
 _NOT_SHOWN = frozenset(
     {
         "level", "timestamp", "message", "service", "correlation_id", "event", "lane", "message_id", "message_ids",

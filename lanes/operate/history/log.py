@@ -97,6 +97,7 @@ class LogEvent:
     def by_message(self) -> list[MessageEvent]:
         """Return one event for each message that it names."""
         fields = self.fields
+        # An event is of one message, of a batch, or of woken records, of which only the ids are known.
         if "message_id" in fields:
             return [self._of_message(fields)]
         messages = fields.get("messages")
@@ -124,6 +125,7 @@ class LogEvent:
 
 def read_event(line: LogLine) -> LogEvent | None:
     """Read the event of a line; None for other lines, such as metrics and a handler's own output."""
+    # Lambda's own lines and a handler's prints are most of a log: parsing them all would take far longer.
     if not line.text.startswith("{"):
         return None
     try:

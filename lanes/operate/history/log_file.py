@@ -48,6 +48,7 @@ class LogFiles:
         try:
             with path.open(encoding="utf-8", errors="replace") as stream:
                 for number, text in enumerate(stream, start=1):
+                    # Tracebacks and prints have no time, and belong to the line before them.
                     at = _time_of(text) or at
                     yield LogLine(id=f"{path}:{number}", at=at, text=text.rstrip("\n"))
         except OSError as error:

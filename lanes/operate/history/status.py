@@ -75,11 +75,13 @@ def _latest(
     if last.event in _FINAL:
         return _FINAL[last.event]
     entry = next((one for one in entries if one.message_id == message_id and one.lane == last.lane), None)
+    # The ledger is written at once, and CloudWatch shows a line seconds later.
     if entry is not None and entry.noted_receive > (last.receive or 0):
         return f"in {last.lane}; {_ledger(entry, now=now)}"
     if entry is not None and entry.parked_until > now:
         return f"in {last.lane}, parked for {format_seconds(entry.parked_until - now)} more"
     visible_at = last.at + (last.delay or 0.0)
+    # Woken records are visible before the delay of their yield ends.
     is_woken = any(event.event == Event.BATCH_WOKEN and event.at >= last.at for event in events)
     if visible_at > now and not is_woken:
         return f"in {last.lane}, visible again in {format_seconds(visible_at - now)}"

@@ -50,6 +50,7 @@ class EventFilter:
     def containing(self) -> Sequence[str]:
         """Texts of which every matching line contains one."""
         kind = "" if any(character in self.kind for character in "*?[") else self.kind
+        # The rarest text: CloudWatch returns each line that contains it, page by page.
         if one := self.group or kind:
             return (one,)
         if names := self._names():
@@ -110,6 +111,7 @@ class Tail:
         """Return the new events in order; raises `AwsError`."""
         found = []
         for line in self._logs.lines(since=self._start(), containing=self._containing):
+            # Reads overlap, so a line may come several times.
             if line.id in self._shown:
                 continue
             self._shown[line.id] = line.at
@@ -117,6 +119,7 @@ class Tail:
             if event := read_event(line):
                 found.append(event)
         self._forget()
+        # CloudWatch returns lines by log stream, and each environment has a stream of its own.
         return sorted(found, key=lambda event: (event.line.at, event.line.id))
 
     def _start(self) -> float:
@@ -131,5 +134,6 @@ class Tail:
 
     def _forget(self) -> None:
         if self._latest is not None:
+            # No read starts earlier, so no older line comes again.
             oldest = self._latest - FAR
             self._shown = {one: at for one, at in self._shown.items() if at >= oldest}

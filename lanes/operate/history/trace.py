@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SHORTEST_WAIT = 1.0
 """Seconds in a queue that are worth a word."""
+# The redriven message may wait behind a backlog before its first event.
 REDRIVE_REACH = 24 * 3600.0
 """Seconds after the start of a redrive in which a new generation may come from it."""
 ATTEMPT_ENDED = frozenset({Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED})
@@ -172,6 +173,7 @@ def _without_repeats(events: Sequence[MessageEvent]) -> list[MessageEvent]:
 
 def _first(events: Iterable[MessageEvent], name: str) -> str:
     """Return the first value of an attribute; events of a single message, which has been decoded, come first."""
+    # A batch's event names records that were not opened, with the deduplication id where the body has no id.
     ordered = sorted(events, key=lambda event: "messages" in event.fields)
     return next((str(found) for event in ordered if (found := getattr(event, name))), "")
 
@@ -231,6 +233,7 @@ class _Generation:
         """Explain a later generation."""
         if self._before is None:
             return ""
+        # Known from the last generation itself; the audit trail can only name a redrive of the same time.
         if self._before.event in ORIGINS:
             return ORIGINS[self._before.event]
         for entry in self._sources.audits:
@@ -253,11 +256,18 @@ class _Generation:
         what, why = self._why_unseen(event)
         return [
             self._step(
-                at=min(at, event.at), lane=event.lane, what=what, why=why, receive=numbers, is_seen=False
+                # The clocks of SQS and of the function differ, and a step must not follow the one that it explains.
+                at=min(at, event.at),
+                lane=event.lane,
+                what=what,
+                why=why,
+                receive=numbers,
+                is_seen=False,
             )
         ]
 
     def _why_unseen(self, event: MessageEvent) -> tuple[str, str]:
+        # Older lines were not read, so a missing event proves nothing.
         if self._receive == 0 and (self._sent_at is None or self._sent_at < self._sources.since):
             return "not seen", "before the start of the log that was read (--since), or never by the function"
         crashes = [line for line in self._sources.crashes if self._seen_at <= line.at <= event.at]

@@ -64,6 +64,7 @@ def messages_of(trace_id: str, logs: Logs, *, since: float) -> list[TracedMessag
     by_message: dict[str, list[MessageEvent]] = {}
     events = (read_event(line) for line in logs.lines(since=since, containing=(trace_id,)))
     for one in (one for event in events if event for one in event.by_message()):
+        # CloudWatch finds the id anywhere in a line, also in an error's text.
         if one.fields.get("trace_id") == trace_id:
             by_message.setdefault(one.message_id, []).append(one)
     return sorted((_message(events) for events in by_message.values()), key=lambda message: message.at)

@@ -155,6 +155,7 @@ class Tracer:
             searched.add(one)
             for event, line_id in self._naming(one, since=since):
                 found[line_id, event.message_id] = event
+                # A redriven message has a new message ID, and events from before its decoding have no other.
                 pending += [other for other in _ids(event) if other not in searched and other not in pending]
         return list(found.values())
 
@@ -190,6 +191,7 @@ class Tracer:
         receives = [
             {event.receive for event in generation if event.receive is not None} for generation in generations
         ]
+        # The search reads the whole log, so it is made only if a receive is unexplained.
         if not any(reported and max(reported) > len(reported) for reported in receives):
             return []
         until = max(event.at for event in events)

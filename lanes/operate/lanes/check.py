@@ -27,6 +27,7 @@ CONSUMES = (
     "sqs:ChangeMessageVisibility",
     "sqs:GetQueueAttributes",
 )
+# The consumer sends dead letters itself; SQS's own redrive needs no right of the function.
 DEAD_LETTERS = RINGS = ("sqs:SendMessage",)
 KEEPS = (
     "dynamodb:GetItem",
@@ -131,6 +132,7 @@ class Check:
         problems = partial(rules.bell_mapping_problems, self._config)
         before = len(self._findings.all)
         arns = self._mappings("bell mapping", self._state.bell_mappings, problems)
+        # With a bell that is missing or disabled, each lane would be reported as paused.
         if all(finding.verdict is Verdict.OK for finding in self._findings.all[before:]):
             for lane in self._config.lanes:
                 self._pause(lane)
@@ -172,6 +174,7 @@ class Check:
         for actions, resource in self._used:
             read = partial(self._state.denied, function.role_arn, actions=actions, resource=resource)
             denied = self._findings.ask("permissions", read, right=right)
+            # The right to ask is missing: each further question would add the same finding.
             if denied is None:
                 return
             missing += [(f"the function may not {action} on {resource}", rules.DEPLOY) for action in denied]

@@ -60,8 +60,11 @@ def queue_problems(queue: Mapping[str, str]) -> Problems:
     """Compare a queue with the requirements of every lane."""
     wanted = {
         "FifoQueue": "true",
+        # AWS: high throughput needs both (SQS quotas of messages). Without it a queue takes 300 calls a second of
+        # each kind.
         "DeduplicationScope": "messageGroup",
         "FifoThroughputLimit": "perMessageGroupId",
+        # Equal bodies are two messages: the id comes from the event (docs/decisions/0006-kinds-and-cloudevents.md).
         "ContentBasedDeduplication": "false",
     }
     problems = [

@@ -84,6 +84,7 @@ class Findings:
         try:
             return read()
         except AwsError as error:
+            # A missing resource is a finding; any other error leaves the question open.
             if any(word in error.code for word in GONE):
                 self.wrong(subject, f"does not exist ({error.code})", "deploy the stack again")
             else:

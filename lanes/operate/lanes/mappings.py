@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ENABLED, DISABLED = "Enabled", "Disabled"
 # AWS: a change of a mapping may take several minutes to take effect (Lambda developer guide, event source mappings).
 CHANGE_TIMEOUT = 300.0
+# AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).
 POLL_INTERVAL = 1.0
 
 

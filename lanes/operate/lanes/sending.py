@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KEYS = ("kind", "data", "group", "priority", "id", "deduplication_id", "source", "traceparent")
 SOURCE = "lanes send"
 MAX_LISTED = 20
+# After an interrupt the results of one part are unknown, so parts are small; each still fills a hundred batch calls.
 BATCH = 1_000
 NOT_TRIED = "not tried, or not known"
 
@@ -179,6 +180,7 @@ def message_of(keys: Mapping[str, Any]) -> Message:
         problems.append("kind is missing")
     if problems:
         raise InvalidMessageError(problems)
+    # A null is a key left out, but for `data`, where it is a value.
     values = {key: value for key, value in keys.items() if value is not None or key == "data"}
     if "priority" in values:
         values["priority"] = read_priority(values["priority"])

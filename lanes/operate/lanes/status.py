@@ -170,7 +170,9 @@ class StatusReader:
             lane=lane,
             waiting=depth.backlog,
             in_flight=depth.in_flight,
+            # An operator with fewer rights sees the counts all the same.
             parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
+            # CloudWatch is a minute late: an empty queue would still have an oldest message.
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,
             time_to_drain=time_to_drain,

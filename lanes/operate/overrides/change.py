@@ -74,6 +74,7 @@ def waiting(config: LanesConfig, depths: LaneDepths, change: Change) -> Mapping[
 
     A queue can't be searched: only when a message is received does it turn out whether it matches.
     """
+    # Messages in the lane of the new priority stay where they are.
     target = config.lane_for(change.priority).name if change.action is Action.PRIORITIZE else None
     counted = {lane.name: depths.depth(lane.name) for lane in config.lanes if lane.name != target}
     return {lane: depth.backlog + depth.in_flight for lane, depth in counted.items()}
@@ -82,6 +83,7 @@ def waiting(config: LanesConfig, depths: LaneDepths, change: Change) -> Mapping[
 def override_for(change: Change, *, who: str, now: float) -> Override:
     """Return the override that carries a change to the consumer."""
     return Override(
+        # Short, since operators type it to withdraw the override.
         id=uuid.uuid4().hex[:12],
         action=change.action,
         wanted=change.wanted,

@@ -139,6 +139,7 @@ class Move:
         if change.action is Action.PRIORITIZE:
             asked["to_priority"] = change.priority
         with audited(queues.audit, change.action, change.wanted.describe(), details=asked) as details:
+            # The clock of AWS, not of this machine: `sent_at` of the messages is compared with it.
             override = override_for(change, who=queues.audit.who(), now=queues.overrides.now())
             queues.overrides.add(override)
             details["override"] = override.id

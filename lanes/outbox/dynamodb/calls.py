@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+# Below the connections that a client keeps (`lanes.aws.clients.CONNECTIONS`), also with a producer beside it.
 CONCURRENCY = 8
 # AWS: BatchWriteItem writes 25 items (API reference).
 MAX_WRITTEN = 25

@@ -108,8 +108,10 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
         "due_at": None if mark.due_at is None else sortable(mark.due_at),
     }
     if is_abandoned:
+        # Not a due time: it lists abandoned entries by their age.
         setting["due_at"] = sortable(mark.entry.created_at)
     if mark.state in FINISHED:
+        # Out of the chain: the next entry of the group is its first one then.
         setting["chain_order"] = None
     elif mark.due_at is None:
         setting["ready"] = READY

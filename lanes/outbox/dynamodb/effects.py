@@ -33,6 +33,7 @@ class ConsumerEffects:
 
     def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
         """Return the ids of the entries with a message that was begun or done, within the ledger's retention."""
+        # The consumer's own key: source and id together (`Work.effect_id`).
         keys = {effect_key(f"{entry.source}#{entry.id}")["pk"]["S"]: entry.id for entry in entries}
         found: set[str] = set()
         names = list(keys)

@@ -145,6 +145,7 @@ def _entry_of(item: Mapping[str, Any]) -> Entry:
 
 def key_of(entry: Entry) -> dict[str, Any]:
     """Return the primary key of an entry."""
+    # A group is one partition: only a local index can be read consistently, and it has its table's partitions.
     return {"pk": text(partition_of(entry.id, entry.group)), "sk": text(f"{entry.position:020d}#{entry.id}")}
 
 
@@ -160,6 +161,7 @@ def claim_order(entry: Entry, priority: int) -> str:
 
 def claim_bounds(lowest: int | None, highest: int | None) -> tuple[str, str]:
     """Return the first and last claim order of a range of priorities."""
+    # A tilde sorts after all digits and after the separator.
     return ("0" if highest is None else _inverted(highest)), (
         "~" if lowest is None else f"{_inverted(lowest)}#~"
     )
@@ -172,6 +174,7 @@ def chain_order(entry: Entry, lane: str) -> str:
 
 def _inverted(priority: int) -> str:
     # An entry that another program wrote may exceed the limits; it then sorts first or last.
+    # Inverted: one ascending read gives the highest priority first, and the oldest entry first within it.
     bounded = max(1 - PRIORITY_ORIGIN, min(PRIORITY_ORIGIN - 1, priority))
     return f"{PRIORITY_ORIGIN - bounded:010d}"
 
@@ -216,6 +219,7 @@ def _value_bytes(value: Mapping[str, Any]) -> int:
     if kind == "B":
         return len(content)
     if kind == "N":
+        # A byte for two digits and one more, rounded up (DynamoDB, "Item sizes and formats").
         return min(21, len(content) // 2 + 2)
     if kind == "M":
         return 3 + item_bytes(content) + len(content)

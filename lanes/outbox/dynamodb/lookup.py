@@ -22,6 +22,7 @@ class OutboxLookup:
 
     def find(self, entry_id: str, *, group: str) -> Entry | None:
         """Return an entry by its id: one without a group, or one of this group."""
+        # The sort key begins with the time of writing, which the caller does not know, so the partition is read.
         for partition in dict.fromkeys([partition_of(entry_id, None), partition_of(entry_id, group or None)]):
             with aws_errors("Query"):
                 pages = self._client.get_paginator("query").paginate(

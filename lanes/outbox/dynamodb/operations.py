@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 # AWS: BatchGetItem reads 100 items (API reference).
 MAX_READ = 100
+# A relay may park or wake the entry between two tries; all other changes end them.
 MAX_TRIES = 3
 AUDIT_TEXTS = ("action", "who", "filter", "before", "after")
 
@@ -197,6 +198,7 @@ class DynamoDBOutboxOperations:
             if entry.state in states and self._change_one(entry, setting):
                 changed += 1
                 chains.add(entry.chain)
+        # A cancelled or moved entry may have been the one that others waited for.
         self._store.wake(chains)
         return changed
 

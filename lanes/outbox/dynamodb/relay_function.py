@@ -16,7 +16,7 @@ from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import Relay
+from lanes.outbox.relay import Relay, RelayContext
 from lanes.producer import Pacing, Producer
 from lanes.producer.order import RetryPolicy
 
@@ -54,6 +54,7 @@ class LaneDepths:
 
 def send_policy(settings: OutboxSettings, *, longest: timedelta = timedelta(minutes=3)) -> RetryPolicy:
     """Return the retry policy of a relay's producer; its tries end before the lock, so no two relays send at once."""
+    # By default as long as `RetryPolicy` itself: a later try might send a message twice.
     return RetryPolicy(give_up_after=min(longest, settings.lock / 2))
 
 
@@ -95,8 +96,10 @@ def relay_from_env(environ: Mapping[str, str] | None = None) -> RelayRuntime:
         producer=relay_producer(deployment, clients, longest=LONGEST_SEND),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
-        name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:],
-        telemetry=telemetry,
+        # The last 32 characters are the environment's id; date and version come before them.
+        context=RelayContext(
+            name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry
+        ),
     )
     return RelayRuntime(
         relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)
@@ -154,6 +157,8 @@ class RelayFunction:
         for run in range(RUNS):
             done = relay.run_until(deadline)
             announced -= done.published + done.failed
+            # Entries of an earlier event count too, so this may end early; the next event or the schedule finds the
+            # rest.
             if announced <= 0 or self._clock() >= deadline or run == RUNS - 1:
                 return
             self._pause(INDEX_DELAY.total_seconds())
@@ -162,6 +167,7 @@ class RelayFunction:
         """Run repeatedly while lanes are at their window: consumers drain them without an event."""
         while True:
             relay.run_until(deadline)
+            # Entries wait although nothing is due: a window holds them back.
             is_held_back = EntryState.PENDING in relay.store.status(limit=1).counts
             if self._clock() >= deadline or not is_held_back:
                 return

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from lanes.outbox.rules import Candidate, LaneShare, Mark
 
+# The default batch. The rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 25
 
 
@@ -95,6 +96,7 @@ class DynamoDBOutboxStore:
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
+            # If another relay has made it ready or locked it since, its due time or its state differs.
             same = {"due_at": item["due_at"]["S"], "state": item.get("state", {}).get("S")}
             return self.calls.update(item, Change(setting, same=same)) is not None
 
@@ -153,6 +155,7 @@ class DynamoDBOutboxStore:
                     "next_attempt_at": None,
                 },
                 same={"claim_order": item["claim_order"]["S"]},
+                # The index may be behind: only the base table decides whether the entry is still a candidate.
                 present=["ready"],
             )
             written = self.calls.update(item, change)

@@ -18,6 +18,7 @@ GLOBAL_INDEXES = {
     READY_INDEX: (("ready", "claim_order"), ("lane", "state")),
     TIMERS_INDEX: (("timer", "due_at"), ("lane", "state")),
 }
+# AWS: a local index is created with its table or never (DynamoDB developer guide, local secondary indexes).
 LOCAL_INDEXES = {CHAINS_INDEX: (("pk", "chain_order"), ("is_parked",))}
 
 
@@ -33,6 +34,7 @@ def description(table: str) -> dict[str, Any]:
         "LocalSecondaryIndexes": [_index(name, *parts) for name, parts in LOCAL_INDEXES.items()],
         "BillingMode": "PAY_PER_REQUEST",
         "SSESpecification": {"Enabled": True},
+        # Keys are enough: the stream wakes a relay, which reads its candidates from the index, the most urgent first.
         "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"},
     }
 

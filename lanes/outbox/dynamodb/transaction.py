@@ -81,6 +81,7 @@ class OutboxTransaction:
         if not self._actions:
             return
         check_limits(self._actions)
+        # boto3 adds a ClientRequestToken, so its own retries within ten minutes write once (API_TransactWriteItems).
         with aws_errors("TransactWriteItems"):
             self._client.transact_write_items(TransactItems=self._actions)  # type: ignore[arg-type]
         self._actions = []

@@ -45,6 +45,7 @@ def sql_errors() -> Iterator[None]:
     """
     try:
         yield
+    # Connections, locks and timeouts may pass. SQLite reports a missing table as one of these, so the text explains it.
     except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
         raise OutboxStoreError(_first_line(error), retryable=True) from error
     except sa.exc.SQLAlchemyError as error:

@@ -34,6 +34,7 @@ class SqlOutboxOperations:
         """Read the entries in these states page by page, oldest first."""
         column = self._table.c
         wanted = column.state.in_([state.value for state in states])
+        # Not by OFFSET: entries that change their state between two pages would shift the others.
         after: tuple[int, str] | None = None
         while True:
             statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)

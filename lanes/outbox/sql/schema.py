@@ -69,6 +69,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("body", sa.Text, nullable=False),
         sa.Column("priority", sa.Integer, nullable=False),
         sa.Column("lane", sa.String(40), nullable=False),
+        # Microseconds of the epoch exceed 32 bits.
         sa.Column("position", sa.BigInteger, nullable=False),
         sa.Column("state", sa.String(10), nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
@@ -83,6 +84,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("is_ready", sa.Boolean, nullable=False),
         sa.Column("is_parked", sa.Boolean, nullable=False),
         sa.Column("due_at", sa.Double),
+        # A lane's name of at most 40 characters, the separator, and a group of at most 128.
         sa.Column("chain", sa.String(170)),
         schema=schema,
     )
@@ -93,6 +95,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         "chains": ((column.chain, column.position, column.id), column.chain.is_not(None)),
         "expiry": ((column.expires_at,), column.expires_at.is_not(None)),
     }
+    # Partial, so that an index is as long as the work left and not as the table (docs/decisions/0010-outbox.md).
     for order, (columns, where) in conditions.items():
         sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=where)
     return table

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from lanes.outbox.rules import Mark
 
 PROCESSING = EntryState.PROCESSING.value
+# The largest batch of a relay; the rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 100
+# SQLite before 3.32 takes at most 999 parameters in a statement.
 CHANGED_AT_ONCE = 500
 
 
@@ -65,6 +67,8 @@ class SqlOutboxStore:
         """Open a transaction that writes."""
         with sql_errors(), self.engine.begin() as connection:
             if connection.dialect.name == "sqlite":
+                # A transaction that begins with a read may fail when it writes first, and two relays would read the
+                # same candidates.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
@@ -92,6 +96,7 @@ class SqlOutboxStore:
         """Select the due entries."""
         column = self._table.c
         statement = sa.select(column.id, column.state).where(column.due_at <= now)
+        # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
         return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
 
     def candidates_statement(self, share: LaneShare, limit: int) -> Select[Any]:
@@ -179,6 +184,7 @@ class SqlOutboxStore:
                 rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
                 ids = [row.id for row in rows if row.is_parked] if rows and rows[0].is_parked else []
                 if ids:
+                    # A relay may have claimed or parked it again between the two statements.
                     still = sa.update(self._table).where(self._table.c.id.in_(ids), self._table.c.is_parked)
                     connection.execute(still.values(is_ready=True, is_parked=False, due_at=None))
 
@@ -203,6 +209,7 @@ class SqlOutboxStore:
         with self.writing() as connection:
             ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
             for start in range(0, len(ids), CHANGED_AT_ONCE):
+                # The rows are locked by the select above, so no relay can change them in between.
                 chunk = ids[start : start + CHANGED_AT_ONCE]
                 connection.execute(sa.delete(self._table).where(column.id.in_(chunk)))
         return len(ids)

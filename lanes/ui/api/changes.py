@@ -94,6 +94,7 @@ class ChangeRoutes:
 
     def _dead_letters(self, fields: Fields, *, redrives: bool) -> Change:
         wanted = dead_letters.filter_of(fields)
+        # The same rule as for the verb: nothing brings deleted messages back.
         if not redrives and wanted.chooses_all and not fields.flag("all"):
             raise ConfigurationError(
                 ["no dead letters are selected; select some, or set a filter"], source="delete"

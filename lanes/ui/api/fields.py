@@ -22,6 +22,7 @@ class Fields:
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
+        # A form sends an empty text for a field that was left empty.
         self._values = {name: value for name, value in values.items() if value not in (None, "")}
 
     @classmethod

@@ -80,6 +80,7 @@ class LaneRoutes:
         config = self._session.operations.deployment.config
         try:
             who: str | None = self._session.who()
+        # The page works without the name; every change asks for it again.
         except AwsError:
             who = None
         return {

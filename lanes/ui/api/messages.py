@@ -84,6 +84,7 @@ class MessageRoutes:
         """List entries of the outbox."""
         wanted = entries.filter_of(fields)
         limit = fields.integer("limit", min_=1) or LISTED
+        # One more than shown, to know whether there are more without counting them.
         found = list(itertools.islice(self._session.outbox.operator().find(wanted), limit + 1))
         rows = [entries.row_of(entry) for entry in found[:limit]]
         return {"entries": rows, "has_more": len(found) > limit, "meant": wanted.describe()}

@@ -86,6 +86,7 @@ class DeadLetterWork:
             try:
                 run.run()
             finally:
+                # Also after a stop or an error: the audit trail counts the dead letters that are done.
                 entry |= {"done": run.progress.done, "failed": len(run.progress.failed)}
         return _outcome(run.progress, "redriven" if self.redrives else "deleted")
 

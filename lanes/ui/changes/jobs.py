@@ -44,6 +44,7 @@ class Job:
         self._said = ""
         self._result: Mapping[str, Any] = {}
         self._fault: Fault | None = None
+        # A daemon: Ctrl-C ends the page after a grace even if a job hangs in a call.
         self.thread = threading.Thread(target=self._run, name=self.title, daemon=True)
 
     def report(self, done: int, expected: int | None = None) -> None:

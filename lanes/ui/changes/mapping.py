@@ -44,6 +44,7 @@ class Switch:
         operations = self.session.operations
         mapping = the_mapping(operations.mappings, self.lane)
         depth = operations.depths.depth(self.lane)
+        # Another operator may have switched it since the page was read.
         is_there = mapping.state == (ENABLED if self.enabled else DISABLED)
         pulls = operations.deployment.bell is not None
         points = RESUMED if self.enabled else PAUSED_IN_PULL if pulls else PAUSED

@@ -58,6 +58,7 @@ class Moving:
     def make(self, progress: Progress) -> dict[str, Any]:
         """Change entries and create an override."""
         move = self._move()
+        # Counted again, since the preview may be fifteen minutes old.
         moved = move.make(move.find(), progress=progress.report)
         override = {} if moved.override is None else {"override": moved.override.id}
         return {"entries changed": moved.entries, **override}
@@ -158,6 +159,7 @@ class Release:
         """End the hold."""
         operations = self.session.operations
         progress.say("writing")
+        # It fails if the group was released since the preview.
         self._hold()
         details = {"group": self.group}
         with audited(operations.audit, "dead-letters release", self.lane, details=details) as entry:

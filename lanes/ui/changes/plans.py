@@ -120,6 +120,7 @@ class Plans:
             ConfigurationError: the plan was carried out already, or its preview is too old.
         """
         with self._lock:
+            # Taken out first, so that two clicks can't make one change twice.
             plan = self._plans.pop(plan_id, None)
         if plan is None or plan.until < self._clock():
             raise ConfigurationError(

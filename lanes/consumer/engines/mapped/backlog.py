@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lanes.config import Lane
     from lanes.depth import LaneDepth
 
+# AWS documents no time for it. With less, peers take finished records for waiting ones and yield to them; with more,
+# they overlook as many that do wait (docs/decisions/0005-register-of-slots.md).
 UNDELETED = 0.25
 """Seconds for which finished records may still be in flight: the mapping deletes them after the invocation."""
 
@@ -76,6 +78,7 @@ class LaneBacklog:
         """Slots that those records could fill at once, within the mapping's maximum concurrency."""
         if not self.waiting:
             return 0
+        # A mapping at its maximum concurrency starts no batch: a slot that is yielded to it stays empty.
         spare = max(0, self.lane.maximum_concurrency - self.running)
         return min(math.ceil(self.waiting / self.lane.batch_size), spare)
 

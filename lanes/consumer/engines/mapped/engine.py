@@ -60,6 +60,7 @@ class MappedEngine:
         queue, records = read_batch(event)
         lane = self._lanes.get(queue) or self._lane_of(queue, records)
         if lane is None:
+            # Success deletes the ring, which no slot waits for any more.
             return response_for(())
         batch = Batch(
             lane=lane,
@@ -124,6 +125,7 @@ class MappedTurn:
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog, or if that can't be known."""
         lane, services = self._batch.lane, self._services
+        # One receive more, and SQS moves it to the dead-letter queue unhandled.
         if rest[0].receive_count >= LAST_RECEIVE:
             return Proceed(may_yield=False)
         try:
@@ -137,6 +139,7 @@ class MappedTurn:
             # Records of this lane ran since the last check, and the backlog may be as old.
             seconds = services.check.seconds_unchecked(since=self._batch.began_at)
             services.settlement.telemetry.milliseconds(Metric.INVERSION, seconds * 1000)
+        # After the check, not before: a record without a backlog above it needs nothing from the reserve.
         if services.reserve.admits(lane, rest[0]):
             return Proceed(from_reserve=True, may_yield=False)
         # Alone, the cache is as good as the ledger: without the write, invocations that only yield take a quarter less.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lanes.consumer.records import Batch
     from lanes.consumer.settlement import Settlement
 
+# Waking comes before the answer: if Lambda kills the function in it, finished records return. A fifth of the default
+# timeout is 6 s; a call that times out and its repeat take 4 s (`consumer_config`).
 WAKING_SHARE = 0.2
 """Share of the function timeout that must be left to wake others."""
 
@@ -87,6 +89,7 @@ class Waker:
     @property
     def _batches(self) -> int:
         """One for each free slot, and one for the slot of the invocation that ends."""
+        # More would be throttled, and a throttled mapping backs off (docs/decisions/0004-concurrency.md).
         return min(self._peers.free_slots() + 1, MOST_BATCHES)
 
     def _wake_lane(self, lane: Lane, batch: Batch) -> None:
