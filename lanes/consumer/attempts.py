@@ -37,6 +37,17 @@ WHOLE_INVOCATION = 0.9
 """Share of the function timeout beyond which a record is tried in any case: it would fit nowhere."""
 
 
+class _Needed(dict[str, float]):
+    """Seconds by lane; a lane without any so far needs as many as the slowest."""
+
+    def __init__(self, least: float) -> None:
+        super().__init__()
+        self._least = least
+
+    def __missing__(self, lane: str) -> float:
+        return max(self.values(), default=self._least)
+
+
 class Attempts:
     """
     Runs attempts and counts them in the ledger.
@@ -66,7 +77,7 @@ class Attempts:
         configured = settings.record_time.total_seconds() if settings.record_time else 0.0
         self.longest: defaultdict[str, float] = defaultdict(float)
         self._least = min(configured + SETTLING, self._limit)
-        self._needed: dict[str, float] = {}
+        self.needed = _Needed(self._least)
 
     def run(
         self,
@@ -91,12 +102,8 @@ class Attempts:
         took = self.clock() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
-            self._needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
+            self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
         return outcome
-
-    def needed(self, lane: Lane) -> float:
-        """Return the seconds that must be left to start a record; of a lane without any so far, as in the slowest."""
-        return self._needed.get(lane.name) or max(self._needed.values(), default=self._least)
 
     def _refused(self, entry: Entry, work: Work) -> Outcome | None:
         """Return the dead letter of a record that gets no attempt, or None."""

@@ -106,7 +106,7 @@ class Corridor:
     ) -> bool:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
-        if batch.milliseconds_left() / 1000 < self.attempts.needed(lane):
+        if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.

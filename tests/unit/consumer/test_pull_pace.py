@@ -11,7 +11,8 @@ PLENTY = 600.0
 
 def pace_with(slots):
     """Return a new environment's pace, and its lanes."""
-    config = LanesConfig.from_dict({"consumer": {"engine": "pull", "reserved_concurrency": slots}})
+    consumer = {"engine": "pull", "reserved_concurrency": slots, "recheck_interval": "250ms"}
+    config = LanesConfig.from_dict({"consumer": consumer})
     return Pace(config.consumer), config.lanes
 
 

@@ -232,7 +232,7 @@ class Slot:
 
     def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
         """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
-        needed = self.services.corridor.attempts.needed(lane) + after
+        needed = self.services.corridor.attempts.needed[lane.name] + after
         fits = self._milliseconds_left() / 1000 >= needed
         self.is_over = self.is_over or not fits
         return fits
