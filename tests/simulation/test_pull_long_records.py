@@ -18,7 +18,8 @@ def test_a_record_that_was_killed_starts_in_a_new_invocation():
     lanes.run(seconds=150)
 
     assert lanes.settle(within=60)
-    assert lanes.function.times.lost == 1
+    # At its second start its attempt is written ahead, so its second death is known to be its own.
+    assert lanes.function.times.lost == 2
     (long_one,) = [one for one in lanes.handled if one.group == "long"]
-    # The dead process keeps it for the rest of its invocation, up to 32 s.
-    assert long_one.started_at - long_one.sent_at < 40
+    # A dead process keeps it for the rest of its invocation, up to 32 s.
+    assert long_one.started_at - long_one.sent_at < 72

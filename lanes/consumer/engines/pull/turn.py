@@ -104,13 +104,13 @@ class PullTurn:
 
     def _needs_whole_invocation(self, rest: Sequence[RawRecord]) -> bool:
         """
-        Whether a record that may have killed its process has to wait for the next invocation, which begins at once.
+        Whether a record that was at work when its process died has to wait for the next invocation, which comes at once.
 
         If it takes longer than any other before, it would be killed again wherever it starts late.
         """
         entry = None if self._outcomes is None else self._outcomes.entries.get(rest[0].message_id)
         is_first = rest[0] is self._batch.records[0] and self._slot.is_fresh
-        if entry is None or not entry.suspect or is_first or self._is_mapped:
+        if entry is None or entry.ending is not Ending.STARTED or is_first or self._is_mapped:
             return False
         self._slot.is_over = True
         return True
