@@ -104,7 +104,7 @@ class PullTurn:
 
     def _needs_whole_invocation(self, rest: Sequence[RawRecord]) -> bool:
         """
-        Whether a record that was at work when its process died has to wait for the next invocation, which comes at once.
+        Whether a record that was at work when its process died waits for the next invocation, which comes at once.
 
         If it takes longer than any other before, it would be killed again wherever it starts late.
         """
