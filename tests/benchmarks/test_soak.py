@@ -57,7 +57,7 @@ def test_an_empty_answer_is_found_and_made_small(monkeypatch, capsys):
     """It deletes what was not done: messages are lost, and the command of the small round shows it again."""
     monkeypatch.setattr(Consumer, "handle", answers_empty)
 
-    _, breached = soak(rounds=lambda done: done < 5, seed=1, say=lambda _text: None)
+    _, breached = soak(rounds=lambda done: done < 5, seed=2, say=lambda _text: None)
 
     assert breached is not None
     assert breached.messages <= 20
