@@ -18,8 +18,8 @@ LONGEST_FUNCTION = timedelta(minutes=15)
 MAX_ATTEMPTS = 500
 # With ten slots the top lane's p99 wait is 3.6 s at 150 ms and 4.2 s at 250 ms, for 3 % of the work and 9 % more calls;
 # with fewer slots nothing is gained (docs/decisions/0014-defaults.md).
-# In the pull engine 400 ms costs 7 % less than 250 ms with records of 100 ms at ten slots; HIGH's p99 is the same there
-# and with records of 200 ms, before which a slot looks each time in either case (docs/decisions/0016-pull-engine.md).
+# In the pull engine several slots look in turn. With ten of them and records of 100 ms, 400 ms costs 7 % less than
+# 250 ms at the same p99 wait of HIGH; one slot alone has no other to look (docs/decisions/0016-pull-engine.md).
 PULL_RECHECK = timedelta(milliseconds=400)
 SLOTS_WITH_SHORT_RECHECK, SHORT_RECHECK = 10, timedelta(milliseconds=150)
 
@@ -38,10 +38,11 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
     # An unknown name is one problem: settings that depend on it are read as if it were right.
     engine = table.choice("engine", EngineName.PULL, allowed=EngineName)
     is_mapped = engine == EngineName.MAPPINGS or not table.has("engine")
-    recheck = default.recheck_interval if is_mapped else PULL_RECHECK
-    # Measured for the mapped engine alone.
+    recheck = default.recheck_interval
     if is_mapped and slots >= SLOTS_WITH_SHORT_RECHECK:
         recheck = SHORT_RECHECK
+    elif not is_mapped and slots > 1:
+        recheck = PULL_RECHECK
     policy = table.choice("policy", Policy.WEIGHTED, allowed=Policy)
     settings = ConsumerSettings(
         reserved_concurrency=slots,

@@ -106,7 +106,7 @@ class ConsumerSettings:
         backoff_base: delay after the first failed attempt; doubles with each attempt.
         backoff_max: maximum delay after a failed attempt.
         recheck_interval: maximum age of the backlog reading of the higher lanes, at most 1 s; in
-            `lanes.toml` 150 ms from ten slots on, and 400 ms in the pull engine.
+            `lanes.toml` 150 ms from ten slots on, and 400 ms in the pull engine from two on.
         record_time: expected time of one record; by default the longest one seen.
         idempotency: whether to skip a message id that was already done.
         idempotency_window: how long a done message id is remembered.
