@@ -69,7 +69,8 @@ class Show:
             with phase("judge", "Reading the evidence"):
                 root, handler = stages[RunName.MAPPINGS].code(self._output / "code")
                 footprint = measure_footprint(root, handler=handler)
-            return self._outcome(evidence, rules=stages[RunName.MAPPINGS].rules, footprint=footprint)
+            rules = {name: stage.rules for name, stage in stages.items()}
+            return self._outcome(evidence, rules=rules, footprint=footprint)
         finally:
             self._platform.stop()
 
@@ -151,16 +152,20 @@ class Show:
             journal.take_line(line)
 
     def _outcome(
-        self, evidence: Mapping[RunName, Evidence], *, rules: RunRules, footprint: Footprint
+        self,
+        evidence: Mapping[RunName, Evidence],
+        *,
+        rules: Mapping[RunName, RunRules],
+        footprint: Footprint,
     ) -> Outcome:
-        first = evidence[RunName.MAPPINGS]
-        figures = {name: run_figures(one, rules, compared_with=first) for name, one in evidence.items()}
+        first, judged = evidence[RunName.MAPPINGS], rules[RunName.MAPPINGS]
+        figures = {name: run_figures(one, rules[name], compared_with=first) for name, one in evidence.items()}
         return Outcome(
             plan=self._plan,
-            rules=rules,
+            rules=judged,
             evidence=evidence,
             figures=figures,
-            promises=judge(figures, rules=rules, customers=self._plan.customers, footprint=footprint),
+            promises=judge(figures, rules=judged, customers=self._plan.customers, footprint=footprint),
             footprint=footprint,
             phase_seconds=self._phases.seconds,
             total_seconds=self._phases.total,
