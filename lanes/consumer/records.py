@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import uuid
 from collections import deque
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -136,6 +137,32 @@ class Batch:
     def is_over(self) -> bool:
         """Whether the time that is left is needed for settling."""
         return self.seconds_left < SETTLING
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """
+    One invocation: its name, Lambda's context, and the time until Lambda ends it.
+
+    Attributes:
+        milliseconds_left: call it for that time.
+
+    """
+
+    name: str
+    context: Any
+    milliseconds_left: Callable[[], float]
+
+    @classmethod
+    def of(cls, context: Any, *, timeout: float, clock: Callable[[], float]) -> Invocation:
+        """Read Lambda's context; where it lacks one of them, as in tests, the name is random and `timeout` counts."""
+        ends_at = clock() + timeout
+        return cls(
+            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
+            context=context,
+            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
+            or (lambda: (ends_at - clock()) * 1000),
+        )
 
 
 def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:

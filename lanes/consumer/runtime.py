@@ -75,7 +75,7 @@ class Runtime:
         overrides: the active overrides; None if waiting messages can't be cancelled or moved.
         holds: the held groups; None if no group is ever held.
         pauses: the paused lanes of the pull engine; None if no lane is ever paused.
-        bell: the bell of the pull engine; None where nobody listens to one.
+        bell: the bell of the pull engine; None without one.
         beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
         sleep: lets seconds pass.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.bell import BODY, RETENTION, rings, second_of
+from lanes.bell import BODY, RETENTION, VISIBILITY_MARGIN, rings, second_of
 from lanes.errors import AwsError
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue, random_message_id
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 BELL = "bell"
 """The name of its queue."""
-AFTER_TIMEOUT = timedelta(seconds=5)
 LARGEST_BATCH = 10
 
 
@@ -36,7 +35,7 @@ def bell_queue(
         handle_prefix=BELL,
         new_message_id=new_message_id,
         settings=FifoSettings(
-            visibility_timeout=config.consumer.function_timeout + AFTER_TIMEOUT,
+            visibility_timeout=config.consumer.function_timeout + timedelta(seconds=VISIBILITY_MARGIN),
             retention=timedelta(seconds=RETENTION),
             content_based_deduplication=True,
         ),

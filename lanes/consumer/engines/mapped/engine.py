@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
-from lanes.consumer.engines import PROCEED, Proceed
-from lanes.consumer.records import SETTLING, Batch, oldest_first, read_batch, response_for
+from lanes.consumer.engines import PROCEED, Proceed, lane_of
+from lanes.consumer.records import SETTLING, Batch, Invocation, oldest_first, read_batch, response_for
 from lanes.consumer.settlement import LAST_RECEIVE
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
@@ -62,13 +61,13 @@ class MappedEngine:
         if lane is None:
             # Success deletes the ring, which no slot waits for any more.
             return response_for(())
+        invocation = Invocation.of(context, timeout=self._timeout, clock=self._clock)
         batch = Batch(
             lane=lane,
             # Overdue records may go on where the others yield, so they must not be behind those.
             records=records if lane.max_wait is None else oldest_first(records),
-            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
-            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
-            or (lambda: (began_at + self._timeout - self._clock()) * 1000),
+            name=invocation.name,
+            milliseconds_left=invocation.milliseconds_left,
             began_at=began_at,
         )
         telemetry.begin(lane.name, context)
@@ -88,11 +87,11 @@ class MappedEngine:
     def _lane_of(self, queue: str, records: Sequence[RawRecord]) -> Lane | None:
         """Return the lane of a queue; None for the bell of the pull engine, which ran before a deploy."""
         try:
-            self._lanes[queue] = self._deployment.lane_of_queue(queue)
-        except KeyError as error:
+            self._lanes[queue] = lane_of(self._deployment, queue)
+        except ConfigurationError:
             if all(record.body == BODY for record in records):
                 return None
-            raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+            raise
         return self._lanes[queue]
 
 

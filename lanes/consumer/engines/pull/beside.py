@@ -37,7 +37,7 @@ class Threads:
     """
     Makes the calls in threads of this process.
 
-    AWS: Lambda freezes the process between invocations, so whoever starts a call waits for its end before the answer
+    AWS: Lambda freezes the process between invocations, so the caller waits for the end of each call before its answer
     (Lambda developer guide, "Execution environment lifecycle").
 
     Args:

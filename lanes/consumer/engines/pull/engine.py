@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
+from lanes.consumer.engines import lane_of
 from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
 from lanes.consumer.engines.pull.turn import PullTurn
-from lanes.consumer.records import read_batch, response_for
-from lanes.errors import AwsError, ConfigurationError
+from lanes.consumer.records import Invocation, read_batch, response_for
+from lanes.errors import AwsError
 from lanes.events import Event
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PullEngine:
         self._services = services
         self._timeout = deployment.config.consumer.function_timeout.total_seconds()
         self._empty_at = 0.0
-        self._is_over = False
+        self._was_cut_off = False
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
         """
@@ -59,10 +59,7 @@ class PullEngine:
         queue, records = read_batch(event)
         if self._deployment.is_bell(queue):
             return response_for(self._answer(records, context))
-        try:
-            lane = self._deployment.lane_of_queue(queue)
-        except KeyError as error:
-            raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None
+        lane = lane_of(self._deployment, queue)
         slot = self._slot(context, lanes=self._deployment.config.lanes)
         outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
         slot.leave()
@@ -85,9 +82,9 @@ class PullEngine:
         ring = rings[0]
         is_stale = ring.group == HEARTBEAT or ring.sent_at + STALE < self._empty_at
         lanes = self._lanes_of(slot_of(ring.group))
-        slot = self._slot(context, lanes=lanes, is_rung=self._is_over or not is_stale)
+        slot = self._slot(context, lanes=lanes, is_rung=self._was_cut_off or not is_stale)
         slot.work()
-        self._is_over = slot.is_over and slot.has_worked
+        self._was_cut_off = slot.is_over and slot.has_worked
         if slot.has_waited:
             self._empty_at = self._services.looking.clock()
         if ring.group == HEARTBEAT and len(lanes) < len(self._deployment.config.lanes):
@@ -123,15 +120,5 @@ class PullEngine:
         ]
 
     def _slot(self, context: Any, *, lanes: Sequence[Lane], is_rung: bool = True) -> Slot:
-        clock = self._services.looking.clock
-        ends_at = clock() + self._timeout
-        return Slot(
-            self._services,
-            lanes=lanes,
-            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
-            context=context,
-            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
-            or (lambda: (ends_at - clock()) * 1000),
-            turn=PullTurn,
-            is_rung=is_rung,
-        )
+        invocation = Invocation.of(context, timeout=self._timeout, clock=self._services.looking.clock)
+        return Slot(self._services, lanes=lanes, invocation=invocation, turn=PullTurn, is_rung=is_rung)

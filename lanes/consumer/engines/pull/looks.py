@@ -200,7 +200,7 @@ class Looks:
             if look.took:
                 pace.looked(look.took)
             is_full = len(look.records) == look.asked
-            # As many as were asked for: nobody knows whether there are more.
+            # As many as were asked for: there may be more.
             self._looked_at[name] = look.began_at if not is_full else float("-inf")
             pace.received(look.lane, look.records, is_full=is_full)
             if look.records:

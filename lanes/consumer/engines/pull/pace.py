@@ -74,7 +74,7 @@ class Pace:
         self._look = _mean(self._look or seconds, seconds)
 
     def received(self, lane: Lane, records: Sequence[RawRecord], *, is_full: bool) -> None:
-        """Remember what a lane has in front: one group, which only this slot can serve now, or more than was asked."""
+        """Remember the front of a lane: one group, which only this slot can serve now, or more than a look takes."""
         self._deep[lane.name] = is_full
         if not records:
             return

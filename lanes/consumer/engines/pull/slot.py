@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.tenants import Tenants
     from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.ledger import Entry
-    from lanes.consumer.records import RawRecord
+    from lanes.consumer.records import Invocation, RawRecord
     from lanes.consumer.settlement import Settlement
 
 RING_EVERY = 5.0
@@ -88,9 +88,7 @@ class Slot:
     Args:
         services: those of the environment.
         lanes: the lanes that this slot serves, highest first.
-        name: of the invocation.
-        context: Lambda's.
-        milliseconds_left: call it for the time until the invocation ends.
+        invocation: the invocation.
         turn: makes the turn of a batch.
         is_rung: whether a fresh ring started it, so that messages may still come in that ring's second.
 
@@ -106,21 +104,17 @@ class Slot:
         services: SlotServices,
         *,
         lanes: Sequence[Lane],
-        name: str,
-        context: object,
-        milliseconds_left: Callable[[], float],
+        invocation: Invocation,
         turn: TurnMaker,
         is_rung: bool,
     ) -> None:
         self.services = services
-        self.looks = Looks(services.looking, seconds_left=lambda: milliseconds_left() / 1000)
+        self.looks = Looks(services.looking, seconds_left=lambda: invocation.milliseconds_left() / 1000)
         self.is_over = False
         self.has_worked = False
         self.has_waited = False
         self._lanes = lanes
-        self._name = name
-        self._context = context
-        self._milliseconds_left = milliseconds_left
+        self._invocation = invocation
         self._turn = turn
         self._is_rung = is_rung
         self._began_at = services.looking.clock()
@@ -215,8 +209,8 @@ class Slot:
         return Batch(
             lane=lane,
             records=records,
-            name=f"{self._name}-{self._batches}",
-            milliseconds_left=self._milliseconds_left,
+            name=f"{self._invocation.name}-{self._batches}",
+            milliseconds_left=self._invocation.milliseconds_left,
             began_at=self.services.looking.clock(),
         )
 
@@ -233,12 +227,12 @@ class Slot:
     def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
         """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
         needed = self.services.corridor.attempts.needed[lane.name] + after
-        fits = self._milliseconds_left() / 1000 >= needed
+        fits = self._invocation.milliseconds_left() / 1000 >= needed
         self.is_over = self.is_over or not fits
         return fits
 
     def returns_in(self, seconds: float) -> None:
-        """Stay for a record that returns soon: nobody rings for it."""
+        """Stay for a record that returns soon: no sender rings for it."""
         if seconds <= LONGEST_STAY:
             self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
 
@@ -298,7 +292,7 @@ class Slot:
                 self.services.tenants.wake(lane)
         if not self._is_rung and not self.has_worked:
             return False
-        # Whatever was sent in the ring's second is there when this has passed, so no wake-up is lost.
+        # Each message of the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
         while lanes and left > 0 and all(self.has_time_for(lane, after=POLL) for lane in lanes):
@@ -348,7 +342,7 @@ class Slot:
                 telemetry.end()
         self._reported, self._reported_at = lane, now
         if lane is not None:
-            telemetry.begin(lane, self._context)
+            telemetry.begin(lane, self._invocation.context)
 
 
 def _oldest(records: Sequence[RawRecord]) -> RawRecord:
