@@ -37,7 +37,7 @@ FAULTS: dict[str, tuple[float, float]] = {
     "deploys": (3.0, 120.0),
 }
 """
-What can go wrong, and how often.
+Faults, and how often they come.
 
 `hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
 number of slots.

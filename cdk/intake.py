@@ -24,8 +24,8 @@ from .tables.ledger import Ledger
 
 INTAKE_TIMEOUT = timedelta(minutes=1)
 INTAKE_MEMORY_MB = 512
-# Longer than an invocation, and shorter than the five minutes in which a lane drops what a repeat forwards again (SQS
-# Developer Guide, "Using the message deduplication ID").
+# Longer than an invocation, and shorter than the five minutes in which a lane drops a message that is forwarded twice
+# (SQS Developer Guide, "Using the message deduplication ID").
 VISIBILITY = timedelta(minutes=4)
 BATCH_SIZE = 10
 # More would take concurrency from your other functions in a flood; this forwards more than 1,000 messages a second.
@@ -34,7 +34,7 @@ MAX_CONCURRENCY = 10
 
 class Intake(Construct):
     """
-    A FIFO queue whose messages a function forwards to the lanes, ringing the bell for them.
+    A FIFO queue, and a function that forwards its messages to the lanes and rings the bell.
 
     Use it with ``engine = "pull"`` for senders that know no bell: an EventBridge rule, an SNS topic, a program in
     another language. Without it their messages wait up to 20 seconds. The message group is kept, so order within a

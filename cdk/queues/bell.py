@@ -93,6 +93,6 @@ class Bell(Construct):
         acknowledge(
             rule,
             "Serverless::Serverless-EventBusDLQ",
-            "The next heartbeat follows within a minute, and an alarm tells when none starts an invocation",
+            "The next heartbeat follows within a minute, and an alarm fires when none starts an invocation",
         )
         return rule
