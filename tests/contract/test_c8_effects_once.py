@@ -2,6 +2,7 @@
 
 import pytest
 
+from lanes import Message
 from tests.support.memory import ProcessLost, aws_error
 from tests.support.scenario import Scenario
 
@@ -86,6 +87,22 @@ def test_events_of_two_sources_may_share_an_id(engine):
     scenario.drain()
 
     assert scenario.done == ["a", "a"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("shop", "eu#7"), ("shop#eu", "7")), (("a%23b", "7"), ("a#b", "7")), (("a", "#"), ("a#", "#"))],
+)
+def test_events_of_two_sources_are_two_wherever_the_separator_is(engine, one, other):
+    """A source and an id may hold any character, also the one between them in a key."""
+    scenario = Scenario(IDEMPOTENT, engine=engine)
+    for source, identity in (one, other):
+        message = Message(kind="work", data={"does": ["ok"]}, source=source, id=identity, group=source)
+        scenario.world.send_body("MAIN", message.to_body(), group="g", deduplication_id=repr(message))
+
+    scenario.drain()
+
+    assert scenario.done == [one[1], other[1]]
 
 
 def test_an_id_that_another_delivery_handles_now_waits_for_it(engine):

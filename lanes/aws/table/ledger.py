@@ -180,7 +180,7 @@ def effect_key(effect_id: str) -> dict[str, Any]:
     """Return the key of an effect; an id of any length fits, since long ones are hashed."""
     encoded = effect_id.encode()
     if len(effect_id) > LONGEST_KEY or len(encoded) > LARGEST_KEY_BYTES:
-        effect_id = f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+        return {"pk": {"S": f"hashed-effect#{hashlib.sha256(encoded).hexdigest()}"}}
     return {"pk": {"S": f"effect#{effect_id}"}}
 
 
