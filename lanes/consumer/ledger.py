@@ -135,7 +135,13 @@ class Effect(enum.Enum):
 
     BEGUN = enum.auto()  # claimed
     DONE = enum.auto()  # done within the idempotency window
-    ELSEWHERE = enum.auto()  # another delivery of the same id is being handled
+    ELSEWHERE = enum.auto()  # another message of the same id is being handled
+    TWICE = enum.auto()  # another delivery of the same message is being handled
+
+    @classmethod
+    def held_by(cls, holder: str, owner: str) -> Effect:
+        """Return the state of an effect that `holder` has claimed, for another owner."""
+        return cls.TWICE if holder.partition("/")[0] == owner.partition("/")[0] else cls.ELSEWHERE
 
 
 class Ledger(Protocol):
@@ -162,7 +168,7 @@ class Ledger(Protocol):
         """Return the records of a lane parked until later than `after`, the earliest to return first."""
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
-        """Claim the right to run the effect of an id until a time."""
+        """Claim the right to run the effect of an id until a time; an owner is a message id, a slash, a delivery."""
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that the effect was done."""

@@ -216,7 +216,7 @@ class MemoryLedger:
             if done_until > now:
                 return Effect.DONE
             if held_by != owner and held_until > now:
-                return Effect.ELSEWHERE
+                return Effect.held_by(held_by, owner)
             self.effects[effect_id] = (owner, until, 0.0)
             return Effect.BEGUN
 

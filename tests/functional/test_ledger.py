@@ -192,11 +192,18 @@ def finish(ledger, owner="one", now=NOW, keep=100, effect_id="e"):
 
 
 def test_an_effect_begins_once_for_each_owner(ledger):
-    """The same message may begin again after a crash, another one waits."""
+    """The client repeats a call with a lost answer; another message waits."""
     assert begin(ledger) is Effect.BEGUN
     assert begin(ledger) is Effect.BEGUN
     assert begin(ledger, "two") is Effect.ELSEWHERE
     assert begin(ledger, "two", effect_id="other") is Effect.BEGUN
+
+
+def test_two_deliveries_of_one_message_are_two_owners(ledger):
+    """The second one learns that it is the same message, which the first one accounts for."""
+    assert begin(ledger, "m1/one") is Effect.BEGUN
+    assert begin(ledger, "m1/two") is Effect.TWICE
+    assert begin(ledger, "m2/one") is Effect.ELSEWHERE
 
 
 def test_a_claim_ends_with_its_time(ledger):

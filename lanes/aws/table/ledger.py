@@ -117,8 +117,8 @@ class DynamoDBLedger:
                     Key=effect_key(effect_id),
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
                     " REMOVE done_at",
-                    # The same owner claims again at once: after a crash its redelivery need not wait for the end of
-                    # the claim. `expires_at` is compared, since time to live deletes within days.
+                    # The same owner again: the client repeats a call with a lost answer. `expires_at` is compared,
+                    # since time to live deletes within days.
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
                     " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
                     ExpressionAttributeValues={
@@ -131,16 +131,17 @@ class DynamoDBLedger:
         except AwsError as error:
             if error.code != "ConditionalCheckFailedException":
                 raise
-            return self._effect_elsewhere(effect_id, now)
+            return self._effect_elsewhere(effect_id, owner, now)
         return Effect.BEGUN
 
-    def _effect_elsewhere(self, effect_id: str, now: float) -> Effect:
+    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Effect:
         with aws_errors("GetItem"):
             item = self._client.get_item(
                 TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
             ).get("Item", {})
-        done = "done_at" in item and float(item["expires_at"]["N"]) > now
-        return Effect.DONE if done else Effect.ELSEWHERE
+        if "done_at" in item and float(item["expires_at"]["N"]) > now:
+            return Effect.DONE
+        return Effect.held_by(item.get("effect_owner", {}).get("S", ""), owner)
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that an effect was done, by any owner: it has happened."""
