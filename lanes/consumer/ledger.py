@@ -161,6 +161,9 @@ class Ledger(Protocol):
         Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
         """
 
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Write entries again, but for those of which a later receive was written since."""
+
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""
 
@@ -235,13 +238,13 @@ class CachedLedger:
             known |= twice(lambda: self._ledger.read(lane, missing))
         return known
 
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Write entries and cache them; raises `AwsError`."""
+    def write(self, entries: Sequence[Entry], *, amends: bool = False) -> None:
+        """Write entries and cache them, or amend those of records that may be with another slot; raises `AwsError`."""
         # Cached before the call: an entry that can't be written still counts here.
         for entry in entries:
             self.remember(entry)
             self._unwritten.discard((entry.lane, entry.message_id))
-        self._ledger.note(entries)
+        (self._ledger.amend if amends else self._ledger.note)(entries)
 
     def remember(self, entry: Entry) -> None:
         """Cache an entry without writing it."""

@@ -119,6 +119,17 @@ def test_a_later_note_replaces_an_earlier_one(ledger):
     assert list(ledger.parked("MAIN", after=NOW)) == []
 
 
+@pytest.mark.parametrize(("noted", "kept"), [(None, 2), (3, 2), (4, 2), (5, 1)])
+def test_an_amendment_leaves_the_entry_of_a_later_receive_alone(ledger, noted, kept):
+    """Another slot has received the message and counted an attempt."""
+    if noted is not None:
+        ledger.note([entry_of(noted_receive=noted, attempts=1)])
+
+    ledger.amend([entry_of(noted_receive=4, attempts=2)])
+
+    assert ledger.read("MAIN", ["m"])["m"].attempts == kept
+
+
 def test_parked_records_are_found_by_lane_and_time(ledger):
     """The earliest to return first; what is over is not among them."""
     ledger.note(

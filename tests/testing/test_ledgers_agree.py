@@ -39,6 +39,7 @@ STEPS = st.one_of(
     st.tuples(
         st.just("note"), st.lists(ENTRIES, min_size=1, max_size=3, unique_by=lambda e: (e.lane, e.message_id))
     ),
+    st.tuples(st.just("amend"), ENTRIES),
     st.tuples(st.just("unpark"), ENTRIES),
     st.tuples(st.just("begin"), IDS, OWNERS, SECONDS),
     st.tuples(st.just("finish"), IDS, OWNERS, SECONDS),
@@ -58,6 +59,8 @@ def apply(ledger, step):
     match step:
         case "note", entries:
             return ledger.note([parked(entry) for entry in entries])
+        case "amend", entry:
+            return ledger.amend([parked(entry)])
         case "unpark", entry:
             return ledger.unpark([entry])
         case "begin", effect, owner, at:
