@@ -133,6 +133,12 @@ class Event(enum.StrEnum):
         "an override sent the message to another lane, where it has another `message_id`",
         (*_MESSAGE, "to_lane", "priority", "receive_count", "sent_at", "override"),
     )
+    MESSAGE_NOT_MOVED = (
+        "message_not_moved",
+        "not moved",
+        "an override does not apply: with its new priority the message would have `size_bytes`, and SQS takes 1 MiB",
+        (*_MESSAGE, "to_lane", "size_bytes", "receive_count", "sent_at", "override"),
+    )
     MESSAGE_SENT_BEHIND = (
         "message_sent_behind",
         "sent behind",

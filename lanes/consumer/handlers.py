@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
-from lanes.message import Message
+from lanes.message import Message, event_key
 from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Handlers:
             argument=message,
             id=message.id,
             # CloudEvents: source and id together are unique, an id alone is not.
-            effect_id=f"{message.source}#{message.id}",
+            effect_id=event_key(message.source, message.id),
             kind=message.kind,
             priority=message.priority,
             trace=trace,

@@ -135,7 +135,13 @@ class Effect(enum.Enum):
 
     BEGUN = enum.auto()  # claimed
     DONE = enum.auto()  # done within the idempotency window
-    ELSEWHERE = enum.auto()  # another delivery of the same id is being handled
+    ELSEWHERE = enum.auto()  # another message of the same id is being handled
+    TWICE = enum.auto()  # another delivery of the same message is being handled
+
+    @classmethod
+    def held_by(cls, holder: str, owner: str) -> Effect:
+        """Return the state of an effect that `holder` has claimed, for another owner."""
+        return cls.TWICE if holder.partition("/")[0] == owner.partition("/")[0] else cls.ELSEWHERE
 
 
 class Ledger(Protocol):
@@ -155,6 +161,9 @@ class Ledger(Protocol):
         Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
         """
 
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Write entries again, but for those of which a later receive was written since."""
+
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""
 
@@ -162,7 +171,7 @@ class Ledger(Protocol):
         """Return the records of a lane parked until later than `after`, the earliest to return first."""
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
-        """Claim the right to run the effect of an id until a time."""
+        """Claim the right to run the effect of an id until a time; an owner is a message id, a slash, a delivery."""
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that the effect was done."""
@@ -229,13 +238,13 @@ class CachedLedger:
             known |= twice(lambda: self._ledger.read(lane, missing))
         return known
 
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Write entries and cache them; raises `AwsError`."""
+    def write(self, entries: Sequence[Entry], *, amends: bool = False) -> None:
+        """Write entries and cache them, or amend those of records that may be with another slot; raises `AwsError`."""
         # Cached before the call: an entry that can't be written still counts here.
         for entry in entries:
             self.remember(entry)
             self._unwritten.discard((entry.lane, entry.message_id))
-        self._ledger.note(entries)
+        (self._ledger.amend if amends else self._ledger.note)(entries)
 
     def remember(self, entry: Entry) -> None:
         """Cache an entry without writing it."""

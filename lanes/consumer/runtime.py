@@ -117,7 +117,7 @@ class Runtime:
         )
         corridor = Corridor(
             ledger=ledger,
-            interceptors=self._interceptors(settlement, peers),
+            interceptors=self._interceptors(settlement, peers, environment),
             attempts=attempts,
             settlement=settlement,
             telemetry=telemetry,
@@ -168,7 +168,7 @@ class Runtime:
         slots = self.deployment.config.consumer.reserved_concurrency
         return Rate(rate, slots=slots, clock=self.clock, random=self.random)
 
-    def _interceptors(self, settlement: Settlement, peers: Peers) -> list[Interceptor]:
+    def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
         reach = Reach(
@@ -190,5 +190,6 @@ class Runtime:
             found.append(KindRate(rates=rates, sleep=self.sleep))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
-            found.append(Idempotency(ledger=self.ledger, window=settings.idempotency_window, reach=reach))
+            window = settings.idempotency_window
+            found.append(Idempotency(ledger=self.ledger, environment=environment, window=window, reach=reach))
         return found

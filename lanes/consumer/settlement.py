@@ -246,10 +246,11 @@ class Settlement:
                 self.ledger.remember(entry)
         else:
             self._write(lane, entries)
+        # Refused, or only the answer was lost: then another slot may have received a record and counted an attempt.
         if refused := self._change_visibility(lane, kept):
             lost = [item for item in kept if item[0].message_id in refused]
             entries = [entry for item in lost if (entry := self._entry(batch, *item, refused=True))]
-            self._write(lane, entries)
+            self._write(lane, entries, amends=True)
 
     def _entry(
         self, batch: Batch, record: RawRecord, outcome: Outcome, *, refused: bool = False
@@ -273,11 +274,11 @@ class Settlement:
             receipt_handle=record.receipt_handle if park is Park.YIELD else "",
         )
 
-    def _write(self, lane: Lane, entries: Sequence[Entry]) -> None:
+    def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> None:
         # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
-                self.ledger.write(entries)
+                self.ledger.write(entries, amends=amends)
             except AwsError:
                 self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
                 self.telemetry.count(Metric.AWS_ERRORS)

@@ -121,6 +121,13 @@ def _moved(fields: Mapping[str, Any]) -> str:
     return f"to {fields.get('to_lane')} by override {fields.get('override')}"
 
 
+def _not_moved(fields: Mapping[str, Any]) -> str:
+    return (
+        f"to {fields.get('to_lane')} by override {fields.get('override')}: with its new priority it has "
+        f"{fields.get('size_bytes')} bytes, and SQS takes 1 MiB; it is handled here"
+    )
+
+
 def _error(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, which is the error itself, or the other fields."""
     lines = str(fields.get("exception") or "").strip().splitlines()
@@ -146,6 +153,7 @@ _REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
     Event.BATCH_WOKEN: _woken,
     Event.MESSAGE_CANCELLED: _cancelled,
     Event.MESSAGE_MOVED: _moved,
+    Event.MESSAGE_NOT_MOVED: _not_moved,
     Event.SLOT_STARTED: _other_fields,
     Event.SLOT_STOPPED: _other_fields,
     Event.SLOT_KILLED: _other_fields,

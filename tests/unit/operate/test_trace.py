@@ -230,6 +230,21 @@ def test_a_redriven_message_lives_again():
     assert trace.status == "done (receives 1, handled 1)"
 
 
+def test_a_message_that_could_not_be_moved_says_why():
+    """An override made it too large for SQS, so it was handled in its lane."""
+    kept = line(
+        "message_not_moved", at=5, to_lane="HIGH", receive_count=1, sent_at=NOW, override="o-1", size_bytes=1_048_590,
+        **ME,
+    )  # fmt: skip
+
+    trace = traced(kept, handled(6, 1))
+
+    assert shape(trace) == [("sent", ""), ("not moved", "1"), ("handled", "1")]
+    assert "by override o-1" in trace.steps[1].why
+    assert "1048590 bytes" in trace.steps[1].why
+    assert trace.status.startswith("done")
+
+
 def test_a_moved_message_goes_on_in_its_new_lane():
     """The override sent a copy there."""
     moved = line("message_moved", at=5, to_lane="HIGH", receive_count=1, sent_at=NOW, override="o-1", **ME)
