@@ -33,11 +33,12 @@ DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no
 class Calls:
     """Takes batches; `answer` decides on each entry, and answers come in another order."""
 
-    def __init__(self, answer=lambda _entry: None):
+    def __init__(self, answer=lambda _entry: None, *, together=False):
         self.batches = []
         self.queue = {}
         self.most_flying = 0
         self._answer = answer
+        self._together = together
         self._flying = []
         self._random = random.Random(1)
 
@@ -55,7 +56,10 @@ class Calls:
         return len(self.batches)
 
     def ended(self, timeout):
-        """Give one call."""
+        """Give one call, or all of them."""
+        if self._together:
+            ended, self._flying = self._flying, []
+            return ended
         return [self._flying.pop(self._random.randrange(len(self._flying)))]
 
     def close(self):
@@ -297,3 +301,29 @@ def test_a_row_that_sqs_refuses_is_put_aside_too():
 
     assert record.aside == [(3, "InvalidMessageContents: not that")]
     assert (counts.quarantined, counts.lanes["MAIN"]) == (1, 3)
+
+
+def test_rows_that_two_lanes_refuse_in_answers_that_arrive_together_are_put_aside():
+    """Each refused row is set aside, whatever the other lanes answer at the same moment."""
+    calls, record = Calls(Failing(WRONG, 1, "2", "h1"), together=True), Recorder()
+    high = [{"data": "1", "id": f"h{number}", "priority": 60} for number in range(3)]
+
+    counts = task(calls, record=record, quarantine=True).send([[*rows(4), *high]])
+
+    assert sorted(position for position, _ in record.aside) == [3, 6]
+    assert (counts.quarantined, counts.lanes) == (2, Counter({"MAIN": 3, "HIGH": 2}))
+
+
+def test_refused_rows_are_put_aside_before_another_lane_fails_the_task():
+    """A lane that accepts no more ends the task, and the refused row of the other lane is kept."""
+
+    def answer(entry):
+        return {"2": WRONG, "h1": DENIED}.get(entry.id)
+
+    record = Recorder()
+    high = [{"data": "1", "id": "h1", "priority": 60}]
+
+    with pytest.raises(RowsUnsentError, match="h1"):
+        task(Calls(answer, together=True), record=record, quarantine=True).send([[*high, *rows(4)]])
+
+    assert [position for position, _ in record.aside] == [4]
