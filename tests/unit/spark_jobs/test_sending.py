@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +12,8 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.producer.order import RetryPolicy
 from lanes.producer.outgoing import Refused
+from spark_jobs.manifest.run import RunManifest
+from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
@@ -327,3 +330,23 @@ def test_refused_rows_are_put_aside_before_another_lane_fails_the_task():
         task(Calls(answer, together=True), record=record, quarantine=True).send([[*high, *rows(4)]])
 
     assert [position for position, _ in record.aside] == [4]
+
+
+def test_a_kill_at_any_call_leaves_a_thousand_rows_and_the_calls_in_flight_unrecorded(tmp_path):
+    """However fast the task is and however large its partition, so that a late rerun repeats no more."""
+    storage = open_storage(str(tmp_path), endpoint_url=None, region=None)
+    run = RunManifest.open(storage, run_id="r", now=datetime(2026, 1, 2, tzinfo=UTC))
+    unrecorded = []
+
+    class Watched(Calls):
+        def start(self, queue_url, entries):
+            number = super().start(queue_url, entries)
+            if number % 10 == 0:
+                unrecorded.append(len(self.queue["MAIN"]) - run.rows())
+            return number
+
+    manifest = run.task(partition=3, attempt=1, first=True)
+    task(Watched(), record=manifest, concurrency=8).send([rows(6_000)])
+
+    assert 900 < max(unrecorded) <= 1_000 + 8 * 10
+    assert run.rows() == 6_000
