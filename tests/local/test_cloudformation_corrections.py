@@ -121,6 +121,28 @@ def test_a_fifo_queue_without_a_name_gets_one_that_ends_in_fifo(stack):
     assert attributes["VisibilityTimeout"] == "77"
 
 
+def test_queues_with_long_ids_keep_apart(stack):
+    """A generated name is shortened in front of its random end, for both types of queue."""
+    name = "ThePriorityLanesOfTheOrdersOfTheWarehouseInTheNorth"
+    fifo = {f"{name}Lane{number}Queue{'X' * 20}": _queue() for number in range(3)}
+    standard = {f"{name}Standard{number}{'X' * 20}": {**_queue(), "Properties": {}} for number in range(3)}
+    stack.create({**fifo, **standard})
+
+    names = [stack.physical_id(logical_id).rpartition("/")[2] for logical_id in (*fifo, *standard)]
+
+    assert len(set(names)) == 6
+    assert {len(one) for one in names} == {80}
+    assert [one.endswith(".fifo") for one in names] == [True] * 3 + [False] * 3
+
+
+def test_a_name_that_another_queue_has_is_refused(stack):
+    """Two resources with one QueueName are not silently one queue."""
+    twins = {logical_id: _queue(QueueName="twin.fifo") for logical_id in ("First", "Second")}
+
+    with pytest.raises(ClientError, match=r"twin\.fifo already exists"):
+        stack.create(twins)
+
+
 def test_unknown_types_are_recorded_so_that_references_to_them_resolve(stack):
     """Ref, GetAtt and DependsOn on a type that moto lacks work, custom resources included."""
     stack.create(
