@@ -91,8 +91,8 @@ def _correct_queues() -> None:
 
 
 def _generated_queue_name(name: str, *, is_fifo: bool) -> str:
-    # AWS: CloudFormation gives a queue without QueueName a unique name, that of a FIFO queue ends in .fifo. moto cuts the
-    # name behind its random end, so that long ids would give one name to several queues.
+    # AWS: CloudFormation gives a queue without QueueName a unique name, that of a FIFO queue ends in .fifo. moto cuts
+    # the name behind its random end, so that long ids would give one name to several queues.
     ids, _, random_end = name.rpartition("-")
     ending = f"-{random_end}{_FIFO if is_fifo else ''}"
     return ids[: _QUEUE_NAME_LENGTH - len(ending)] + ending
