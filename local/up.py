@@ -155,6 +155,7 @@ def _explain(addresses: Mapping[str, Any], app: CdkApp) -> str:
             f"AWS on this machine: {addresses['endpoint_url']}",
             *("", "Lanes:", *lanes),
             *("", "In another terminal, for any AWS SDK and the lanes command:", *exports),
+            "Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS: add --endpoint-url to its commands.",
             *("", "and then, to deploy a change, which is followed within two seconds:"),
             *(f"  {line}" for line in _deploy_lines(app)),
             *("", f"Logs of server, deploy and functions: {BUILD / 'logs'}", "Stop with Ctrl-C."),

@@ -16,7 +16,7 @@ from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
-from local.corrections import resources
+from local.corrections import mappings, resources
 from local.corrections.moto_version import check_moto_version
 from local.corrections.recorded_resource import RecordedResource
 
@@ -43,6 +43,7 @@ def install() -> None:
     _resolve_previous_parameter_values()
     _complete_change_sets()
     _fail_fast()
+    mappings.install()
     resources.install()
 
 

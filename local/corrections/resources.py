@@ -12,6 +12,7 @@ from typing import Any
 import moto.awslambda.models as functions
 import moto.dynamodb.models.table as tables
 import moto.sqs.models as queues
+from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
 
@@ -61,10 +62,16 @@ def _replace(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -
 
 def _correct_queues() -> None:
     def named(original: Any) -> Callable[..., Any]:
-        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
-            if _is_true(cloudformation_json["Properties"].get("FifoQueue")):
-                resource_name = _fifo_name(str(resource_name))
-            return original(cls, resource_name, cloudformation_json, *args, **kw)
+        def create(
+            cls: Any, resource_name: str, cloudformation_json: Any, account: str, region: str, **kw: Any
+        ) -> Any:
+            properties = cloudformation_json["Properties"]
+            name = str(resource_name)
+            if not properties.get("QueueName"):
+                name = _generated_queue_name(name, is_fifo=_is_true(properties.get("FifoQueue")))
+            if name in queues.sqs_backends[account][region].queues:
+                raise ValidationError(message=f"the queue {name} already exists")
+            return original(cls, name, cloudformation_json, account, region, **kw)
 
         return create
 
@@ -83,9 +90,12 @@ def _correct_queues() -> None:
     _replace(queues.Queue, "update_from_cloudformation_json", all_attributes)
 
 
-def _fifo_name(name: str) -> str:
-    # AWS: CloudFormation gives a FIFO queue without QueueName a unique name that ends in .fifo.
-    return name if name.endswith(_FIFO) else name[: _QUEUE_NAME_LENGTH - len(_FIFO)] + _FIFO
+def _generated_queue_name(name: str, *, is_fifo: bool) -> str:
+    # AWS: CloudFormation gives a queue without QueueName a unique name, that of a FIFO queue ends in .fifo. moto cuts
+    # the name behind its random end, so that long ids would give one name to several queues.
+    ids, _, random_end = name.rpartition("-")
+    ending = f"-{random_end}{_FIFO if is_fifo else ''}"
+    return ids[: _QUEUE_NAME_LENGTH - len(ending)] + ending
 
 
 def _correct_functions() -> None:

@@ -17,11 +17,12 @@ from moto.sqs.models import Queue, sqs_backends
 
 from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
+from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 
 LOCK = RLock()
 
 _ATTRIBUTE = "lanes_fifo_queue"
+_HIGH_THROUGHPUT = "perMessageGroupId"
 
 
 def _real_time() -> float:
@@ -81,6 +82,7 @@ class LocalQueue:
         self._applied: tuple[Any, ...] = ()
         self.engine = FifoQueue(read_clock, name=queue.queue_arn, handle_prefix=f"{uuid.uuid4().hex}.")
         self.move_tasks: list[dict[str, Any]] = []
+        self.move_handles: set[str] = set()
         self._tally: Counter[str] = Counter()
 
     @classmethod
@@ -104,6 +106,7 @@ class LocalQueue:
             queue.content_based_deduplication,
             queue.deduplication_scope,
             policy["maxReceiveCount"] if policy else None,
+            queue.fifo_throughput_limit,
         )
         if attributes == self._applied:
             return
@@ -115,6 +118,8 @@ class LocalQueue:
                 content_based_deduplication=attributes[3],
                 deduplicate_by_group=attributes[4] == "messageGroup",
                 max_receive_count=attributes[5],
+                # The order of groups has been observed in default mode alone.
+                group_order=GroupOrder.OLDEST if attributes[6] == _HIGH_THROUGHPUT else GroupOrder.BACK,
             )
             self._applied = attributes
             self._changed.notify_all()

@@ -59,6 +59,7 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
     assert told["dead_letters"]["ALL"] == f"{server.endpoint_url}/123456789012/up-dead.fifo"
     assert "\n  export LANES_STACK=Up\n" in text
     assert "\n  cdk deploy " in text
+    assert "add --endpoint-url" in text
 
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
