@@ -2,7 +2,9 @@
 
 import pytest
 
+from lanes.config import LanesConfig
 from lanes.consumer.ledger import Park
+from simulator.simulated_lanes import SimulatedLanes
 from tests.support.memory import ProcessLost, aws_error
 from tests.support.scenario import Scenario
 
@@ -282,6 +284,22 @@ def test_an_environment_wakes_what_another_one_parked():
     scenario.invoke("HIGH", two, environment=1)
 
     assert receivable(scenario)
+
+
+@pytest.mark.parametrize("slots", [2, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_no_wake_up_is_lost_between_environments(slots, seed):
+    """Ten MAIN and five HIGH messages in batches of one: none of them waits for the end of its parking."""
+    tables = [{"name": "HIGH", "threshold": 50, "batch_size": 1}, {"name": "MAIN", "batch_size": 1}]
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}, "lanes": tables})
+    lanes = SimulatedLanes(config, seed=seed)
+    for number in range(10):
+        lanes.send("MAIN", group=f"m{number}", seconds=0.2)
+    lanes.run(seconds=0.5)
+    for number in range(5):
+        lanes.send("HIGH", group=f"h{number}", seconds=0.2)
+
+    assert lanes.settle(within=5)
 
 
 def test_a_refused_change_of_visibility_only_delays():

@@ -173,7 +173,12 @@ class MappedTurn:
         """
         batch, services, kept = self._batch, self._services, len(self._batch.records) - outcomes.finished
         if not services.peers.alone:
-            self._try(Event.SLOT_NOT_LEFT, lambda: services.peers.release(batch, finished=outcomes.finished))
+            parked = (outcome.delay or 0 for _, outcome in outcomes.to_settle if outcome.wakeable)
+            parked_for = max(parked, default=0)
+            self._try(
+                Event.SLOT_NOT_LEFT,
+                lambda: services.peers.release(batch, finished=outcomes.finished, parked_for=parked_for),
+            )
         if kept:
             self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
         self._try(

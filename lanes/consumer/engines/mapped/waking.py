@@ -82,6 +82,7 @@ class Waker:
         parked records are read.
         """
         if not self._peers.alone:
+            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
             limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
             self._ledger.read_parked(lane.name, limit=limit)
         return self._settlement.wakeable(lane)
@@ -98,8 +99,6 @@ class Waker:
             # A tenant's parked records are older, and would come in front of those that others wait for.
             batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
         if batches and not self._wake_batches(lane, batch.lane, batches=batches):
-            # Another environment was faster with one of them, so the cache is old.
-            self._ledger.expire_parked(lane.name)
             self._wake_batches(lane, batch.lane, batches=batches)
 
     def _wake_batches(self, lane: Lane, asking: Lane, *, batches: int) -> bool:
