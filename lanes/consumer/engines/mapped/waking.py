@@ -64,15 +64,22 @@ class Waker:
 
         """
         self._check.finish(batch.lane, finished)
-        if has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
+        if has_yielded or batch.seconds_left <= self._needed:
             return
         self._check.look_back(batch.lane)
         for lane in self._lanes:
-            published = not self._peers.alone and self._peers.may_have_parked(lane)
-            if (published or self._ledger.parked(lane.name)) and self._wakeable(lane):
+            if self._may_have_parked(lane) and self._wakeable(lane):
                 if not self._check.has_backlog_above(lane):
                     self._wake_lane(lane, batch)
                 return
+
+    def has_time(self, batch: Batch, *, after: float) -> bool:
+        """Whether there is time to wake the parked records after so many seconds, or none is parked."""
+        enough = batch.seconds_left - after > self._needed
+        return enough or not any(self._may_have_parked(lane) for lane in self._lanes)
+
+    def _may_have_parked(self, lane: Lane) -> bool:
+        return self._peers.may_have_parked(lane) or bool(self._ledger.parked(lane.name))
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
         """
