@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.settlement import soon
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -60,7 +61,7 @@ class _Claims(Interception):
             report.duplicate(feature.reach.telemetry, self._batch.lane, record, work)
             return Outcome(ending=Ending.DONE, entry=entry)
         if effect is Effect.ELSEWHERE:
-            return Outcome(entry=entry, delay=SOON, reason=Reason.ELSEWHERE)
+            return Outcome(entry=entry, delay=soon(record), reason=Reason.ELSEWHERE)
         self._claimed[record.message_id] = work.effect_id
         return None
 
