@@ -124,7 +124,9 @@ class Attempts:
             except AwsError:
                 self._telemetry.problem(Event.ATTEMPT_NOT_BEGUN, lane=lane.name, message_id=record.message_id)
                 self._telemetry.count(Metric.AWS_ERRORS)
-                return Outcome(entry=entry, delay=self._delays.after_failure(lane), reason=Reason.NOT_BEGUN)
+                return Outcome(
+                    entry=entry, delay=self._delays.after_error(lane, record), reason=Reason.NOT_BEGUN
+                )
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
             self._call(batch, record, work, attempt=attempt, check=check)

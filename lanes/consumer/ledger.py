@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Protocol
 
@@ -211,6 +212,7 @@ class CachedLedger:
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._parked: dict[str, dict[str, Entry]] = defaultdict(dict)
         self._parked_read_at: dict[str, float] = {}
+        self._cut: set[str] = set()
         self._unwritten: set[tuple[str, str]] = set()
 
     def entries_of(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
@@ -280,10 +282,14 @@ class CachedLedger:
 
         """
         now = self._clock()
-        if now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1):
+        is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1)
+        # A limited reading proves nothing once all of its entries are woken.
+        if is_fresh and (lane not in self._cut or self.parked(lane)):
             return
         entries = list(self._ledger.parked(lane, after=now, limit=limit))
-        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
+        is_cut = limit is not None and len(entries) >= limit
+        (self._cut.add if is_cut else self._cut.discard)(lane)
+        if is_cut and entries[0].batch != entries[-1].batch:
             # Half a batch would leave its groups blocked.
             entries = [entry for entry in entries if entry.batch != entries[-1].batch]
         recent = {
@@ -294,9 +300,10 @@ class CachedLedger:
         self._parked[lane] = {entry.message_id: entry for entry in entries} | recent
         self._parked_read_at[lane] = now
 
-    def expire_parked(self, lane: str) -> None:
-        """Have the next `read_parked` of a lane read the table."""
-        self._parked_read_at.pop(lane, None)
+    def expire_parked(self, lane: str, *, read_before: float = math.inf) -> None:
+        """Have the next `read_parked` of a lane read the table, if the last one was before a moment."""
+        if self._parked_read_at.get(lane, 0.0) < read_before:
+            self._parked_read_at.pop(lane, None)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """
@@ -310,6 +317,10 @@ class CachedLedger:
         unparked = not written or self._ledger.unpark(written)
         for entry in entries:
             self._parked[entry.lane].pop(entry.message_id, None)
+            if not unparked:
+                # Another environment was faster with one of them, and perhaps with more that are cached here.
+                self._parked[entry.lane].clear()
+                self.expire_parked(entry.lane)
         return unparked
 
 

@@ -106,7 +106,7 @@ class Runtime:
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
-        peers = Peers(config=config, table=self.presence, environment=environment, ledger=ledger, clock=clock)
+        peers = Peers(config=config, table=self.presence, environment=environment, clock=clock)
         attempts = Attempts(
             settings=config.consumer,
             handlers=handlers,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import Ending, Park
-from lanes.consumer.outcome import Outcome
+from lanes.consumer.outcome import SOON, Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -35,7 +35,7 @@ RECEIVE_FLOOR = 0.004
 Seconds times the square of the receive count: the shortest yield delay of a record received so often.
 
 AWS: a queue's maxReceiveCount is at most 1,000 and a message lives at most 14 days. Summed over 1,000 receives this
-floor is 15 days, so yields alone never bring a message to its queue's native dead-letter queue.
+floor is 15 days, so neither yields nor failing calls let SQS dead-letter a healthy message by itself.
 """
 
 LAST_RECEIVE = 1000
@@ -61,6 +61,11 @@ def receive_floor(receive_count: int) -> float:
 def shortest_delay(records: Sequence[RawRecord]) -> int:
     """Return the whole seconds after which untouched records may return: more if they were received often."""
     return math.floor(receive_floor(max(record.receive_count for record in records)))
+
+
+def soon(record: RawRecord) -> int:
+    """Return the seconds until a record returns that another delivery or its group keeps waiting."""
+    return max(SOON, shortest_delay([record]))
 
 
 class Delays:
@@ -93,6 +98,10 @@ class Delays:
         base, cap = self._settings.backoff_base.total_seconds(), self._settings.backoff_max.total_seconds()
         full = min(cap, base * 2.0 ** min(attempt - 1, 32))
         return _in_limits(full * self._random.uniform(0.75, 1.0), lane)
+
+    def after_error(self, lane: Lane, record: RawRecord) -> int:
+        """Return the seconds until a call that failed for a record is repeated: more if it was received often."""
+        return _in_limits(max(self.after_failure(lane), receive_floor(record.receive_count)), lane)
 
     def asked(self, lane: Lane, after: timedelta) -> int:
         """Return the delay that a handler asked for, within SQS's limits."""
@@ -192,13 +201,14 @@ class Settlement:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
             self.telemetry.problem(Event.DEAD_LETTER_NOT_SENT, lane=lane.name, message_id=record.message_id)
-            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, entry))
+            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, record, entry))
         report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome
 
-    def resend_delay(self, lane: Lane, entry: Entry) -> int:
+    def resend_delay(self, lane: Lane, record: RawRecord, entry: Entry) -> int:
         """Return the seconds until a dead letter that failed is sent again."""
-        return min(self.delays.after_failure(lane, attempt=max(1, entry.attempts)), RESEND)
+        delay = self.delays.after_failure(lane, attempt=max(1, entry.attempts))
+        return min(max(delay, shortest_delay([record])), RESEND)
 
     def keep_dead_letter(self, outcome: Outcome, *, delay: int) -> Outcome:
         """Return the outcome of a record that becomes a dead letter later: its entry says so."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.settlement import soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -74,11 +75,11 @@ class Holding(Interception):
         if not hold.releasing:
             if holds.behind(lane, record.group):
                 return self._follow(record, entry, f"held behind {hold.id}")
-            return _later(entry, SOON)
+            return _later(entry, soon(record))
         # Noted before it is sent: the hold must not end while the copy is on its way.
         copy = copy_id(record.message_id)
         if not holds.send_behind(lane, record.group, copy=copy):
-            return _later(entry, SOON)
+            return _later(entry, soon(record))
         self._feature.reach.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.reach.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
         return Outcome(ending=Ending.CONSUMED, entry=entry)
@@ -125,7 +126,7 @@ class Holding(Interception):
         except AwsError:
             telemetry.problem(Event.GROUP_NOT_HELD, lane=lane.name, message_id=record.message_id)
             assert outcome.entry is not None  # noqa: S101 - attempted records have one
-            delay = feature.settlement.resend_delay(lane, outcome.entry)
+            delay = feature.settlement.resend_delay(lane, record, outcome.entry)
             return feature.settlement.keep_dead_letter(outcome, delay=delay)
         self._held[record.group] = hold
         telemetry.event(

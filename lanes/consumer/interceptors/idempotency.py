@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.settlement import soon
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -76,7 +77,7 @@ class _Claims(Interception):
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
             kept = entry if effect is Effect.ELSEWHERE else None
-            return Outcome(entry=kept, delay=SOON, reason=Reason.ELSEWHERE)
+            return Outcome(entry=kept, delay=soon(record), reason=Reason.ELSEWHERE)
         self._claimed[record.message_id] = work.effect_id
         return None
 

@@ -48,7 +48,7 @@ class Tenants:
         try:
             self.settlement.ledger.read_parked(lane.name)
             entries = oldest_batches(self.settlement.wakeable(lane), count=1)
-            if entries and not self.settlement.wake(lane, entries, by=lane):
-                self.settlement.ledger.expire_parked(lane.name)
+            if entries:
+                self.settlement.wake(lane, entries, by=lane)
         except AwsError:
             self.settlement.telemetry.problem(Event.WAKE_FAILED, lane=lane.name)
