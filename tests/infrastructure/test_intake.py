@@ -79,7 +79,7 @@ def test_both_queues_are_as_safe_as_a_lane(intake):
         )
         assert queue["DeduplicationScope"] == "messageGroup"
         assert queue["MessageRetentionPeriod"] == 14 * 86400
-        assert intake.find_resources(QUEUE)[name]["DeletionPolicy"] == "Retain"
+        assert intake.find_resources(QUEUE)[name]["DeletionPolicy"] == "RetainExceptOnCreate"
         denied = {"Effect": "Deny", "Condition": {"Bool": {"aws:SecureTransport": "false"}}}
         intake.has_resource_properties(
             "AWS::SQS::QueuePolicy",
@@ -145,7 +145,7 @@ def test_it_alarms_on_its_dead_letters_and_on_waits(intake):
 def test_this_repositorys_app_has_an_intake_on_demand():
     """`-c intake=on` adds it and its address; without it the stack is as small as before."""
     without, with_it = (
-        Template.from_stack(cdk_app.add_stack(new_app(**context))) for context in ({}, {"intake": "on"})
+        Template.from_stack(cdk_app.add_stacks(new_app(**context))) for context in ({}, {"intake": "on"})
     )
 
     assert not [name for name in resources(without, QUEUE) if "Intake" in name]

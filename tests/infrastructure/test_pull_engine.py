@@ -267,7 +267,7 @@ def test_bad_settings_end_the_synth_with_the_errors_of_the_configuration(
     monkeypatch.setattr(cdk_app, "ROOT", tmp_path)
 
     with pytest.raises(ConfigurationError, match=complaint):
-        cdk_app.add_stack(App())
+        cdk_app.add_stacks(App())
 
 
 def test_security_rules_find_nothing_unacknowledged():

@@ -107,6 +107,8 @@ def render(value: Any) -> str:
         return f"<{value['Ref']}>"
     if "Fn::GetAtt" in value:
         return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    if "Fn::GetStackOutput" in value:
+        return f"<{value['Fn::GetStackOutput']['OutputName']}>"
     if "Fn::Sub" in value:
         return str(value["Fn::Sub"]).replace("${", "<").replace("}", ">")
     separator, parts = value["Fn::Join"]
