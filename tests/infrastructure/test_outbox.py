@@ -97,7 +97,7 @@ def test_the_table_is_encrypted_and_recoverable_and_forgets_by_itself(foreign_ou
     foreign_outbox.has_resource(
         TABLE,
         {
-            "DeletionPolicy": "Retain",
+            "DeletionPolicy": "RetainExceptOnCreate",
             "Properties": {
                 "SSESpecification": {"SSEEnabled": True},
                 "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
