@@ -16,7 +16,10 @@ from lanes.errors import ConfigurationError
 
 STACK_NAME = "PriorityLanes"
 BULK = "-bulk"
-REMOVALS: Mapping[str, RemovalPolicy] = {"retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE, "destroy": RemovalPolicy.DESTROY}
+REMOVALS: Mapping[str, RemovalPolicy] = {
+    "retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    "destroy": RemovalPolicy.DESTROY,
+}
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 

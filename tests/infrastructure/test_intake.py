@@ -15,7 +15,15 @@ from cfnlint.config import ManualArgs
 import app as cdk_app
 from cdk import Intake, LaneQueues, Ledger
 from lanes.config.deployment import Deployment
-from tests.support.infrastructure import FOREIGN_CODE, allowed, lanes_config, new_app, render, resources
+from tests.support.infrastructure import (
+    FOREIGN_CODE,
+    allowed,
+    lanes_config,
+    live_function,
+    new_app,
+    render,
+    resources,
+)
 
 FUNCTION = "AWS::Lambda::Function"
 MAPPING = "AWS::Lambda::EventSourceMapping"
@@ -55,7 +63,7 @@ def test_the_queue_is_mapped_to_a_function_of_its_own(intake):
     """With partial batch responses, and with a limit, so that a flood leaves concurrency to others."""
     (mapping,) = resources(intake, MAPPING).values()
 
-    assert mapping["FunctionName"] == {"Ref": named(intake, FUNCTION, "IntakeFunction")}
+    assert live_function(intake, mapping["FunctionName"]) == named(intake, FUNCTION, "IntakeFunction")
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [named(intake, QUEUE, "IntakeQueue"), "Arn"]}
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"]["MaximumConcurrency"] >= 2

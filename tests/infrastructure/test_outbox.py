@@ -135,9 +135,7 @@ def test_a_schedule_wakes_the_relay_every_minute(foreign_outbox):
         "AWS::Events::Rule",
         {
             "ScheduleExpression": "rate(1 minute)",
-            "Targets": [
-                Match.object_like({"Arn": {"Fn::GetAtt": [Match.string_like_regexp("OutboxRelay"), "Arn"]}})
-            ],
+            "Targets": [Match.object_like({"Arn": {"Ref": Match.string_like_regexp("OutboxLive")}})],
         },
     )
 

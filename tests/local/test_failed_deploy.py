@@ -18,7 +18,10 @@ def template_of_lanes(*, broken):
 
     def spoil(stack, *_constructs):
         if broken:
-            refused = {"FifoQueue": True, "RedrivePolicy": {"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3}}
+            refused = {
+                "FifoQueue": True,
+                "RedrivePolicy": {"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3},
+            }
             CfnResource(stack, "Refused", type="AWS::SQS::Queue", properties=refused)
 
     return json.dumps(Template.from_stack(foreign_stack(lanes_config(2), then=spoil)).to_json())
