@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from local.account import PLATFORM_KEY, REGION, connection_variables
 from local.function import FunctionSettings
+from local.model.qualifier import without_qualifier
 from local.model.queue_mapping import QueueMapping
 from local.model.schedule import ScheduleSettings
 from local.model.stream_mapping import StreamMappingSettings
@@ -51,7 +52,7 @@ class Deployed:
     """
     Everything that runs needs, as one reading.
 
-    By mapping uuid, function ARN, queue ARN, uuid of a stream's mapping, and rule ARN.
+    By mapping uuid, function ARN without a qualifier, queue ARN, uuid of a stream's mapping, and rule ARN.
     """
 
     mappings: Mapping[str, QueueMapping] = field(default_factory=dict)
@@ -106,10 +107,12 @@ class DeploymentReader:
             for entry in entries
             if ":dynamodb:" in entry["EventSourceArn"]
         ]
+        # Where one mapping is moved to an alias before the others, that alias decides for all.
+        invoked = {without_qualifier(arn): arn for arn in sorted(one["FunctionArn"] for one in entries)}
         arns = {one.function_arn for one in mappings} | {one.function_arn for one in streams}
         schedules = self._schedules()
         arns.update(arn for one in schedules for arn in one.function_arns)
-        found = {arn: self.function(arn) for arn in arns.union(functions)}
+        found = {arn: self.function(invoked.get(arn, arn)) for arn in arns.union(functions)}
         queues = {arn: self._queue(arn) for arn in {one.queue_arn for one in mappings}}
         whole = {one.uuid: one for one in mappings if found[one.function_arn] and queues[one.queue_arn]}
         return Deployed(
@@ -156,9 +159,10 @@ class DeploymentReader:
                 return None
             raise
         # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
-        concurrency = self._lambda.get_function_concurrency(FunctionName=arn)
+        name = answer["Configuration"]["FunctionName"]
+        concurrency = self._lambda.get_function_concurrency(FunctionName=name)
         reserved = concurrency.get("ReservedConcurrentExecutions")
-        return FunctionSettings.from_api(answer, reserved_concurrency=reserved)
+        return FunctionSettings.from_api(answer, arn=arn, reserved_concurrency=reserved)
 
     def _queue(self, arn: str) -> DeployedQueue | None:
         name = arn.rpartition(":")[2]

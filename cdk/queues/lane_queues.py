@@ -183,7 +183,7 @@ class LaneQueues(Construct):
         config: LanesConfig,
         retention: timedelta = MAX_RETENTION,
         max_receive_count: int = MAX_RECEIVES,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)

@@ -17,6 +17,7 @@ from lanes.cli import (
     move,
     overrides,
     pause,
+    rollback,
     send,
     simulator,
     status,
@@ -47,6 +48,7 @@ app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(pause.pause)
 app.command()(pause.resume)
+app.command()(rollback.rollback)
 app.command()(move.prioritize)
 app.command()(move.cancel)
 app.add_typer(overrides.app, name="overrides")

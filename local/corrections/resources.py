@@ -16,6 +16,9 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
 
+from local.corrections import function_versions
+from local.model.qualifier import without_qualifier
+
 _FIFO = ".fifo"
 _QUEUE_NAME_LENGTH = 80
 # AWS: the defaults of SetQueueAttributes, API reference of SQS.
@@ -33,6 +36,7 @@ def install() -> None:
     _switch_off_motos_mapping()
     _correct_queues()
     _correct_functions()
+    function_versions.install()
     _correct_mappings()
     _correct_tables()
 
@@ -174,6 +178,14 @@ def _publish_code(function: Any) -> None:
 
 
 def _correct_mappings() -> None:
+    def of_the_alias(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            mapping = original(cls, resource_name, cloudformation_json, *args, **kw)
+            _keep_alias(mapping, cloudformation_json)
+            return mapping
+
+        return create
+
     def defaults_for_the_rest(original: Any) -> Callable[..., Any]:
         def update(cls: Any, original_resource: Any, cloudformation_json: Any, **kw: Any) -> Any:
             place = (kw["account_id"], kw["region_name"])
@@ -190,11 +202,23 @@ def _correct_mappings() -> None:
                 **cloudformation_json["Properties"],
             }
             changed = {"Properties": properties}
-            return original(cls, original_resource=original_resource, cloudformation_json=changed, **kw)
+            mapping = original(cls, original_resource=original_resource, cloudformation_json=changed, **kw)
+            _keep_alias(mapping, cloudformation_json)
+            return mapping
 
         return update
 
+    _replace(functions.EventSourceMapping, "create_from_cloudformation_json", of_the_alias)
     _replace(functions.EventSourceMapping, "update_from_cloudformation_json", defaults_for_the_rest)
+
+
+def _keep_alias(mapping: Any, cloudformation_json: Any) -> None:
+    """Keep the alias that a mapping invokes; moto writes down the version that it points to at this moment."""
+    named = str(cloudformation_json["Properties"]["FunctionName"])
+    # A name has no colon, and an ARN without a qualifier ends in a name.
+    function, _, qualifier = named.rpartition(":")
+    if function and not function.endswith(":function"):
+        mapping.function_arn = f"{without_qualifier(mapping.function_arn)}:{qualifier}"
 
 
 def _correct_tables() -> None:

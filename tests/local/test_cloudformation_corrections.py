@@ -419,6 +419,25 @@ def test_previous_values_of_defaulted_parameters_are_found(stack):
     assert stack.queue_attributes()["VisibilityTimeout"] == "77"
 
 
+def test_a_stack_reads_the_outputs_of_another(stack):
+    """By Fn::GetStackOutput; an output that is not there is refused."""
+    stack.cloudformation.create_stack(
+        StackName="producing", TemplateBody=_template({"Queue": _queue()}, {"Seconds": "77"})
+    )
+    read = {"StackName": "producing", "Region": {"Ref": "AWS::Region"}, "OutputName": "Seconds"}
+
+    stack.create({"Queue": _queue(VisibilityTimeout={"Fn::GetStackOutput": read})})
+    attributes = stack.queue_attributes()
+    missing = {"Fn::GetStackOutput": read | {"OutputName": "Minutes"}}
+    with pytest.raises(ClientError, match="producing has no output Minutes"):
+        stack.cloudformation.create_stack(
+            StackName="reading", TemplateBody=_template({"Queue": _queue(VisibilityTimeout=missing)})
+        )
+    stack.cloudformation.delete_stack(StackName="producing")
+
+    assert attributes["VisibilityTimeout"] == "77"
+
+
 def test_a_template_that_cannot_be_deployed_is_a_client_error_and_leaves_nothing(stack):
     """The caller hears why at once, and the next try starts clean."""
     broken = {"Queue": _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})}
@@ -429,6 +448,28 @@ def test_a_template_that_cannot_be_deployed_is_a_client_error_and_leaves_nothing
 
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
     assert stack.queue_attributes()["FifoQueue"] == "true"
+
+
+def test_a_failed_creation_keeps_only_resources_that_are_always_retained(stack):
+    """RetainExceptOnCreate keeps a queue with its messages when the stack goes, not when it never was complete."""
+    always = {"Always": {**_queue(), "DeletionPolicy": "Retain"}}
+    stateful = {"Stateful": {**_queue(), "DeletionPolicy": "RetainExceptOnCreate"}}
+    broken = {"Queue": _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})}
+
+    with pytest.raises(ClientError, match="dead-letter queue"):
+        stack.create({**always, **stateful, **broken})
+    after_failure = _retained(stack)
+    stack.create(stateful)
+    stack.cloudformation.delete_stack(StackName=STACK)
+    after_deletion = _retained(stack)
+
+    assert after_failure == {"Always"}
+    assert after_deletion == {"Always", "Stateful"}
+
+
+def _retained(stack):
+    urls = stack.client("sqs").list_queues(QueueNamePrefix=f"{STACK}-").get("QueueUrls", [])
+    return {url.rpartition("/")[2].split("-")[1] for url in urls} & {"Always", "Stateful"}
 
 
 def test_deleting_a_stack_deletes_what_it_made(stack):
