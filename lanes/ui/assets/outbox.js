@@ -14,8 +14,8 @@ let view = null;
 export function enter(main, { target, query }) {
   view = { target, counts: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
-    { name: "kind", title: "Kind", hint: "such as order[.].*" },
-    { name: "group", title: "Group", hint: "such as acme-.*" },
+    { name: "kind", title: "Kind", hint: "such as order.*" },
+    { name: "group", title: "Group", hint: "such as acme-*" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
