@@ -142,7 +142,7 @@ def test_what_does_not_exist_is_said_without_a_traceback(verbs):
     assert done.returncode == 2
     assert "did you mean 'PUBLISHED'" in done.stderr
     assert "Traceback" not in done.stderr
-    assert verbs("show", "nothing").returncode == 1
+    assert verbs("show", "nothing").returncode == 3
 
 
 def test_a_database_without_an_outbox_is_said_without_a_traceback(typed, tmp_path):

@@ -89,3 +89,18 @@ def test_a_filter_that_cannot_be_read_is_explained(reading, tab):
     open_outbox(tab, reading, "?lowest=5&highest=1")
 
     expect(tab.locator("#found .fault")).to_contain_text("no priority is 5 or higher")
+
+
+def test_without_an_outbox_its_address_says_so(reading, tab):
+    """It may be a bookmark of another stack."""
+
+    def without_outbox(route):
+        response = route.fetch()
+        route.fulfill(response=response, json={**response.json(), "outbox": None})
+
+    tab.route("**/api/target", without_outbox)
+    tab.goto(reading.url)
+    tab.goto(f"{reading.base}#outbox")
+
+    expect(tab.locator("main")).to_contain_text("This stack has no outbox")
+    expect(tab.locator("main .fault")).to_have_count(0)

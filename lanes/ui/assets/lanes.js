@@ -93,7 +93,7 @@ function windows(state) {
 }
 
 function legend() {
-  return el("div", { class: "legend" }, [["waiting", "waiting"], ["held", "in work"], ["parked", "parked"]]
+  return el("div", { class: "legend" }, [["waiting", "waiting"], ["held", "in work"], ["parked", "parked"], ["unknown", "not known"]]
     .map(([kind, title]) => el("span", {}, el("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), title)));
 }
 
