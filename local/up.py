@@ -167,12 +167,15 @@ def _deploy_lines(app: CdkApp) -> list[str]:
     """Shell lines that deploy the app once more, after the exports for any SDK."""
     variables = command_variables(app)
     path = variables.pop("PATH")
-    exports = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-    return [
-        " ".join(["export", *exports, f"PATH={shlex.quote(path)}:$PATH"]),
-        f"cd {shlex.quote(str(app.directory))}",
+    settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    # For cdk alone: with its PYTHONPATH, the lanes command of the same shell would not find its other packages.
+    command = [
+        "env",
+        *settings,
+        f"PATH={shlex.quote(path)}:$PATH",
         shlex.join(["cdk", *deploy_arguments(app)]),
     ]
+    return [f"cd {shlex.quote(str(app.directory))}", " ".join(command)]
 
 
 def _complain(text: str) -> int:

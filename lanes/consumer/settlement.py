@@ -200,7 +200,12 @@ class Settlement:
         try:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
-            self.telemetry.problem(Event.DEAD_LETTER_NOT_SENT, lane=lane.name, message_id=record.message_id)
+            self.telemetry.problem(
+                Event.DEAD_LETTER_NOT_SENT,
+                lane=lane.name,
+                message_id=record.message_id,
+                receive_count=record.receive_count,
+            )
             return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, record, entry))
         report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome

@@ -71,7 +71,7 @@ def test_what_an_outbox_publishes_after_the_override_is_cancelled_too(scenario):
 def test_a_body_that_is_no_event_is_cancelled_by_its_group_alone(scenario):
     """Its kind can't be known, so a filter that asks for one leaves it."""
     scenario.world.send_body("MAIN", "plain", group="raw")
-    scenario.put("cancel", kind=".*")
+    scenario.put("cancel", kind="*")
     scenario.drain()
     assert scenario.cancelled() == []
 
@@ -290,7 +290,7 @@ def test_cancelled_and_moved_messages_need_no_reading_of_the_higher_lanes():
     """Nothing of the batch is left to handle or to yield: no queue is read, and no record is parked."""
     scenario = Overridden({"consumer": {"reserved_concurrency": 2}}, environments=2)
     send_some(scenario, groups=2)
-    scenario.put("prioritize", priority=50, group="g.")
+    scenario.put("prioritize", priority=50, group="g?")
     scenario.put("cancel", ids=("m0",))
 
     scenario.step("MAIN")

@@ -1,6 +1,7 @@
 """What `python -m local up` tells of what runs."""
 
 import io
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client
-from local.up import FunctionTroubles, _explain, describe
+from local.up import FunctionTroubles, _deploy_lines, _explain, describe
 
 FIFO = {"FifoQueue": "true"}
 
@@ -58,8 +59,28 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
     assert told["lanes"]["ALL"] == f"{server.endpoint_url}/123456789012/up.fifo"
     assert told["dead_letters"]["ALL"] == f"{server.endpoint_url}/123456789012/up-dead.fifo"
     assert "\n  export LANES_STACK=Up\n" in text
-    assert "\n  cdk deploy " in text
+    assert " cdk deploy " in text
     assert "add --endpoint-url" in text
+
+
+def test_the_deploy_lines_leave_the_shell_as_it_was(tmp_path, monkeypatch):
+    """They are pasted into the shell in which lanes runs next, which must keep its own packages."""
+    fake = tmp_path / "cdk"
+    fake.write_text('#!/bin/sh\necho "cdk $1 with $PYTHONPATH"\n')
+    fake.chmod(0o755)
+    variables = {"PATH": str(tmp_path), "PYTHONPATH": "/installed/names"}
+    monkeypatch.setattr("local.up.command_variables", lambda _app: dict(variables))
+    lines = [*_deploy_lines(CdkApp(directory=tmp_path)), 'echo "lanes with ${PYTHONPATH-none}"']
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join(lines)],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == ["cdk deploy with /installed/names", "lanes with none"]
 
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):

@@ -110,6 +110,7 @@ class Holding(Interception):
     def _hold(self, record: RawRecord, outcome: Outcome) -> Outcome:
         """Begin the hold; the dead letter is sent once every environment knows of it."""
         feature, lane, known = self._feature, self._batch.lane, self._held.get(record.group)
+        assert outcome.entry is not None  # noqa: S101 - attempted records have one
         message = decoded(record)
         hold = Hold(
             lane=lane.name,
@@ -124,15 +125,25 @@ class Holding(Interception):
         try:
             feature.holds.begin(hold)
         except AwsError:
-            telemetry.problem(Event.GROUP_NOT_HELD, lane=lane.name, message_id=record.message_id)
-            assert outcome.entry is not None  # noqa: S101 - attempted records have one
+            telemetry.problem(
+                Event.GROUP_NOT_HELD,
+                lane=lane.name,
+                message_id=record.message_id,
+                receive_count=record.receive_count,
+            )
             delay = feature.settlement.resend_delay(lane, record, outcome.entry)
             return feature.settlement.keep_dead_letter(outcome, delay=delay)
         self._held[record.group] = hold
-        telemetry.event(
-            Event.GROUP_HELD, lane=lane.name, group=record.group, message_id=record.message_id, id=hold.id
-        )
         wait = self._wait_of(hold)
+        telemetry.event(
+            Event.GROUP_HELD,
+            lane=lane.name,
+            **unopened(record),
+            reason=outcome.reason,
+            error=outcome.error,
+            attempts=outcome.entry.attempts,
+            delay=wait,
+        )
         return feature.settlement.keep_dead_letter(outcome, delay=wait) if wait else outcome
 
     def _wait_of(self, hold: Hold) -> int:
