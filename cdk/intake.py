@@ -11,6 +11,8 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from lanes.config import MAX_RECEIVES
+
 from .alarms.cloudwatch import RUNBOOK, add_alarms
 from .alarms.intake import intake_rules
 from .alarms.rule import Severity
@@ -19,7 +21,6 @@ from .function.lambda_function import add_function, add_live_alias, own_variable
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
 from .queues.lane_queues import LaneQueues
-from .queues.receive_budget import MAX_RECEIVES
 from .tables.ledger import Ledger
 
 INTAKE_TIMEOUT = timedelta(minutes=1)

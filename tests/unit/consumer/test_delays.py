@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
-from lanes.consumer.settlement import LAST_RECEIVE, Delays, receive_floor, shortest_delay, soon
+from lanes.config.settings import MAX_RECEIVES
+from lanes.consumer.settlement import Delays, receive_floor, shortest_delay, soon
 from tests.support.records import record_with
 
 HOURS_12 = 12 * 3600
@@ -86,7 +87,7 @@ def test_a_call_that_fails_for_a_day_costs_fewer_receives_than_sqs_allows(delay_
         now += max(1.0, delay_of(delays, record_with("m", receive_count=receives)))
         receives += 1
 
-    assert receives < LAST_RECEIVE / 2
+    assert receives < MAX_RECEIVES / 2
 
 
 @given(attempt=st.integers(1, 10_000), seed=st.integers(0, 100))
