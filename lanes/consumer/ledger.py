@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections import OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.errors import AwsError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lanes.consumer.records import RawRecord
 
+T = TypeVar("T")
 
 # AWS calls the stamp approximate (ApproximateFirstReceiveTimestamp), so a smaller difference proves nothing.
 NEXT_GENERATION = 1.0
@@ -174,18 +175,17 @@ class Ledger(Protocol):
 MOST_CACHED = 20_000
 """Entries without a park that one environment keeps: 17 fields each, about 10 MB."""
 
-INDEX_LAG = 2.0
-"""
-Seconds for which this environment's own writes count more than the ledger's index.
-
-AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
-"""
-
-
 # With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
 # by default.
 PARKED_AGE = 1.0
 """Seconds for which a reading of parked records is reused; 15 times as long without peers that park others."""
+
+INDEX_LAG = 2 * PARKED_AGE
+"""
+Seconds for which this environment's own writes count more than the ledger's index, which the next reading shows.
+
+AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
+"""
 
 
 class CachedLedger:
@@ -304,8 +304,8 @@ class CachedLedger:
         return unparked
 
 
-def twice(call: Callable[[], Mapping[str, Entry]]) -> Mapping[str, Entry]:
-    """Repeat a read once if it fails."""
+def twice(call: Callable[[], T]) -> T:
+    """Make a call, and once more if it fails; raises the second `AwsError`."""
     try:
         return call()
     except AwsError:

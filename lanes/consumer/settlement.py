@@ -13,6 +13,7 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.config.lane_tables import LONGEST_VISIBILITY
 from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import Ending, Park
 from lanes.consumer.outcome import Outcome
@@ -34,23 +35,12 @@ RECEIVE_FLOOR = 0.004
 """
 Seconds times the square of the receive count: the shortest yield delay of a record received so often.
 
-AWS: a queue's maxReceiveCount is at most 1,000 and a message lives at most 14 days. Summed over 1,000 receives this
-floor is 15 days, so yields alone never bring a message to its queue's native dead-letter queue.
+AWS: a message lives at most 14 days. Summed over `MAX_RECEIVES` this floor is 15 days, so yields alone never bring a
+message to its queue's native dead-letter queue.
 """
 
-LAST_RECEIVE = 1000
-"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
-
-RESEND = 120
-"""
-Longest delay in seconds before a dead letter that could not be sent is sent again.
-
-AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
-"""
-
-# AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility).
-VISIBILITY_LIMIT = timedelta(hours=12)
-SHORTEST_LIMIT = timedelta(hours=6)
+# AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
+LONGEST_RESEND = timedelta(minutes=2)
 
 
 def receive_floor(receive_count: int) -> float:
@@ -100,9 +90,10 @@ class Delays:
 
 
 def _in_limits(seconds: float, lane: Lane) -> int:
-    # A record may have been held for most of its visibility timeout. Where that leaves no room, SQS refuses a longer
-    # delay, and the record returns when its visibility ends.
-    longest = max(VISIBILITY_LIMIT - lane.visibility_timeout, SHORTEST_LIMIT).total_seconds()
+    # AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility), and a record
+    # may have been held for most of its visibility timeout. Where that leaves no room, SQS refuses a longer delay, and
+    # the record returns when its visibility ends.
+    longest = max(LONGEST_VISIBILITY - lane.visibility_timeout, LONGEST_VISIBILITY / 2).total_seconds()
     return max(0, min(math.ceil(seconds), int(longest)))
 
 
@@ -198,7 +189,8 @@ class Settlement:
 
     def resend_delay(self, lane: Lane, entry: Entry) -> int:
         """Return the seconds until a dead letter that failed is sent again."""
-        return min(self.delays.after_failure(lane, attempt=max(1, entry.attempts)), RESEND)
+        delay = self.delays.after_failure(lane, attempt=max(1, entry.attempts))
+        return min(delay, int(LONGEST_RESEND.total_seconds()))
 
     def keep_dead_letter(self, outcome: Outcome, *, delay: int) -> Outcome:
         """Return the outcome of a record that becomes a dead letter later: its entry says so."""
@@ -305,10 +297,8 @@ class Settlement:
 
 def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
     """Return the records of the batches parked first: a group is free only when all of its records are."""
-    order: dict[str, float] = {}
-    for entry in entries:
-        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
-    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
+    oldest_first = sorted(entries, key=lambda entry: entry.noted_at)
+    chosen = list(dict.fromkeys(entry.batch for entry in oldest_first))[:count]
     return [entry for entry in entries if entry.batch in chosen]
 
 

@@ -7,9 +7,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
-from lanes.consumer.engines import PROCEED, Proceed, lane_of
+from lanes.config.settings import MAX_RECEIVES
+from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.records import SETTLING, Batch, Invocation, oldest_first, read_batch, response_for
-from lanes.consumer.settlement import LAST_RECEIVE
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -87,7 +87,7 @@ class MappedEngine:
     def _lane_of(self, queue: str, records: Sequence[RawRecord]) -> Lane | None:
         """Return the lane of a queue; None for the bell of the pull engine, which ran before a deploy."""
         try:
-            self._lanes[queue] = lane_of(self._deployment, queue)
+            self._lanes[queue] = self._deployment.lane_of_queue(queue)
         except ConfigurationError:
             if all(record.body == BODY for record in records):
                 return None
@@ -125,7 +125,7 @@ class MappedTurn:
         """Yield if a higher lane has a backlog, or if that can't be known."""
         lane, services = self._batch.lane, self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
-        if rest[0].receive_count >= LAST_RECEIVE:
+        if rest[0].receive_count >= MAX_RECEIVES:
             return Proceed(may_yield=False)
         try:
             above = services.check.lane_above(lane, expected=expected)
