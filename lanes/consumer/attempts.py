@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interceptions
-    from lanes.consumer.ledger import CachedLedger, Entry
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
-    from lanes.consumer.settlement import Delays
-    from lanes.consumer.telemetry import Telemetry
+    from lanes.consumer.settlement import Settlement
 
 EXHAUSTED = "attempts exhausted"
 
@@ -62,17 +61,14 @@ class Attempts:
         *,
         settings: ConsumerSettings,
         handlers: Handlers,
-        ledger: CachedLedger,
-        delays: Delays,
-        telemetry: Telemetry,
-        clock: Callable[[], float],
+        settlement: Settlement,
     ) -> None:
         self._settings = settings
         self._handlers = handlers
-        self._ledger = ledger
-        self._delays = delays
-        self._telemetry = telemetry
-        self.clock = clock
+        self._ledger = settlement.ledger
+        self._delays = settlement.delays
+        self._telemetry = settlement.telemetry
+        self.clock = settlement.clock
         self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
         configured = settings.record_time.total_seconds() if settings.record_time else 0.0
         self.longest: defaultdict[str, float] = defaultdict(float)

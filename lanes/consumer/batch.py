@@ -28,21 +28,17 @@ if TYPE_CHECKING:
     from lanes.consumer.attempts import Attempts
     from lanes.consumer.engines import Turn
     from lanes.consumer.interceptors import Interceptor
-    from lanes.consumer.ledger import CachedLedger
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
-    from lanes.consumer.telemetry import Telemetry
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Corridor:
     """Takes batches from their preparation to their last outcome."""
 
-    ledger: CachedLedger
     interceptors: Sequence[Interceptor]
     attempts: Attempts
     settlement: Settlement
-    telemetry: Telemetry
 
     def run(self, batch: Batch, turn: Turn) -> Outcomes:
         """Decide and settle every record. No error leaves it, and an interrupt only after the turn is closed."""
@@ -51,8 +47,10 @@ class Corridor:
             if self._prepare(batch, turn, outcomes):
                 self._work(batch, turn, outcomes)
         except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
-            unfinished = [report.unopened(record) for record in outcomes.undecided()]
-            self.telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=unfinished)
+            unfinished = [report.unopened(record) for record in outcomes.undecided]
+            self.settlement.telemetry.problem(
+                Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=unfinished
+            )
         finally:
             turn.close(outcomes)
         return outcomes
@@ -61,14 +59,14 @@ class Corridor:
         """Look up the entries and keep the records invisible; if that fails, keep all records and return False."""
         problem = Event.LEDGER_NOT_READ
         try:
-            outcomes.entries = self.ledger.entries_of(batch.lane.name, batch.records)
+            outcomes.entries = self.settlement.ledger.entries_of(batch.lane.name, batch.records)
             problem = Event.RECORDS_NOT_HELD
             if lost := turn.hold(outcomes):
                 self._report_lost(batch, outcomes, lost)
         except AwsError:
             self._return_unprepared(batch, outcomes, problem)
             return False
-        report.received(self.telemetry, batch.records, outcomes.entries)
+        report.received(self.settlement.telemetry, batch.records, outcomes.entries)
         return True
 
     def _report_lost(self, batch: Batch, outcomes: Outcomes, lost: Collection[str]) -> None:
@@ -76,13 +74,18 @@ class Corridor:
         outcomes.lose(lost)
         expired = [record for record in batch.records if record.message_id in lost]
         report.together(
-            self.telemetry, Event.BATCH_RETURNED, batch.lane, expired, reason=Reason.EXPIRED, delay=None
+            self.settlement.telemetry,
+            Event.BATCH_RETURNED,
+            batch.lane,
+            expired,
+            reason=Reason.EXPIRED,
+            delay=None,
         )
 
     def _return_unprepared(self, batch: Batch, outcomes: Outcomes, problem: Event) -> None:
         """Report a failed call, in an `except` block, and return every record for the time of a yield."""
-        self.telemetry.problem(problem, lane=batch.lane.name)
-        self.telemetry.count(Metric.AWS_ERRORS)
+        self.settlement.telemetry.problem(problem, lane=batch.lane.name)
+        self.settlement.telemetry.count(Metric.AWS_ERRORS)
         # Not at once: the call that failed is made again with the next receive.
         delay = self.settlement.delays.after_yield(batch.lane, batch.records).delay
         outcomes.keep(batch.records, Outcome(delay=delay, reason=Reason.UNPREPARED))
@@ -97,12 +100,10 @@ class Corridor:
         interceptions = Interceptions(begun) if begun else None
         if interceptions is not None:
             self._admit_all(batch, outcomes, interceptions)
-        for position, record in enumerate(batch.records):
-            if outcomes.is_decided(record):
-                continue
-            if behind := outcomes.behind(record):
-                outcomes.keep([record], behind)
-            elif not self._decide(batch, turn, outcomes, outcomes.undecided(position), interceptions):
+        while rest := outcomes.undecided:
+            if behind := outcomes.behind(rest[0]):
+                outcomes.keep(rest[:1], behind)
+            elif not self._decide(batch, turn, outcomes, rest, interceptions):
                 return
 
     def _decide(
@@ -169,7 +170,12 @@ class Corridor:
             return
         to_lane = outcome.to.name if outcome.to else None
         report.together(
-            self.telemetry, Event.BATCH_YIELDED, batch.lane, rest, to_lane=to_lane, delay=outcome.delay
+            self.settlement.telemetry,
+            Event.BATCH_YIELDED,
+            batch.lane,
+            rest,
+            to_lane=to_lane,
+            delay=outcome.delay,
         )
 
     def _yield_in_mid_work(

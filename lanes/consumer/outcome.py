@@ -129,13 +129,10 @@ class Outcomes:
         for record in records:
             self.set(record, dataclasses.replace(outcome, entry=self[record].entry))
 
-    def undecided(self, position: int = 0) -> list[RawRecord]:
-        """Return the records from a position on that are not decided."""
-        return [record for record in self._records[position:] if record.message_id not in self._decided]
-
-    def is_decided(self, record: RawRecord) -> bool:
-        """Whether a record is decided."""
-        return record.message_id in self._decided
+    @property
+    def undecided(self) -> list[RawRecord]:
+        """The records that are not decided."""
+        return [record for record in self._records if record.message_id not in self._decided]
 
     def behind(self, record: RawRecord) -> Outcome | None:
         """

@@ -91,29 +91,17 @@ class Runtime:
 
     def build_engine(self, handlers: Handlers) -> Engine:
         """Assemble the services of one environment. Only here is it decided which engine runs."""
-        config, telemetry, clock = self.deployment.config, self.telemetry, self.clock
+        config, clock = self.deployment.config, self.clock
         ledger, delays = CachedLedger(self.ledger, clock=clock), Delays(config.consumer, self.random)
         settlement = Settlement(
-            queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
+            queues=self.queues, ledger=ledger, delays=delays, telemetry=self.telemetry, clock=clock
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         peers = Peers(config=config, table=self.presence, environment=environment, clock=clock)
-        attempts = Attempts(
-            settings=config.consumer,
-            handlers=handlers,
-            ledger=ledger,
-            delays=delays,
-            telemetry=telemetry,
-            clock=clock,
-        )
-        corridor = Corridor(
-            ledger=ledger,
-            interceptors=self._interceptors(settlement, peers, environment),
-            attempts=attempts,
-            settlement=settlement,
-            telemetry=telemetry,
-        )
+        attempts = Attempts(settings=config.consumer, handlers=handlers, settlement=settlement)
+        interceptors = self._interceptors(settlement, peers, environment)
+        corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         if config.consumer.engine is EngineName.PULL:
             return PullEngine(deployment=self.deployment, services=self._slot_services(corridor, peers))
         services = self._turn_services(settlement, peers, ledger)

@@ -130,7 +130,9 @@ def test_the_header_that_sqs_keeps_of_a_traced_sender_counts_where_the_message_s
     body = Message(kind="work", traceparent=traceparent).to_body()
 
     assert (
-        handlers.resolve(record_with("m", body=body, attributes={"AWSTraceHeader": XRAY_HEADER})).trace_id
+        handlers.resolve(
+            record_with("m", body=body, attributes={"AWSTraceHeader": XRAY_HEADER})
+        ).trace.trace_id
         == expected
     )
 
@@ -141,10 +143,12 @@ def test_a_raw_body_belongs_to_the_trace_of_that_header():
     handlers.add_raw(print)
 
     assert (
-        handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": XRAY_HEADER})).trace_id
+        handlers.resolve(
+            record_with("m", body="hello", attributes={"AWSTraceHeader": XRAY_HEADER})
+        ).trace.trace_id
         == TRACE
     )
     assert (
-        handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"})).trace_id
+        handlers.resolve(record_with("m", body="hello", attributes={"AWSTraceHeader": "Root=?"})).trace
         is None
     )

@@ -132,18 +132,9 @@ class Environment:
             queues=self.queues, ledger=ledger, delays=delays, telemetry=self.telemetry, clock=self.clock
         )
         self.corridor = Corridor(
-            ledger=ledger,
             interceptors=interceptors,
-            attempts=Attempts(
-                settings=CONFIG.consumer,
-                handlers=handlers,
-                ledger=ledger,
-                delays=delays,
-                telemetry=self.telemetry,
-                clock=self.clock,
-            ),
+            attempts=Attempts(settings=CONFIG.consumer, handlers=handlers, settlement=self.settlement),
             settlement=self.settlement,
-            telemetry=self.telemetry,
         )
 
     def _work(self, message, context):

@@ -53,7 +53,7 @@ def test_the_first_answer_is_the_fail_safe_one(batch):
     assert outcomes.kept == records
     assert outcomes.to_settle == []
     assert (outcomes.finished, outcomes.has_yielded) == (0, False)
-    assert outcomes.undecided() == records
+    assert outcomes.undecided == records
     assert list(outcomes) == [
         (record, Outcome(ending=Ending.RETURNED, entry=entries.get(record.message_id), delay=None))
         for record in records
@@ -68,7 +68,6 @@ def test_the_first_decision_counts(case):
     for record in records:
         expected = first.get(record.message_id, Outcome(entry=entries.get(record.message_id)))
         assert outcomes[record] == expected
-        assert outcomes.is_decided(record) == (record.message_id in first)
 
 
 @given(decided())
@@ -130,14 +129,12 @@ def test_a_record_yields_behind_one_that_yielded_and_is_returned_behind_any_othe
         assert behind == Outcome(delay=0, reason=Reason.BEHIND)
 
 
-@given(decided(), st.integers(0, 10))
-def test_the_rest_is_what_is_not_decided(case, position):
-    """From a position of the batch on."""
+@given(decided())
+def test_the_rest_is_what_is_not_decided(case):
+    """In the order of the batch."""
     records, _, _, outcomes, first = case
 
-    assert outcomes.undecided(position) == [
-        record for record in records[position:] if record.message_id not in first
-    ]
+    assert outcomes.undecided == [record for record in records if record.message_id not in first]
 
 
 @given(decided(), st.integers(0, 900))

@@ -97,7 +97,7 @@ class Looks:
         self._seconds_left = seconds_left
         self._looked_at: dict[str, float] = {}
         self._timed: Pending[Sequence[Look]] | None = None
-        self._polls: dict[str, Pending[Sequence[Look]]] = {}
+        self._polls: dict[str, Pending[Look]] = {}
         self._deletions: dict[str, list[Pending[Sequence[RawRecord]]]] = {}
         self.hands: dict[str, list[RawRecord]] = {}
         self.has_more = False
@@ -112,19 +112,22 @@ class Looks:
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
-        if stale:
-            self._add(self._ask(stale, most=most))
+        for lane in stale:
+            look = self._ask(lane, most=most)
+            self._add(look)
+            if look.records:
+                break
 
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane) -> None:
         """Look at the lanes beside a record, just before its end, if a look will be due then."""
         pace, record = self._looking.pace, self._looking.pace.typical(during)
-        if self._timed is not None or not pace.is_regular(during):
+        if self._timed is not None or not record or not pace.is_short(during):
             return
         due = [lane for lane in lanes if self._is_stale(lane, record, later=record)]
         if due:
             # The highest last: its answer is the newest when the record ends.
             self._timed = self._looking.beside.start(
-                lambda: [self._ask_one(lane) for lane in reversed(due)],
+                lambda: [self._ask(lane) for lane in reversed(due)],
                 after=pace.look_in(during, calls=len(due)),
             )
 
@@ -132,7 +135,7 @@ class Looks:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
         for lane in lanes:
             if lane.name not in self._polls:
-                self._polls[lane.name] = self._looking.beside.start(partial(self._ask, [lane], wait=POLL))
+                self._polls[lane.name] = self._looking.beside.start(partial(self._ask, lane, wait=POLL))
         while self._polls and not self.hands:
             self._looking.beside.wait(list(self._polls.values()))
             self.collect()
@@ -141,8 +144,8 @@ class Looks:
     def collect(self, *, wait: bool = False) -> None:
         """End the look that was meant for this moment, and take in the polls that have ended, or `wait` for them."""
         timed, self._timed = self._timed, None
-        if timed is not None:
-            self._add(timed.result())
+        for look in timed.result() if timed is not None else ():
+            self._add(look)
         for name, poll in list(self._polls.items()):
             if wait or poll.done():
                 self._add(self._polls.pop(name).result())
@@ -170,16 +173,8 @@ class Looks:
             return True
         return self._looking.pace.is_stale(lane, self._looking.clock() + later - at, expected=expected)
 
-    def _ask(self, lanes: Sequence[Lane], *, wait: int = 0, most: int | None = None) -> Sequence[Look]:
-        """Ask lanes until one has records. Runs beside the handler, so it changes nothing here."""
-        looks: list[Look] = []
-        for lane in lanes:
-            looks.append(self._ask_one(lane, wait=wait, most=most))
-            if looks[-1].records:
-                break
-        return looks
-
-    def _ask_one(self, lane: Lane, *, wait: int = 0, most: int | None = None) -> Look:
+    def _ask(self, lane: Lane, *, wait: int = 0, most: int | None = None) -> Look:
+        """Ask a lane. Runs beside the handler, so it changes nothing here."""
         looking, left = self._looking, self._seconds_left()
         asked, began_at = most or looking.pace.most(lane, seconds_left=left), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
@@ -201,24 +196,22 @@ class Looks:
         took = 0.0 if wait else looking.clock() - began_at
         return dataclasses.replace(look, records=records, took=took)
 
-    def _add(self, looks: Sequence[Look]) -> None:
-        pace = self._looking.pace
-        for look in looks:
-            name = look.lane.name
-            if look.error is not None:
-                self.failed.add(name)
-                self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
-                continue
-            self.failed.discard(name)
-            if look.took:
-                pace.looked(look.took)
-            is_full = len(look.records) == look.asked
-            # There may be more.
-            self._looked_at[name] = float("-inf") if is_full else look.began_at
-            pace.received(look.lane, look.records, is_full=is_full)
-            if look.records:
-                self.hands.setdefault(name, []).extend(look.records)
-                self.has_more = self.has_more or is_full
+    def _add(self, look: Look) -> None:
+        pace, name = self._looking.pace, look.lane.name
+        if look.error is not None:
+            self.failed.add(name)
+            self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
+            return
+        self.failed.discard(name)
+        if look.took:
+            pace.looked(look.took)
+        is_full = len(look.records) == look.asked
+        # There may be more.
+        self._looked_at[name] = float("-inf") if is_full else look.began_at
+        pace.received(look.lane, look.records, is_full=is_full)
+        if look.records:
+            self.hands.setdefault(name, []).extend(look.records)
+            self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""

@@ -29,6 +29,9 @@ SPREAD = 0.2
 LONG_RECORD = 1.0
 """Seconds for which a received record may wait behind another while a slot may be free."""
 
+NEW = 0.3
+"""Weight of the newest measurement in a mean; with one half, five urgent groups are finished 7 % later."""
+
 FRESH = 0.05
 """Seconds for which a look counts as taken right now."""
 
@@ -57,12 +60,12 @@ class Pace:
     def worked(self, lane: Lane, seconds: float) -> None:
         """Add the time of one record."""
         known = self._known[lane.name]
-        known.typical = seconds if known.typical is None else (known.typical + seconds) / 2
+        known.typical = seconds if known.typical is None else _mean(known.typical, seconds)
         known.longest = max(known.longest, seconds)
 
     def looked(self, seconds: float) -> None:
         """Add the time of one look."""
-        self._look = ((self._look or seconds) + seconds) / 2
+        self._look = _mean(self._look or seconds, seconds)
 
     def received(self, lane: Lane, records: Sequence[RawRecord], *, is_full: bool) -> None:
         """Remember the front of a lane: one group, which only this slot can serve now, or more than a look takes."""
@@ -80,17 +83,8 @@ class Pace:
         """Return the seconds that a record of a lane takes; 0 if that is not known."""
         return self._known[lane.name].typical or 0.0
 
-    def is_regular(self, lane: Lane) -> bool:
-        """
-        Whether the records of a lane end about when they are expected to.
-
-        If not, nothing is received beside them: it would wait for their end while another slot may be free.
-        """
-        known = self._known[lane.name]
-        return known.typical is not None and known.longest < known.typical + LONG_RECORD
-
     def is_short(self, lane: Lane) -> bool:
-        """Whether messages of other lanes may be received at the start of a record."""
+        """Whether messages of other lanes may be received beside a record: they wait for its end."""
         return self._known[lane.name].longest < LONG_RECORD
 
     def is_chain(self, lane: Lane) -> bool:
@@ -128,3 +122,7 @@ class Pace:
     def look_in(self, lane: Lane, *, calls: int) -> float:
         """Return the seconds from the start of a lane's record to the start of so many looks that end with it."""
         return max(0.0, self.typical(lane) - self._look * calls)
+
+
+def _mean(known: float, new: float) -> float:
+    return known + NEW * (new - known)
