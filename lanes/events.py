@@ -218,6 +218,12 @@ class Event(enum.StrEnum):
         "returns the message for a backoff, then cancels or moves it again",
         _RECORD,
     )
+    LEADER_NOT_NOTED = (
+        "leader_not_noted",
+        "",
+        "continues; the hold ends only once a redrive has found the dead letter",
+        _RECORD,
+    )
     GROUP_NOT_HELD = (
         "group_not_held",
         "",

@@ -54,6 +54,10 @@ class QueuedRecord(Protocol):
     def deduplication_id(self) -> str:
         """Its deduplication id."""
 
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Its attributes by SQS."""
+
 
 class Action(enum.StrEnum):
     """The change that an override makes to a message."""

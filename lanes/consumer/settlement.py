@@ -19,6 +19,7 @@ from lanes.consumer.ledger import Ending, Park
 from lanes.consumer.outcome import SOON, Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
+from lanes.holds import order_of
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class VisibilityChange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterNote:
-    """Why a message is dead-lettered, for its dead-letter queue. Times are epoch seconds."""
+    """Why a message is dead-lettered, for its dead-letter queue. Times are epoch seconds, `order` is `order_of` it."""
 
     reason: str
     error: str
@@ -126,6 +127,7 @@ class DeadLetterNote:
     receives: int
     first_received_at: float
     dead_lettered_at: float
+    order: str = ""
 
 
 class Queues(Protocol):
@@ -187,6 +189,7 @@ class Settlement:
             receives=record.receive_count,
             first_received_at=record.first_received_at,
             dead_lettered_at=self.clock(),
+            order=order_of(record),
         )
         try:
             self.queues.dead_letter(lane.name, record, note)

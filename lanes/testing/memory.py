@@ -132,6 +132,11 @@ class MemoryQueues:
                 record.body,
                 group=record.group,
                 deduplication_id=f"{record.message_id}-{record.first_received_at}",
+                attributes={
+                    **dataclasses.asdict(note),
+                    "message_id": record.message_id,
+                    "deduplication_id": record.deduplication_id,
+                },
             )
             if not sent.is_duplicate:
                 self.notes[record.message_id] = note

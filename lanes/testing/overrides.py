@@ -36,7 +36,19 @@ class MemoryHolds:
         with self.calls.make("TransactWriteItems"):
             known = self.found.get((hold.lane, hold.group))
             since, behind = (known.since, known.behind) if known else (hold.since, 0)
-            self._put(dataclasses.replace(hold, since=since, behind=behind))
+            is_new = known is None
+            self._put(
+                dataclasses.replace(
+                    hold, since=since, behind=behind, again=not is_new, arrived=is_new and hold.arrived
+                )
+            )
+
+    def arrived(self, lane: str, group: str, *, leader: str) -> None:
+        """Record that the leader is in the dead-letter queue."""
+        with self.calls.make("UpdateItem"):
+            hold = self.found.get((lane, group))
+            if hold is not None and hold.leader == leader:
+                self._put(dataclasses.replace(hold, arrived=True))
 
     def behind(self, lane: str, group: str) -> bool:
         """Count a follower, unless the hold is being released or has ended."""
@@ -64,33 +76,48 @@ class MemoryHolds:
             else:
                 self._put(dataclasses.replace(hold, last=""))
 
-    def open(self, lane: str, group: str) -> bool:
-        """Let copies pass."""
+    def open(self, lane: str, group: str, *, opening: str) -> bool:
+        """Let the copies of an opening pass."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
-            return hold is not None and self._put(dataclasses.replace(hold, open=True))
+            if hold is None or hold.opening not in ("", opening):
+                return False
+            return self._put(dataclasses.replace(hold, opening=opening))
 
-    def sending(self, lane: str, group: str, *, copy: str) -> bool:
+    def sending(self, lane: str, group: str, *, copy: str, opening: str) -> bool:
         """Record a copy of a dead letter about to be sent, if copies pass."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
-            return hold is not None and hold.open and self._put(dataclasses.replace(hold, last=copy))
+            if hold is None or hold.opening != opening:
+                return False
+            return self._put(dataclasses.replace(hold, last=copy))
 
     def let_go(self, hold: Hold) -> bool:
         """End a hold of which no dead letter is left, unless another one followed since it was read."""
         with self.calls.make("TransactWriteItems"):
             known = self.found.get((hold.lane, hold.group))
-            if known is None or (known.behind, known.leader) != (hold.behind, hold.leader):
+            unchanged = known is not None and (known.behind, known.leader) == (hold.behind, hold.leader)
+            if known is None or not unchanged or not known.arrived:
                 return False
             if not known.last:
                 del self.found[hold.lane, hold.group]
                 return True
-            return self._put(dataclasses.replace(known, open=True, releasing=True))
+            return self._put(dataclasses.replace(known, releasing=True))
 
     def end(self, lane: str, group: str) -> bool:
-        """End a hold at once."""
+        """End a hold, or let its leader do so."""
         with self.calls.make("TransactWriteItems"):
+            hold = self.found.get((lane, group))
+            if hold is not None and not hold.arrived:
+                return self._put(dataclasses.replace(hold, released=True))
             return self.found.pop((lane, group), None) is not None
+
+    def forget(self, lane: str, group: str) -> None:
+        """Remove a hold that was released before its leader arrived."""
+        with self.calls.make("TransactWriteItems"):
+            hold = self.found.get((lane, group))
+            if hold is not None and hold.released:
+                del self.found[lane, group]
 
     def held(self, lane: str | None = None) -> list[Hold]:
         """Return the held groups."""

@@ -11,11 +11,11 @@ from tests.support.overriding import HOLDS, Overridden
 SLOTS = [1, 3]
 
 
-def held_scenario(*does, count=4, slots=1, batch_size=10, seed=1):
+def held_scenario(*does, count=4, slots=1, batch_size=10, seed=1, **world):
     """Tell a scenario whose first message is given up, with others of its group and of another behind it."""
     lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "batch_size": batch_size}]
     consumer = HOLDS["consumer"] | {"reserved_concurrency": slots}
-    scenario = Overridden({"lanes": lanes, "consumer": consumer}, environments=slots, seed=seed)
+    scenario = Overridden({"lanes": lanes, "consumer": consumer}, environments=slots, seed=seed, **world)
     scenario.send("MAIN", "m0", *(does or ("fail", "fail", "ok")), group="g")
     for number in range(1, count):
         scenario.send("MAIN", f"m{number}", group="g")
@@ -225,3 +225,200 @@ def test_a_message_with_a_group_held_behind_it_is_a_dead_letter_even_if_it_was_c
     scenario.drain()
 
     assert (scenario.letters("MAIN"), scenario.cancelled()) == (["m0", "m1"], [])
+
+
+ENGINES = ["mappings", "pull"]
+TWICE_DEAD = ("fail",) * 4 + ("ok",)
+"""A message that is dead-lettered twice, with two attempts each, and then succeeds."""
+
+
+def handled_in_order(scenario, count):
+    """Redrive and handle until nothing is held; check that the group was handled in its order."""
+    for _ in range(20):
+        scenario.drain()
+        if not scenario.world.holds.found:
+            break
+        scenario.redrive()
+    assert [one for one in dict.fromkeys(scenario.done) if one != "other"] == [
+        f"m{number}" for number in range(count)
+    ]
+    assert scenario.world.holds.found == {}
+    scenario.check_each_ended_once(twice_allowed=True)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("limit", [1, 2, None])
+def test_followers_stay_behind_a_message_that_fails_again(engine, limit):
+    """A redrive with a limit leaves them in the dead-letter queue, where its new dead letter comes after them."""
+    scenario = held_scenario(*TWICE_DEAD, engine=engine)
+    scenario.drain()
+    scenario.redrive(limit=limit)
+    scenario.drain()
+    scenario.send("MAIN", "m4", group="g")
+    scenario.drain()
+    assert "m0" in scenario.letters("MAIN")
+
+    handled_in_order(scenario, 5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("fails", [0, 7, 12])
+def test_more_than_ten_letters_keep_their_order_when_one_fails_again(engine, fails):
+    """A receive returns ten of a group at most: the others are still in the dead-letter queue then."""
+    scenario = (
+        held_scenario("dead", "ok", count=fails, engine=engine)
+        if fails
+        else held_scenario(*TWICE_DEAD, count=1, engine=engine)
+    )
+    if fails:
+        scenario.send("MAIN", f"m{fails}", "dead", "ok", group="g")
+    for number in range(fails + 1, 25):
+        scenario.send("MAIN", f"m{number}", group="g")
+    scenario.drain()
+
+    handled_in_order(scenario, 25)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_redrive_that_sorts_may_be_killed_anywhere(seed):
+    """Between a letter's way to the end of its queue and its deletion there are two of it, and one copy."""
+    random = Random(seed)
+    scenario = held_scenario(*TWICE_DEAD, count=14, seed=seed)
+    scenario.drain()
+    scenario.redrive(limit=random.choice([1, 3, 12]))
+    scenario.drain()
+
+    def killed(_name):
+        if random.random() < 0.05:
+            raise Killed
+
+    for _ in range(5):
+        try:
+            scenario.redrive(before_call=killed, limit=random.choice([2, None]))
+        except Killed:
+            scenario.world.clock.advance(random.choice([0, 40]))
+
+    handled_in_order(scenario, 14)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_copies_of_an_earlier_redrive_pass_in_no_later_one(engine):
+    """The first of them failed again, and the group was opened for its new copy while the others waited."""
+    scenario = held_scenario(*TWICE_DEAD, count=4, batch_size=1, engine=engine)
+    scenario.drain()
+    scenario.redrive()
+    redriven = []
+
+    def again(operation, _position):
+        # The dead letter of the first copy has arrived; the copies behind it were not received yet.
+        if operation == "DeleteMessage" and "m0" in scenario.letters("MAIN") and not redriven:
+            redriven.append(scenario.redrive(limit=1))
+
+    scenario.world.calls.break_if = again
+    scenario.drain()
+    assert redriven
+
+    handled_in_order(scenario, 4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_redrive_ends_no_hold_with_its_leader_on_the_way(engine):
+    """It finds no dead letter of the group, since the leader waits until every environment knows of the hold."""
+    scenario = held_scenario("dead", engine=engine)
+    scenario.invoke("MAIN", scenario.world.receive("MAIN"))
+    assert scenario.letters("MAIN") == []
+
+    progress = scenario.redrive()
+    assert progress.released == 0
+    assert scenario.world.holds.found.keys() == {("MAIN", "g")}
+    scenario.drain()
+
+    assert (scenario.letters("MAIN"), scenario.done) == (["m0", "m1", "m2", "m3"], ["other"])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_redrive_leaves_a_group_alone_between_its_hold_and_its_dead_letter(engine, copies):
+    """A copy that fails again is dead-lettered at once: until it arrives, nothing of its group passes."""
+    scenario = held_scenario(*TWICE_DEAD, batch_size=1, engine=engine)
+    scenario.drain()
+    scenario.redrive(limit=1)
+    during = []
+
+    def meanwhile(operation, _position):
+        if operation == "SendMessage" and not during:
+            during.append(scenario.redrive(copies=copies))
+            assert scenario.world.holds.found.keys() == {("MAIN", "g")}
+
+    scenario.world.calls.break_if = meanwhile
+    scenario.send("MAIN", "m4", group="g")
+    scenario.drain()
+
+    (progress,) = during
+    assert (progress.done, progress.released) == (0 if copies else 3, 0)
+    assert scenario.done == ["other"]
+    if copies:
+        handled_in_order(scenario, 5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("after", [0, 3, 5.9])
+def test_a_release_holds_although_the_leader_is_on_its_way(engine, after):
+    """Its dead letter begins no hold again."""
+    scenario = held_scenario("dead", engine=engine)
+    scenario.invoke("MAIN", scenario.world.receive("MAIN"))
+    scenario.world.clock.advance(after)
+
+    assert scenario.world.holds.end("MAIN", "g")
+    scenario.drain()
+
+    assert scenario.letters("MAIN") == ["m0"]
+    assert [one for one in scenario.done if one != "other"] == ["m1", "m2", "m3"]
+    assert scenario.world.holds.found == {}
+    scenario.check_each_ended_once()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_slow_beginning_of_a_hold_keeps_its_leader_for_longer(engine):
+    """Its call was repeated after a timeout; a reading from just before it is in use for five seconds."""
+    scenario = held_scenario("dead", count=2, slots=2, batch_size=1, engine=engine)
+    slow = []
+
+    def takes(operation):
+        if operation == "TransactWriteItems" and not slow:
+            scenario.world.clock.advance(4.0)
+            slow.append(scenario.world.clock.now)
+
+    scenario.world.calls.takes = takes
+    scenario.invoke("MAIN", scenario.world.receive("MAIN", 1))
+    scenario.drain()
+
+    (arrived,) = [
+        one["dead_lettered_at"]
+        for one in (message.attributes for message in scenario.world.queues.dead["MAIN"]._store.messages())
+        if one["reason"] == "not wanted"
+    ]
+    assert arrived >= slow[0] + 5.0
+    assert scenario.letters("MAIN") == ["m0", "m1"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_hold_ends_although_its_followers_changed(engine):
+    """One followed into the dead-letter queue after the redrive had looked at the hold for the last time."""
+    scenario = held_scenario("dead", "ok", engine=engine)
+    scenario.drain()
+    holds, answers = scenario.world.holds, []
+    let_go = holds.let_go
+
+    def late(hold):
+        if not answers:
+            scenario.send("MAIN", "m4", group="g")
+            scenario.step("MAIN")
+        answers.append(let_go(hold))
+        return answers[-1]
+
+    holds.let_go = late
+    scenario.redrive(copies=False)
+
+    assert answers == [False, True]
+    assert scenario.done == ["other"]

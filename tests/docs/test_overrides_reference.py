@@ -19,7 +19,10 @@ HOLD = Hold(
     reason="r",
     error="e",
     since=1.0,
-    open=True,
+    opening="a1",
+    arrived=True,
+    again=True,
+    released=True,
     releasing=True,
     last="c",
 )

@@ -14,6 +14,8 @@ from lanes.aws.stack.operations import Operations
 from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
+from lanes.holds import Hold
+from lanes.operate.dead_letters import listing
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
 from lanes.operate.history.audit import audited
@@ -90,7 +92,7 @@ def test_a_copy_is_the_original_again(operations):
         letter = letters[json.loads(message["Body"])["id"]]
         assert message["Body"] == letter.body
         assert message["Attributes"]["MessageGroupId"] == letter.group
-        assert message["Attributes"]["MessageDeduplicationId"] == f"redrive-{letter.message_id}"
+        assert message["Attributes"]["MessageDeduplicationId"] == letter.copied_as("")
         assert message["MessageAttributes"] == {"tenant": {"DataType": "String", "StringValue": "acme"}}
 
 
@@ -139,7 +141,7 @@ def test_a_run_that_goes_on_much_later_copies_nothing_twice(operations, monkeypa
         redrive(operations)
     first = drain(sqs, operations.deployment.queues["MAIN"].url)
     monkeypatch.undo()
-    monkeypatch.setattr(dead_letter_queues, "copy_id", lambda letter_id: f"later-{letter_id}")
+    monkeypatch.setattr(listing, "copy_id", lambda letter_id, **_parts: f"later-{letter_id}")
 
     done = redrive(operations).done
 
@@ -167,12 +169,51 @@ def _killed(_letters):
     raise KeyboardInterrupt
 
 
+def held_again(operations, *, group="g"):
+    """Hold a group whose leader has failed again since its first redrive."""
+    for leader in ("m0", "m0 again"):
+        operations.holds.begin(
+            Hold(
+                lane="MAIN", group=group, leader=leader, id="m0", reason="r", error="", since=1_800_000_000.0
+            )
+        )
+    operations.holds.arrived("MAIN", group, leader="m0 again")
+
+
+@pytest.mark.parametrize("size", [10, 250_000])
+def test_letters_of_a_group_that_failed_again_are_copied_by_their_places(operations, size):
+    """Those that no redrive had copied yet are in front of the message that failed again."""
+    sqs = boto3.client("sqs")
+    held_again(operations)
+    places = [*range(10, 14), *range(10), 14]
+    for place in places:
+        note = {"reason": "r", "order": str(18_850_000_000_000_000_000 + place), "message_id": f"m{place}"}
+        sqs.send_message(
+            QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url,
+            MessageBody=f"{place} " + "x" * size,
+            MessageGroupId="g",
+            MessageDeduplicationId=f"d{place}",
+            MessageAttributes={
+                "tenant": {"DataType": "String", "StringValue": "acme"},
+                "lanes.dead_letter": {"DataType": "String", "StringValue": json.dumps(note)},
+            },
+        )
+
+    progress = redrive(operations)
+
+    arrived = drain(sqs, operations.deployment.queues["MAIN"].url)
+    assert (progress.done, progress.failed, progress.left) == (15, {}, 0)
+    assert [int(message["Body"].split()[0]) for message in arrived] == list(range(15))
+    assert {message["MessageAttributes"]["tenant"]["StringValue"] for message in arrived} == {"acme"}
+    assert operations.holds.read("MAIN", ["g"])["g"].releasing
+
+
 def test_a_second_copy_has_no_effect(operations):
     """As after a run that was killed before it deleted."""
     sqs = boto3.client("sqs")
     put_dead_letters(sqs, operations.deployment, "MAIN", 3, groups=3)
     letters = operations.dead_letters.receive("MAIN", limit=10, hold=timedelta(seconds=1))
-    operations.dead_letters.copy(letters)
+    operations.dead_letters.copy(letters, {})
     operations.dead_letters.give_back(letters)
 
     assert redrive(operations).done == 3

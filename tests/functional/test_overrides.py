@@ -1,5 +1,7 @@
 """Overrides and holds in memory and in DynamoDB keep the same promises; what only DynamoDB has is at the end."""
 
+import dataclasses
+
 import boto3
 import pytest
 from moto import mock_aws
@@ -18,7 +20,7 @@ from tests.support.operating import make_deployment
 from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0
-HOLD = Hold(lane="MAIN", group="g", leader="m1", id="one", reason="r", error="e", since=NOW)
+HOLD = Hold(lane="MAIN", group="g", leader="m1", id="one", reason="r", error="e", since=NOW, arrived=True)
 
 
 @pytest.fixture
@@ -127,9 +129,11 @@ def test_a_hold_stands_on_the_board_while_it_lasts(holds, overrides):
     """Begun twice and ended twice, it counts once."""
     for _ in range(2):
         holds.begin(HOLD)
+    holds.arrived("MAIN", "g", leader="m1")
+    again = dataclasses.replace(HOLD, again=True)
     assert overrides.active().held == {"MAIN"}
-    assert holds.read("MAIN", ["g", "h"]) == {"g": HOLD}
-    assert list(holds.held("MAIN")) == [HOLD]
+    assert holds.read("MAIN", ["g", "h"]) == {"g": again}
+    assert list(holds.held("MAIN")) == [again]
     assert list(holds.held("HIGH")) == []
 
     assert [holds.end("MAIN", "g") for _ in range(2)] == [True, False]
@@ -143,8 +147,8 @@ def test_those_that_follow_are_counted_while_it_holds(holds):
     assert holds.behind("MAIN", "g")
     held = holds.read("MAIN", ["g"])["g"]
     assert held.behind == 1
-    holds.open("MAIN", "g")
-    assert holds.sending("MAIN", "g", copy="c1")
+    holds.open("MAIN", "g", opening="a1")
+    assert holds.sending("MAIN", "g", copy="c1", opening="a1")
     assert holds.let_go(held)
 
     assert not holds.behind("MAIN", "g")
@@ -162,12 +166,58 @@ def test_a_hold_does_not_let_go_of_one_that_has_followed_since(holds):
     assert not holds.read("MAIN", ["g"])["g"].releasing
 
 
+def test_a_hold_with_another_leader_is_not_the_one_that_was_read(holds):
+    """A copy has failed again since, and its dead letter is on its way."""
+    holds.begin(HOLD)
+    read = holds.read("MAIN", ["g"])["g"]
+    holds.begin(dataclasses.replace(HOLD, leader="m2"))
+    holds.arrived("MAIN", "g", leader="m2")
+
+    assert not holds.let_go(read)
+    assert holds.let_go(holds.read("MAIN", ["g"])["g"])
+
+
+def test_a_hold_ends_only_once_its_leader_has_arrived(holds):
+    """The leader that it has now: a note of an earlier one changes nothing."""
+    holds.begin(dataclasses.replace(HOLD, arrived=False))
+    holds.arrived("MAIN", "g", leader="m0")
+    assert not holds.let_go(holds.read("MAIN", ["g"])["g"])
+
+    holds.arrived("MAIN", "g", leader="m1")
+
+    assert holds.let_go(holds.read("MAIN", ["g"])["g"])
+    holds.arrived("MAIN", "g", leader="m1")
+    assert holds.read("MAIN", ["g"]) == {}
+
+
+def test_a_release_before_the_leader_arrives_is_kept_for_it(holds, overrides):
+    """The group counts as held until the consumer has seen the release."""
+    holds.begin(dataclasses.replace(HOLD, arrived=False))
+    holds.forget("MAIN", "g")
+
+    assert holds.end("MAIN", "g")
+    assert holds.read("MAIN", ["g"])["g"].released
+    assert overrides.active().held == {"MAIN"}
+    holds.forget("MAIN", "g")
+
+    assert holds.read("MAIN", ["g"]) == {}
+    assert overrides.active().held == frozenset()
+
+
+def test_one_redrive_opens_a_group_at_a_time(holds):
+    """Its own opening may be repeated; another run finds it closed."""
+    holds.begin(HOLD)
+    assert [holds.open("MAIN", "g", opening=one) for one in ("a1", "a1", "b2")] == [True, True, False]
+    assert holds.sending("MAIN", "g", copy="c", opening="a1")
+    assert not holds.sending("MAIN", "g", copy="c", opening="b2")
+
+
 def test_a_hold_ends_with_the_last_copy(holds):
     """Earlier copies end nothing."""
     holds.begin(HOLD)
-    holds.open("MAIN", "g")
+    holds.open("MAIN", "g", opening="a1")
     for copy in ("c1", "c2"):
-        holds.sending("MAIN", "g", copy=copy)
+        holds.sending("MAIN", "g", copy=copy, opening="a1")
     holds.let_go(holds.read("MAIN", ["g"])["g"])
     holds.copy_done("MAIN", "g", copy="c1")
     assert holds.read("MAIN", ["g"])["g"].releasing
@@ -180,8 +230,8 @@ def test_a_hold_ends_with_the_last_copy(holds):
 def test_a_hold_whose_copies_are_all_done_ends_at_once(holds):
     """There is nothing to wait for."""
     holds.begin(HOLD)
-    holds.open("MAIN", "g")
-    holds.sending("MAIN", "g", copy="c1")
+    holds.open("MAIN", "g", opening="a1")
+    holds.sending("MAIN", "g", copy="c1", opening="a1")
     holds.copy_done("MAIN", "g", copy="c1")
 
     assert holds.let_go(holds.read("MAIN", ["g"])["g"])
@@ -191,16 +241,16 @@ def test_a_hold_whose_copies_are_all_done_ends_at_once(holds):
 def test_copies_pass_only_while_the_hold_is_open(holds):
     """A new leader closes it and forgets the copies."""
     holds.begin(HOLD)
-    assert not holds.sending("MAIN", "g", copy="c1")
-    assert holds.open("MAIN", "g")
-    assert holds.sending("MAIN", "g", copy="c1")
+    assert not holds.sending("MAIN", "g", copy="c1", opening="a1")
+    assert holds.open("MAIN", "g", opening="a1")
+    assert holds.sending("MAIN", "g", copy="c1", opening="a1")
     holds.begin(Hold(lane="MAIN", group="g", leader="m2", id="two", reason="r2", error="", since=NOW + 9))
 
     found = holds.read("MAIN", ["g"])["g"]
     assert (found.leader, found.id, found.reason, found.since) == ("m2", "two", "r2", NOW)
-    assert (found.open, found.releasing, found.last) == (False, False, "")
-    assert not holds.sending("MAIN", "g", copy="c2")
-    assert not holds.open("MAIN", "other")
+    assert (found.opening, found.releasing, found.last, found.again) == ("", False, "", True)
+    assert not holds.sending("MAIN", "g", copy="c2", opening="a1")
+    assert not holds.open("MAIN", "other", opening="a1")
     assert not holds.send_behind("MAIN", "g", copy="c3")
 
 

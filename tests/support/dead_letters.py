@@ -6,7 +6,6 @@ import json
 from datetime import timedelta
 
 from lanes.depth import LaneDepth
-from lanes.holds import copy_id
 from lanes.message import Message
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
 from lanes.testing.fifo.errors import FifoQueueError
@@ -62,7 +61,16 @@ class MemoryDeadLetters:
             except FifoQueueError:
                 continue
 
-    def copy(self, letters):
+    def send_back(self, letter):
+        self._called("send_back")
+        note = {**letter.note, "letter_id": letter.letter_id}
+        key = f"back-{letter.message_id}"
+        sent = self.dead.send(letter.body, group=letter.group, deduplication_id=key, attributes=note)
+        self._called("send_back, half done")
+        self.dead.delete(letter.receipt_handle)
+        return sent.message_id
+
+    def copy(self, letters, openings):
         groups = [letter.group for letter in letters]
         assert len(groups) == len(set(groups)), "two of a group are on their way at once"
         refused = {}
@@ -71,7 +79,8 @@ class MemoryDeadLetters:
             if letter.event_id in self.refuse:
                 refused[letter.message_id] = "refused"
                 continue
-            self.lane.send(letter.body, group=letter.group, deduplication_id=copy_id(letter.message_id))
+            copy = letter.copied_as(openings.get(letter.group, ""))
+            self.lane.send(letter.body, group=letter.group, deduplication_id=copy)
         return refused
 
     def delete(self, letters):

@@ -50,7 +50,7 @@ class Overridden(Scenario):
         self.world.clock.advance(after)
         return override
 
-    def redrive(self, lane="MAIN", *, copies=True, before_call=None, **wanted):
+    def redrive(self, lane="MAIN", *, copies=True, before_call=None, limit=None, **wanted):
         """Work through a lane's dead letters as an operator does; return how far it came."""
         letters = MemoryDeadLetters(self.world.clock)
         letters.lane, letters.dead = self.world.queues.live[lane], self.world.queues.dead[lane]
@@ -61,6 +61,7 @@ class Overridden(Scenario):
             wanted=DeadLetterFilter(**wanted),
             copies=copies,
             holds=self.world.holds,
+            limit=limit,
             clock=self.world.clock,
             pause=self.world.clock.advance,
         )

@@ -11,7 +11,6 @@ from lanes.aws.queues.bell import date_of, sender_bell
 from lanes.aws.queues.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.holds import copy_id
 from lanes.message import LARGEST_BODY_BYTES
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from lanes.aws.table.redrives import RedriveRecords
     from lanes.config.deployment import Deployment
 
+NOTE_OVERHEAD = len(NOTE_ATTRIBUTE) + len("String")
 WAIT_SECONDS = 1
 """AWS: a long poll asks all servers of the queue, a short poll only some of them (SQS developer guide)."""
 
@@ -85,7 +85,34 @@ class DeadLetterQueueCalls:
                     ],
                 )
 
-    def copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
+    def send_back(self, letter: DeadLetteredMessage) -> str:
+        """
+        Move a dead letter to the end of its queue; return its new message ID.
+
+        If the run is killed in between there are two, which have one `letter_id` and so one copy.
+        """
+        note = {**letter.note, "letter_id": letter.letter_id}
+        # The note may have filled the message to the last byte. Sorting needs these fields alone.
+        if _size(letter) + len(json.dumps(note)) + NOTE_OVERHEAD > LARGEST_BODY_BYTES:
+            note = {name: note[name] for name in ("order", "message_id", "letter_id") if name in note}
+        attributes = {
+            **_own_attributes(letter),
+            NOTE_ATTRIBUTE: {"DataType": "String", "StringValue": json.dumps(note)},
+        }
+        url = self._queues[letter.lane].dead_letter_url
+        with aws_errors("SendMessage"):
+            answer = self._client.send_message(
+                QueueUrl=url,
+                MessageBody=letter.body,
+                MessageGroupId=letter.group,
+                MessageDeduplicationId=f"back-{letter.message_id}",
+                MessageAttributes=attributes,
+            )
+        with aws_errors("DeleteMessage"):
+            self._client.delete_message(QueueUrl=url, ReceiptHandle=letter.receipt_handle)
+        return answer["MessageId"]
+
+    def copy(self, letters: Sequence[DeadLetteredMessage], openings: Mapping[str, str]) -> dict[str, str]:
         """
         Send copies to the lane; return the reasons of refusals by the dead letter's id.
 
@@ -103,7 +130,7 @@ class DeadLetterQueueCalls:
                             "MessageGroupId": letter.group,
                             # Made from the dead letter's id, not the message's: a message that dies twice has two
                             # dead letters.
-                            "MessageDeduplicationId": copy_id(letter.message_id),
+                            "MessageDeduplicationId": letter.copied_as(openings.get(letter.group, "")),
                             "MessageAttributes": _sent_attributes(letter),
                         }
                         for place, letter in enumerate(chunk)
@@ -121,17 +148,21 @@ class DeadLetterQueueCalls:
                 for place, letter in enumerate(chunk)
                 if str(place) not in sent
             }
-            self._record_copies(lane, [chunk[int(place)].message_id for place in sent])
+            self._record_copies(lane, [chunk[int(place)].letter_id for place in sent])
         return refused
 
     def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         """Leave out the dead letters with a copy; only one that was received before can have one."""
-        again = [letter.message_id for letter in letters if letter.receive_count > 1]
+        again = [
+            letter.letter_id
+            for letter in letters
+            if letter.receive_count > 1 or letter.letter_id != letter.message_id
+        ]
         # A dead letter on its first receive was never copied, so most runs read nothing.
         if self._redrives is None or not again:
             return list(letters)
         copied = self._redrives.copied(letters[0].lane, again)
-        return [letter for letter in letters if letter.message_id not in copied]
+        return [letter for letter in letters if letter.letter_id not in copied]
 
     def _record_copies(self, lane: str, letter_ids: Sequence[str]) -> None:
         if self._redrives is None or not letter_ids:
@@ -190,11 +221,18 @@ def _sent_attributes(letter: DeadLetteredMessage) -> Any:
     if not kept:
         noted: Mapping[str, Any] = letter.note.get("attributes") or {}
         kept = {name: attribute_in_note(value) for name, value in noted.items()}
+    return _without_own_fields(dict(list(kept.items())[:MOST_ATTRIBUTES]))
+
+
+def _own_attributes(letter: DeadLetteredMessage) -> Any:
+    """Return the dead letter's own attributes, which leave room for its note."""
+    return _without_own_fields(letter.attributes)
+
+
+def _without_own_fields(attributes: Mapping[str, Any]) -> Any:
+    """Return attributes as SendMessage takes them."""
     wanted = ("DataType", "StringValue", "BinaryValue")
-    return {
-        name: {key: value[key] for key in wanted if key in value}
-        for name, value in list(kept.items())[:MOST_ATTRIBUTES]
-    }
+    return {name: {key: value[key] for key in wanted if key in value} for name, value in attributes.items()}
 
 
 def _chunks(

@@ -219,7 +219,8 @@ def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[
         kept = {}
     room = LARGEST_BODY_BYTES - len(record.body.encode()) - sum(map(_size, kept.items()))
     # From the whole note to none: a dead letter must leave its lane even if no note fits beside it.
-    for shortened in (described, {**described, "error": ""}, {"reason": note.reason[:200], "lane": lane}):
+    least = {"reason": note.reason[:200], "lane": lane, "order": note.order}
+    for shortened in (described, {**described, "error": ""}, least):
         attribute = {"DataType": "String", "StringValue": json.dumps(shortened)}
         if _size((NOTE_ATTRIBUTE, attribute)) <= room:
             return {**kept, NOTE_ATTRIBUTE: attribute}

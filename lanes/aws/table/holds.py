@@ -55,19 +55,25 @@ class DynamoDBHolds:
         changed = self._changed(
             hold.lane,
             hold.group,
-            "SET leader = :leader, id = :id, reason = :reason, last_error = :error"
+            "SET leader = :leader, id = :id, reason = :reason, last_error = :error, is_again = :yes"
             # A new dead letter closes the group again: copies behind it must not overtake it.
-            " REMOVE is_open, is_releasing, last_copy",
+            " REMOVE opening, is_releasing, last_copy, has_arrived, is_released",
             condition="attribute_exists(pk)",
             values={
                 ":leader": {"S": hold.leader},
                 ":id": {"S": hold.id},
                 ":reason": {"S": hold.reason[:LONGEST_TEXT]},
                 ":error": {"S": hold.error[:LONGEST_TEXT]},
+                **YES,
             },
         )
         if not changed:
             raise AwsError(operation="TransactWriteItems", code="HoldEndedMeanwhile", retryable=True)
+
+    def arrived(self, lane: str, group: str, *, leader: str) -> None:
+        """Record that the leader is in the dead-letter queue, unless the group has another one by now."""
+        values = {":leader": {"S": leader}, **YES}
+        self._changed(lane, group, "SET has_arrived = :yes", condition="leader = :leader", values=values)
 
     def behind(self, lane: str, group: str) -> bool:
         """Count one that follows into the dead-letter queue, unless the hold lets go or is over."""
@@ -95,18 +101,24 @@ class DynamoDBHolds:
         if not self._ended(lane, group, "last_copy = :copy AND attribute_exists(is_releasing)", last):
             self._changed(lane, group, "REMOVE last_copy", condition="last_copy = :copy", values=last)
 
-    def open(self, lane: str, group: str) -> bool:
-        """Let copies of dead letters pass; return False where the group is not held."""
-        return self._changed(lane, group, "SET is_open = :yes", condition="attribute_exists(pk)", values=YES)
+    def open(self, lane: str, group: str, *, opening: str) -> bool:
+        """Let the copies of an opening pass; return False where the group is not held, or has another opening."""
+        return self._changed(
+            lane,
+            group,
+            "SET opening = :opening",
+            condition="attribute_exists(pk) AND (attribute_not_exists(opening) OR opening = :opening)",
+            values={":opening": {"S": opening}},
+        )
 
-    def sending(self, lane: str, group: str, *, copy: str) -> bool:
+    def sending(self, lane: str, group: str, *, copy: str, opening: str) -> bool:
         """Note that a copy of a dead letter is about to be sent; return False where copies pass no more."""
         return self._changed(
             lane,
             group,
             "SET last_copy = :copy",
-            condition="attribute_exists(is_open)",
-            values={":copy": {"S": copy}},
+            condition="opening = :opening",
+            values={":copy": {"S": copy}, ":opening": {"S": opening}},
         )
 
     def let_go(self, hold: Hold) -> bool:
@@ -114,23 +126,32 @@ class DynamoDBHolds:
         End a hold of which no dead letter is left: now, or when the last copy is done.
 
         Returns:
-            False where another one has followed into the dead-letter queue since the hold was read.
+            False where another one has followed into the dead-letter queue since the hold was read, or the leader is
+            still on its way there.
         """
-        unchanged = "behind = :behind AND leader = :leader"
+        unchanged = "behind = :behind AND leader = :leader AND attribute_exists(has_arrived)"
         values = {":behind": {"N": str(hold.behind)}, ":leader": {"S": hold.leader}}
         if self._ended(hold.lane, hold.group, f"{unchanged} AND attribute_not_exists(last_copy)", values):
             return True
         return self._changed(
             hold.lane,
             hold.group,
-            "SET is_open = :yes, is_releasing = :yes",
+            "SET is_releasing = :yes",
             condition=unchanged,
             values={**values, **YES},
         )
 
     def end(self, lane: str, group: str) -> bool:
-        """End a hold at once; return False where there is none."""
-        return self._ended(lane, group, "attribute_exists(pk)", None)
+        """End a hold: at once, or for a leader on its way when that arrives; return False where there is none."""
+        if self._ended(lane, group, "attribute_exists(has_arrived)", None):
+            return True
+        return self._changed(
+            lane, group, "SET is_released = :yes", condition="attribute_exists(pk)", values=YES
+        )
+
+    def forget(self, lane: str, group: str) -> None:
+        """Remove a hold that was released before its leader arrived."""
+        self._ended(lane, group, "attribute_exists(is_released)", None)
 
     def held(self, lane: str | None = None) -> list[Hold]:
         """Return the held groups, those held longest first."""
@@ -201,6 +222,13 @@ class DynamoDBHolds:
 
 
 YES = {":yes": {"BOOL": True}}
+FLAGS = {
+    "has_arrived": "arrived",
+    "is_again": "again",
+    "is_released": "released",
+    "is_releasing": "releasing",
+}
+"""Attributes that are there or not, and the fields of a hold that they are."""
 
 
 def _key(lane: str, group: str) -> Any:
@@ -222,13 +250,9 @@ def item_of(hold: Hold) -> Any:
         "since": number(hold.since),
         "behind": {"N": str(hold.behind)},
     }
-    if hold.open:
-        item |= {"is_open": YES[":yes"]}
-    if hold.releasing:
-        item |= {"is_releasing": YES[":yes"]}
-    if hold.last:
-        item |= {"last_copy": {"S": hold.last}}
-    return item
+    flags = {name: YES[":yes"] for name, field in FLAGS.items() if getattr(hold, field)}
+    texts = {"opening": hold.opening, "last_copy": hold.last}
+    return item | flags | {name: {"S": text} for name, text in texts.items() if text}
 
 
 def _hold(item: Any) -> Hold:
@@ -241,7 +265,7 @@ def _hold(item: Any) -> Hold:
         error=item["last_error"]["S"],
         since=float(item["since"]["N"]),
         behind=int(item["behind"]["N"]),
-        open="is_open" in item,
-        releasing="is_releasing" in item,
+        opening=item.get("opening", {}).get("S", ""),
+        **{field: name in item for name, field in FLAGS.items()},
         last=item.get("last_copy", {}).get("S", ""),
     )

@@ -13,7 +13,7 @@ from lanes.consumer.settlement import soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import Hold, copy_id, is_copy
+from lanes.holds import Hold, copy_id, is_copy, order_of
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Holding(Interception):
         self._feature = feature
         self._batch = batch
         self._held = held
+        # Records that go to the dead-letter queue, and need no other decision.
         self._following: set[str] = set()
 
     def leads(self, record: RawRecord) -> bool:
@@ -66,23 +67,59 @@ class Holding(Interception):
             return self._feature.reach.deferred(self._batch, record, entry)
 
     def _admit_held(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome | None:
-        if hold.leader == record.message_id:
-            wait = self._wait_of(hold)
-            return _later(entry, wait) if wait else self._follow(record, entry, hold.reason, error=hold.error)
-        if hold.open and is_copy(record):
-            return None
         lane, holds = self._batch.lane.name, self._feature.holds
-        if not hold.releasing:
-            if holds.behind(lane, record.group):
-                return self._follow(record, entry, f"held behind {hold.id}")
-            return _later(entry, soon(record))
+        if hold.leader == record.message_id:
+            return self._admit_leader(record, entry, hold)
+        if hold.released:
+            # Its leader was in front of this record, so it has left the lane.
+            holds.forget(lane, record.group)
+            del self._held[record.group]
+            return None
+        if hold.passes(record):
+            return None
+        return (
+            self._send_behind(record, entry, hold)
+            if hold.releasing
+            else self._follow_behind(record, entry, hold)
+        )
+
+    def _follow_behind(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
+        if self._feature.holds.behind(self._batch.lane.name, record.group):
+            return self._follow(record, entry, f"held behind {hold.id}")
+        return _later(entry, soon(record))
+
+    def _send_behind(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
+        lane, holds = self._batch.lane.name, self._feature.holds
         # Noted before it is sent: the hold must not end while the copy is on its way.
-        copy = copy_id(record.message_id)
+        copy = copy_id(record.message_id, opening=hold.opening, order=order_of(record))
         if not holds.send_behind(lane, record.group, copy=copy):
             return _later(entry, soon(record))
         self._feature.reach.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.reach.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
         return Outcome(ending=Ending.CONSUMED, entry=entry)
+
+    def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
+        if hold.released:
+            return self._follow(record, entry, hold.reason, error=hold.error)
+        wait = self._wait_of(hold)
+        given_up = Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=hold.reason, error=hold.error)
+        return _later(entry, wait) if wait else self._dead_letter(record, given_up)
+
+    def _dead_letter(self, record: RawRecord, outcome: Outcome) -> Outcome:
+        """Send the leader, and record that it has arrived: before that, no redrive may end the hold."""
+        lane = self._batch.lane
+        self._following.add(record.message_id)
+        sent = self._feature.settlement.dead_letter(lane, record, outcome)
+        if sent.ending is not Ending.DEAD_LETTERED:
+            return sent
+        try:
+            self._feature.holds.arrived(lane.name, record.group, leader=record.message_id)
+        except AwsError:
+            # A redrive that finds the letter records it too.
+            self._feature.reach.telemetry.problem(
+                Event.LEADER_NOT_NOTED, lane=lane.name, message_id=record.message_id
+            )
+        return dataclasses.replace(sent, ending=Ending.CONSUMED)
 
     def _follow(self, record: RawRecord, entry: Entry, reason: str, *, error: str = "") -> Outcome:
         self._following.add(record.message_id)
@@ -90,7 +127,9 @@ class Holding(Interception):
 
     def after(self, record: RawRecord, outcome: Outcome) -> Outcome:
         """Hold the group of a dead letter before it is sent; record a copy that is done."""
-        if outcome.ending is Ending.DEAD_LETTERED and record.message_id not in self._following:
+        if record.message_id in self._following:
+            return outcome
+        if outcome.ending is Ending.DEAD_LETTERED:
             return self._hold(record, outcome) if self._asks_for_hold(record) else outcome
         if (
             outcome.ending in (Ending.DONE, Ending.CONSUMED)
@@ -124,6 +163,9 @@ class Holding(Interception):
         telemetry = feature.reach.telemetry
         try:
             feature.holds.begin(hold)
+            if known is None:
+                # The call may have taken seconds, and only from now on does every reading find the hold.
+                hold = dataclasses.replace(hold, since=feature.reach.clock())
         except AwsError:
             telemetry.problem(
                 Event.GROUP_NOT_HELD,
@@ -144,7 +186,9 @@ class Holding(Interception):
             attempts=outcome.entry.attempts,
             delay=wait,
         )
-        return feature.settlement.keep_dead_letter(outcome, delay=wait) if wait else outcome
+        if wait:
+            return feature.settlement.keep_dead_letter(outcome, delay=wait)
+        return self._dead_letter(record, outcome)
 
     def _wait_of(self, hold: Hold) -> int:
         """Return the seconds until every environment knows of a hold."""

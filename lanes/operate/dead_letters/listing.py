@@ -14,6 +14,8 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.holds import NO_ORDER, copy_id
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -77,6 +79,26 @@ class DeadLetteredMessage:
     def sent_as(self) -> str:
         """The deduplication id of the original; empty if the note has none."""
         return str(self.note.get("deduplication_id") or "")
+
+    @property
+    def original_id(self) -> str:
+        """The message ID of the original; empty if the note has none."""
+        return str(self.note.get("message_id") or "")
+
+    @property
+    def letter_id(self) -> str:
+        """The id by which it is copied once; it stays the same if a redrive sends it to the end of its queue."""
+        return str(self.note.get("letter_id") or self.message_id)
+
+    @property
+    def order(self) -> float:
+        """Its first place in the lane; `NO_ORDER` if the note has none."""
+        place = str(self.note.get("order") or "")
+        return int(place) if place.isdecimal() else NO_ORDER
+
+    def copied_as(self, opening: str) -> str:
+        """Return the deduplication id of its copy."""
+        return copy_id(self.letter_id, opening=opening, order=str(self.note.get("order") or ""))
 
     def is_called(self, name: str) -> bool:
         """Whether a name is the message ID of the dead letter or of the original, or the message's own id."""
@@ -150,9 +172,12 @@ class DeadLetterQueues(Protocol):
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Make dead letters visible; those that are visible stay so."""
 
-    def copy(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
+    def send_back(self, letter: DeadLetteredMessage) -> str:
+        """Move a dead letter to the end of its queue; return its new message ID."""
+
+    def copy(self, letters: Sequence[DeadLetteredMessage], openings: Mapping[str, str]) -> Mapping[str, str]:
         """
-        Send copies to the lane, at most one of a group, with a deduplication id made from the dead letter's id.
+        Send copies to the lane, at most one of a group, each with the id `copied_as` the opening of its group.
 
         Returns:
             The reasons of refusals, by the dead letter's id.

@@ -7,18 +7,20 @@ the state of the run: another run continues where this one ended. A message that
 is recognised by its copy's deduplication id, and stays.
 
 Copies of a held group pass; its new messages still follow into the dead-letter queue, and are copied in their turn.
-Once the queue has none of the group, the hold ends.
+After a copy failed again, letters are copied by their places in the lane, not as they arrived. Once the queue has none
+of the group, the hold ends.
 """
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections import defaultdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.holds import copy_id
 from lanes.operate.dead_letters.listing import LARGEST_RECEIVE
+from lanes.operate.dead_letters.order import LetterOrder
 from lanes.operate.dead_letters.progress import RunProgress
 
 if TYPE_CHECKING:
@@ -91,7 +93,8 @@ class DeadLetterRun:
         self._working: list[DeadLetteredMessage] = []
         self._stopped: dict[str, str] = {}
         self._cut: list[str] = []
-        self._opened: set[str] = set()
+        self._openings: dict[str, str] = {}
+        self._orders: dict[str, LetterOrder] = {}
         self._touched: set[str] = set()
         self._sent: set[str] = set()
 
@@ -160,7 +163,7 @@ class DeadLetterRun:
     def _ending(self) -> list[Hold]:
         """Return the holds that may end: of groups that this run, or a killed one, worked on."""
         found = self._holds.held(self._lane)
-        groups = [hold.group for hold in found if hold.group in self._touched or hold.open]
+        groups = [hold.group for hold in found if hold.group in self._touched or hold.opening]
         # The list comes from an index, which is about a second old.
         current = self._holds.read(self._lane, groups) if groups else {}
         return [hold for hold in current.values() if not hold.releasing]
@@ -198,12 +201,13 @@ class DeadLetterRun:
         letters = [letter for letter in received if letter.sent_as not in self._sent]
         self._stay([letter for letter in received if letter not in letters])
         self.progress.returned += len(received) - len(letters)
+        self._working = letters
+        self._look_at_holds(letters)
+        letters = [letter for letter in letters if not self._sent_back(letter)]
         meant = [letter for letter in letters if self._wanted.matches(letter)]
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
         self._working = meant
-        if self._copies:
-            self._open_groups(meant)
         # Deleted only after the copy: if the run is killed between the two, SQS drops the next run's copy within five
         # minutes, and later the table's record prevents it.
         ready = self._copied(meant) if self._copies else self._paced(meant)
@@ -213,21 +217,56 @@ class DeadLetterRun:
         self.progress.done += len(ready) - len(refused)
         self._touched |= {letter.group for letter in ready}
 
-    def _open_groups(self, letters: Sequence[DeadLetteredMessage]) -> None:
-        """Let copies of held groups pass, once a run: a message that fails again closes its group."""
+    def _look_at_holds(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Record leaders that have arrived, and let copies of held groups pass."""
         groups = sorted({letter.group for letter in letters})
-        for group, hold in self._holds.read(self._lane, groups).items() if groups else ():
-            if group not in self._opened:
-                self._opened.add(group)
-                self._holds.open(self._lane, group)
-            elif not hold.open:
+        holds = self._holds.read(self._lane, groups) if groups else {}
+        arrived = {group for group, hold in holds.items() if hold.arrived}
+        for letter in letters:
+            hold = holds.get(letter.group)
+            if hold is not None and letter.group not in arrived and letter.original_id == hold.leader:
+                self._holds.arrived(self._lane, letter.group, leader=hold.leader)
+                arrived.add(letter.group)
+        if self._copies:
+            meant = {letter.group for letter in letters if self._wanted.matches(letter)}
+            for group in meant & holds.keys():
+                self._open(holds[group], has_arrived=group in arrived)
+
+    def _open(self, hold: Hold, *, has_arrived: bool) -> None:
+        """Let copies of a held group pass, once a run: a message that fails again closes its group."""
+        group = hold.group
+        if not has_arrived:
+            self._stopped[group] = f"the dead letter of {hold.id}, which comes first, is on its way"
+            return
+        if group in self._openings:
+            if hold.opening != self._openings[group]:
                 self._stopped[group] = f"its group is held again behind {hold.id}"
+            return
+        # That of a run that was killed goes on.
+        opening = hold.opening or uuid.uuid4().hex[:8]
+        self._openings[group] = opening
+        if hold.again:
+            self._orders[group] = LetterOrder()
+        if not self._holds.open(self._lane, group, opening=opening):
+            self._stopped[group] = "its group was opened by another run or released in the meantime"
+
+    def _sent_back(self, letter: DeadLetteredMessage) -> bool:
+        """Send a letter that is not next in its group to the end of the queue; return whether it was."""
+        order = self._orders.get(letter.group)
+        if order is None or letter.group in self._stopped:
+            return False
+        if order.takes(letter, is_meant=self._wanted.matches(letter)) or order.is_done:
+            return False
+        order.sent_back(self._queues.send_back(letter))
+        return True
 
     def _passes(self, letter: DeadLetteredMessage) -> bool:
         """Announce a copy to a held group; return whether it may be sent."""
-        if letter.group not in self._opened:
+        opening = self._openings.get(letter.group)
+        if opening is None:
             return True
-        if self._holds.sending(self._lane, letter.group, copy=copy_id(letter.message_id)):
+        copy = letter.copied_as(opening)
+        if self._holds.sending(self._lane, letter.group, copy=copy, opening=opening):
             return True
         self._stopped[letter.group] = "its group was held again or released in the meantime"
         return False
@@ -250,7 +289,7 @@ class DeadLetterRun:
                     self._fail(letter, refused[letter.message_id])
                 else:
                     copied.append(letter)
-                    self._sent.add(copy_id(letter.message_id))
+                    self._sent.add(letter.copied_as(self._openings.get(letter.group, "")))
         return copied
 
     def _copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
@@ -259,7 +298,7 @@ class DeadLetterRun:
         for _ in range(TRIES):
             if not remaining:
                 break
-            refused = dict(self._queues.copy(remaining))
+            refused = dict(self._queues.copy(remaining, self._openings))
             remaining = [letter for letter in remaining if letter.message_id in refused]
         return refused
 

@@ -19,10 +19,13 @@ class GroupHolds(Protocol):
     def held(self, lane: str | None = None) -> Sequence[Hold]:
         """Return all holds, as of about a second ago."""
 
-    def open(self, lane: str, group: str) -> bool:
-        """Let copies of dead letters pass; return False if the group is not held."""
+    def arrived(self, lane: str, group: str, *, leader: str) -> None:
+        """Record that the leader is in the dead-letter queue, unless the group has another one by now."""
 
-    def sending(self, lane: str, group: str, *, copy: str) -> bool:
+    def open(self, lane: str, group: str, *, opening: str) -> bool:
+        """Let the copies of an opening pass; return False if the group is not held, or has another opening."""
+
+    def sending(self, lane: str, group: str, *, copy: str, opening: str) -> bool:
         """Announce the copy of a dead letter; return False if copies can no longer pass."""
 
     def let_go(self, hold: Hold) -> bool:
@@ -30,8 +33,9 @@ class GroupHolds(Protocol):
         End a hold without dead letters: now, or when the last copy is done.
 
         Returns:
-            False if another message has followed into the dead-letter queue since the hold was read.
+            False if another message has followed into the dead-letter queue since the hold was read, or the leader
+            is still on its way there.
         """
 
     def end(self, lane: str, group: str) -> bool:
-        """End a hold at once, with or without dead letters; return False if there is none."""
+        """End a hold, with or without dead letters, at once or as its leader arrives; return False if there is none."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.errors import AwsError
 from lanes.operate.history.audit import audited
 from lanes.operate.overrides.change import override_for, waiting
 from lanes.outbox.entry import WAITING
 from lanes.outbox.filter import EntryFilter
-from lanes.overrides import KNOWN_AFTER, Action
+from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from lanes.operate.overrides.change import Change, LaneDepths, Overrides
     from lanes.outbox.operations import Operator, Preview
     from lanes.overrides import Override
+
+
+TRIES = 3
 
 
 class Queues(Protocol):
@@ -139,12 +143,31 @@ class Move:
         if change.action is Action.PRIORITIZE:
             asked["to_priority"] = change.priority
         with audited(queues.audit, change.action, change.wanted.describe(), details=asked) as details:
-            # The clock of AWS, not of this machine: `sent_at` of the messages is compared with it.
-            override = override_for(change, who=queues.audit.who(), now=queues.overrides.now())
-            queues.overrides.add(override)
+            override = self._add_override(queues)
             details["override"] = override.id
             details["entries"] = changed = self._change_entries(found, progress)
         return Moved(entries=changed, override=override)
+
+    def _add_override(self, queues: Queues) -> Override:
+        who = queues.audit.who()
+        for _ in range(TRIES):
+            # The clock of AWS, not of this machine: `sent_at` of the messages is compared with it.
+            override = override_for(self._change, who=who, now=queues.overrides.now())
+            queues.overrides.add(override)
+            # A cancelled message is in no other lane, so no environment has to wait for the others.
+            if self._change.action is Action.CANCEL:
+                return override
+            # A repeated call may land seconds later than its first try, and every environment has to know the override
+            # before one of them moves a message.
+            if queues.overrides.now() <= override.created_at + KNOWN_AFTER - OVERRIDES_AGE:
+                return override
+            queues.overrides.withdraw(override.id)
+        raise AwsError(
+            operation="UpdateItem",
+            code="OverrideTooSlow",
+            message=f"{TRIES} writes took over a second each, so the override was withdrawn; try again later",
+            retryable=True,
+        )
 
     def _change_entries(self, found: Found, progress: Callable[[int], None]) -> int:
         if self._outbox is None or found.preview is None or not found.preview.count:
