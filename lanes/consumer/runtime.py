@@ -136,7 +136,13 @@ class Runtime:
 
     def _turn_services(self, settlement: Settlement, peers: Peers, ledger: CachedLedger) -> TurnServices:
         config, clock = self.deployment.config, self.clock
-        backlogs = QueueBacklogs(depths=self.queues, peers=peers, ledger=ledger, clock=clock)
+        backlogs = QueueBacklogs(
+            depths=self.queues,
+            peers=peers,
+            ledger=ledger,
+            function_timeout=config.consumer.function_timeout.total_seconds(),
+            clock=clock,
+        )
         check = BacklogCheck(config=config, backlogs=backlogs, peers=peers, clock=clock)
         waker = Waker(config=config, check=check, peers=peers, ledger=ledger, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock)

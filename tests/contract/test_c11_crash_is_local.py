@@ -1,5 +1,7 @@
 """C11: a process that dies holds up other groups and lanes for no longer than the function timeout and five seconds."""
 
+from itertools import pairwise
+
 import pytest
 
 from lanes.config import LanesConfig
@@ -91,3 +93,57 @@ def test_a_lane_that_few_slots_serve_does_not_wait_for_its_sender(pattern):
     lanes.send("MAIN", group="g", seconds=0.1, fault="once")
 
     assert lanes.settle(within=60)
+
+
+def lanes_below_crashes(*, slots, timeout, crashes, high_every=0.0):
+    """Let the first invocations die with full batches of HIGH, above a MAIN backlog; return the lanes."""
+    raw = {"consumer": {"reserved_concurrency": slots, "function_timeout": timeout}}
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw))
+    starts = []
+
+    def doom(_mean):
+        starts.append(lanes.scheduler.now)
+        return Doom(after=0.1) if len(starts) <= crashes else Doom()
+
+    lanes.function._doom = doom
+    for number in range(10 * crashes):
+        lanes.send("HIGH", group=f"dead{number}", seconds=0.5)
+    lanes.run(seconds=0.3)
+    for number in range(400 * slots):
+        lanes.send("MAIN", group=f"m{number % (20 * slots)}", seconds=0.2)
+    if high_every:
+        for number in range(int(90 / high_every)):
+            lanes.scheduler.after(
+                number * high_every, lambda at=number: lanes.send("HIGH", group=f"h{at}", seconds=0.05)
+            )
+    assert lanes.settle(within=10 * timeout + 600)
+    assert lanes.function.times.lost == crashes
+    assert violations(lanes) == []
+    return lanes
+
+
+def standstills(lanes):
+    """Return the seconds between the starts of MAIN's messages, longest first."""
+    starts = sorted(one.started_at for one in lanes.handled if one.lane == "MAIN")
+    sent_at = min(one.sent_at for one in lanes.handled if one.lane == "MAIN")
+    return sorted((later - one for one, later in pairwise([sent_at, *starts])), reverse=True)
+
+
+@pytest.mark.parametrize("timeout", [30, 900])
+@pytest.mark.parametrize(("slots", "crashes"), [(1, 1), (3, 1), (3, 3)])
+def test_lower_lanes_go_on_below_a_crashed_batch(slots, crashes, timeout):
+    """What it left behind stays in flight for its visibility timeout, and waits for no slot."""
+    lanes = lanes_below_crashes(slots=slots, timeout=timeout, crashes=crashes)
+
+    assert standstills(lanes)[0] <= 30 + 5
+    high = [one for one in lanes.handled if one.lane == "HIGH"]
+    assert max(one.started_at - one.sent_at for one in high) <= 6 * timeout + 30
+
+
+def test_they_go_on_also_while_the_crashed_lane_gets_messages():
+    """Those are served meanwhile, and have priority."""
+    lanes = lanes_below_crashes(slots=1, timeout=30, crashes=1, high_every=5.0)
+
+    assert standstills(lanes)[0] <= 60
+    later = [one for one in lanes.handled if one.group.startswith("h")]
+    assert max(one.started_at - one.sent_at for one in later) <= 10

@@ -42,7 +42,7 @@ class DynamoDBSlots:
         self._stale = [
             name
             for name, value in item.items()
-            if name.startswith(LINE) and float(value["M"]["until"]["N"]) < now - FORGOTTEN_AFTER
+            if name.startswith(LINE) and _ends_at(value["M"]) < now - FORGOTTEN_AFTER
         ]
         return _snapshot(item, record.environment)
 
@@ -77,9 +77,18 @@ def _record_item(record: Presence) -> dict[str, Any]:
         "records": {"N": str(record.records)},
         "busy": {"BOOL": record.busy},
         "until": number(record.until),
+        "return_at": number(record.return_at),
         "kept": {"N": str(record.kept)},
         **({"tenant": {"S": record.tenant}} if record.tenant else {}),
     }
+
+
+def _ends_at(item: Mapping[str, Any]) -> float:
+    return max(float(item["until"]["N"]), _return_at(item))
+
+
+def _return_at(item: Mapping[str, Any]) -> float:
+    return float(item.get("return_at", {"N": "0"})["N"])
 
 
 def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
@@ -90,6 +99,7 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
             records=int(value["M"]["records"]["N"]),
             busy=value["M"]["busy"]["BOOL"],
             until=float(value["M"]["until"]["N"]),
+            return_at=_return_at(value["M"]),
             kept=int(value["M"]["kept"]["N"]),
             tenant=value["M"].get("tenant", {"S": ""})["S"],
         )

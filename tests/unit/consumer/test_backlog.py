@@ -1,5 +1,6 @@
 """Backlogs as pure numbers."""
 
+import dataclasses
 import math
 
 import pytest
@@ -8,13 +9,17 @@ from hypothesis import strategies as st
 
 from lanes.config import Lane
 from lanes.consumer.engines.mapped.backlog import (
+    CLOCKS_DIFFER,
+    STRANDED,
     VISIBLE_GRACE,
+    HeldBacklog,
     LaneBacklog,
     VisibleBacklog,
     lane_with_priority,
     undelivered,
 )
 from lanes.depth import LaneDepth
+from tests.support.records import record_with
 
 counts = st.integers(0, 200)
 
@@ -169,3 +174,84 @@ class TestVisibleBacklog:
         visible_backlog.deliverable(backlog, undelivered=0, now=now + VISIBLE_GRACE)
 
         assert visible_backlog.deliverable(backlog, undelivered=0, now=now + 2 * VISIBLE_GRACE) == 0
+
+
+class Held:
+    """The held records of a lane with one slot, which is free for a share of the time."""
+
+    def __init__(self, *, free=1.0):
+        self.backlog = HeldBacklog()
+        self.lane = Lane(name="HIGH")
+        self.share = free
+        self.now = 1_000.0
+
+    def waiting(self, held, *, after=0.0, undeleted=0):
+        """Return how many wait after some seconds."""
+        self.now += after
+        return self.backlog.waiting(
+            held,
+            undeleted=undeleted,
+            lane=self.lane,
+            now=self.now,
+            free=self.now * self.share,
+            after=STRANDED,
+        )
+
+    def serve(self, number, *, received_at):
+        """Let an invocation have records."""
+        records = [record_with(f"m{n}") for n in range(number)]
+        self.backlog.served([dataclasses.replace(one, first_received_at=received_at) for one in records])
+
+
+@pytest.mark.parametrize("free", [0.4, 1.0])
+def test_held_records_wait_until_the_slot_was_free_for_long(free):
+    """Time in which the slot was taken proves nothing of them."""
+    held = Held(free=free)
+
+    assert held.waiting(10) == 10
+    assert held.waiting(10, after=STRANDED / free - 0.1) == 10
+    assert held.waiting(10, after=0.2) == 0
+
+
+def test_later_records_wait_beside_those_left_behind():
+    """And are left behind in their turn."""
+    held = Held()
+    held.waiting(10)
+    assert held.waiting(10, after=STRANDED) == 0
+
+    assert held.waiting(13, after=1) == 3
+    assert held.waiting(13, after=STRANDED) == 0
+
+
+def test_served_records_were_not_left_behind():
+    """A lane with a steady backlog: those of the first reading are served one after the other."""
+    held = Held()
+    held.waiting(20)
+    for _ in range(10):
+        held.serve(10, received_at=held.now - 4)
+        assert held.waiting(20, after=2) == 20
+
+
+def test_records_that_were_received_later_say_nothing_of_those_left_behind():
+    """Single messages arrive and are served all the time; one may be undeleted at a reading."""
+    held = Held()
+    held.waiting(10)
+    for _ in range(5):
+        held.serve(1, received_at=held.now + 2 * CLOCKS_DIFFER)
+        held.waiting(9, after=2, undeleted=1)
+
+    assert held.waiting(10, after=2) == 0
+
+
+def test_records_left_behind_wait_again_when_their_visibility_has_ended():
+    """They were received before the first reading; they also do once some of them were served."""
+    held, other = Held(), Held()
+    first = held.now
+    for one in (held, other):
+        one.waiting(10)
+        assert one.waiting(10, after=STRANDED) == 0
+
+    held.now = first + held.lane.visibility_timeout.total_seconds()
+    assert held.waiting(10) == 10
+    other.serve(4, received_at=first - 5)
+    assert other.waiting(10) == 4

@@ -14,9 +14,10 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from lanes.config import Lane
+    from lanes.consumer.records import RawRecord
     from lanes.depth import LaneDepth
 
 # AWS documents no time for it. With less, peers take finished records for waiting ones and yield to them; with more,
@@ -31,6 +32,14 @@ Seconds for which visible records count as waiting although the mapping can plac
 A mapping with a free poller receives a deliverable message within milliseconds. Records that stay visible longer are
 behind another record of their group, or their mapping is paused: neither may hold the lower lanes back.
 """
+
+# AWS documents no waits of a throttled batch; the simulations go up to 10 s. A mapping that a free slot has not served
+# in that time holds nothing (docs/decisions/0017-records-left-behind.md).
+STRANDED = 10.0
+"""Seconds of a free slot after which records in flight count as left behind; at most the function timeout."""
+
+CLOCKS_DIFFER = 1.0
+"""Seconds by which SQS's stamps and the function's clock may differ."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -63,6 +72,55 @@ class VisibleBacklog:
         elif now - self.risen_at >= VISIBLE_GRACE:
             self.stuck = backlog
         return backlog - self.stuck
+
+
+@dataclasses.dataclass(slots=True)
+class HeldBacklog:
+    """
+    The records of one lane in flight that an ended invocation left behind (`stranded`), learned between readings.
+
+    For one slot, where no peer publishes them. A mapping retries the records that it holds: those that were in flight
+    at a reading (`suspected`) and got no slot, although it was free for so long, have no mapping.
+    """
+
+    stranded: int = 0
+    stranded_at: float = 0.0
+    suspected: int = 0
+    suspected_at: float = 0.0
+    free_at: float = 0.0
+
+    def waiting(self, held: int, *, undeleted: int, lane: Lane, now: float, free: float, after: float) -> int:
+        """
+        Return how many of the held records wait for a slot.
+
+        Args:
+            held: records in flight that neither run nor are parked.
+            undeleted: finished records that are left out of `held`, although some may be deleted by now.
+            lane: their lane.
+            now: time of the reading.
+            free: seconds for which the slot was free so far.
+            after: free seconds in which a mapping gets each of its batches to the slot.
+
+        """
+        # They were received before, so their visibility has ended by then.
+        if self.stranded and now >= self.stranded_at + lane.visibility_timeout.total_seconds():
+            self.stranded = self.suspected = 0
+        self.stranded = min(self.stranded, held + undeleted)
+        self.suspected = min(self.suspected, held + undeleted)
+        if self.suspected <= self.stranded:
+            self.suspected, self.suspected_at, self.free_at = held, now, free
+        elif free - self.free_at >= after:
+            self.stranded, self.stranded_at = self.suspected, self.suspected_at
+        return max(0, held - self.stranded)
+
+    def served(self, records: Sequence[RawRecord]) -> None:
+        """Take in that an invocation had records: those received before the reading are not left behind any more."""
+
+        def received_by(moment: float) -> int:
+            return sum(record.first_received_at <= moment + CLOCKS_DIFFER for record in records)
+
+        self.suspected = max(0, self.suspected - received_by(self.suspected_at))
+        self.stranded = max(0, self.stranded - received_by(self.stranded_at))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

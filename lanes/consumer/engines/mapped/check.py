@@ -8,7 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.mapped.backlog import (
+    STRANDED,
     UNDELETED,
+    HeldBacklog,
     LaneBacklog,
     VisibleBacklog,
     lane_with_priority,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.engines.presence import Peers
     from lanes.consumer.ledger import CachedLedger
+    from lanes.consumer.records import Batch
     from lanes.depth import LaneDepth
 
 # A batch that yields on it writes nothing: 10 instead of 13 % of the slots' time went into invocations that only
@@ -57,23 +60,34 @@ class QueueBacklogs:
     """
 
     def __init__(
-        self, *, depths: DepthReader, peers: Peers, ledger: CachedLedger, clock: Callable[[], float]
+        self,
+        *,
+        depths: DepthReader,
+        peers: Peers,
+        ledger: CachedLedger,
+        function_timeout: float,
+        clock: Callable[[], float],
     ) -> None:
         self._depths = depths
         self._peers = peers
         self._ledger = ledger
+        self._stranded_after = min(STRANDED, function_timeout)
         self._clock = clock
         self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
+        self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._finished_lane, self._finished, self.undeleted_until = "", 0, 0.0
+        self._free, self._free_since = 0.0, float("inf")
 
-    def finish(self, lane: Lane, finished: int) -> None:
-        """Take in that an invocation of a lane ended with so many finished records, which are deleted soon."""
-        now = self._clock()
+    def finish(self, batch: Batch, finished: int) -> None:
+        """Take in that an invocation ended with so many finished records, which are deleted soon."""
+        now, lane = self._clock(), batch.lane
         self._finished_lane, self._finished = lane.name, finished
         self.undeleted_until = now + UNDELETED if finished else 0.0
         if self._peers.alone:
             # While it ran, visible records were behind its own groups, which proves nothing of them.
             self._visible[lane.name].risen_at = now
+            self._held[lane.name].served(batch.records)
+            self._free_since = now
 
     def has_undeleted(self, lanes: Sequence[Lane]) -> bool:
         """Whether finished records of one of the lanes may still be in flight."""
@@ -104,6 +118,15 @@ class QueueBacklogs:
             self._ledger.read_parked(lane.name, alone=self._peers.alone)
             parked = len(self._ledger.parked(lane.name))
             waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
+        if self._peers.alone:
+            waiting = self._held[lane.name].waiting(
+                waiting,
+                undeleted=own,
+                lane=lane,
+                now=self._clock(),
+                free=self._free_seconds(),
+                after=self._stranded_after,
+            )
         just_finished = own > 0 or self._peers.has_finished(lane)
         if just_finished and not parked:
             # Records behind them are deliverable in a moment, also those that seemed stuck before.
@@ -112,6 +135,13 @@ class QueueBacklogs:
             depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not just_finished
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
+
+    def _free_seconds(self) -> float:
+        """Return for how long this environment's slot was free so far: between its invocations."""
+        now = self._clock()
+        self._free += max(0.0, now - self._free_since)
+        self._free_since = float("inf")
+        return self._free
 
 
 class BacklogCheck:
@@ -186,11 +216,11 @@ class BacklogCheck:
         """Return the seconds since the last check without a backlog, or since a later moment."""
         return self._clock() - max(self._clear_at, since)
 
-    def finish(self, lane: Lane, finished: int) -> None:
-        """Take in that an invocation of a lane ended with so many finished records."""
-        self._backlogs.finish(lane, finished)
-        self._served_at[lane.name] = self._clock()
-        if self._backlog_of is not None and not self._backlog_of.outranks(lane):
+    def finish(self, batch: Batch, finished: int) -> None:
+        """Take in that an invocation ended with so many finished records."""
+        self._backlogs.finish(batch, finished)
+        self._served_at[batch.lane.name] = self._clock()
+        if self._backlog_of is not None and not self._backlog_of.outranks(batch.lane):
             self._backlog_of = None  # it may be what was served
 
     def look_back(self, lane: Lane) -> None:

@@ -63,7 +63,7 @@ class Waker:
             AwsError: a call failed. The records return by themselves.
 
         """
-        self._check.finish(batch.lane, finished)
+        self._check.finish(batch, finished)
         if has_yielded or batch.seconds_left <= self._needed:
             return
         self._check.look_back(batch.lane)
