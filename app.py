@@ -5,6 +5,7 @@ Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c intake=on` a
 `cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,12 +13,16 @@ from aws_cdk import App, CfnOutput, Stack
 from aws_cdk import aws_s3 as s3
 
 from cdk.bulk.enqueue import BulkEnqueue
+from cdk.deployed import report_unsafe_changes
 from cdk.function.code import consumer_code
 from cdk.intake import Intake
 from cdk.stack import PriorityLanesStack
 from cdk.stage import StageSettings
+from lanes.aws.clients import Clients, consumer_config
+from lanes.aws.errors import aws_errors
+from lanes.aws.parameters import read_deployment
 from lanes.config import LanesConfig
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, LanesError
 
 ROOT = Path(__file__).parent
 
@@ -63,10 +68,26 @@ def _add_bulk_stack(app: App, lanes: PriorityLanesStack, settings: StageSettings
     )
 
 
+def compare_with_deployed(stack: PriorityLanesStack) -> None:
+    """Report changes that are unsafe beside the deployed stack; without one, or without access, there are none."""
+    try:
+        with aws_errors("Client"):
+            # The CDK passes the target on.
+            clients = Clients(region=os.environ.get("CDK_DEFAULT_REGION"), config=consumer_config())
+            deployed = read_deployment(clients.ssm(), stack.stack_name)
+    except LanesError:
+        return
+    url = deployed.queues[deployed.config.last_lane.name].url
+    # With --profile the CDK deploys with other credentials than those that this program sees.
+    if f"/{os.environ.get('CDK_DEFAULT_ACCOUNT', '')}" not in url:
+        return
+    report_unsafe_changes(stack, deployed=deployed.config, config=stack.queues.config)
+
+
 if __name__ == "__main__":
     lanes_app = App()
     try:
-        add_stacks(lanes_app)
+        compare_with_deployed(add_stacks(lanes_app))
     except ConfigurationError as error:
         sys.exit(f"{error}")
     lanes_app.synth()

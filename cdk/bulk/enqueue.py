@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_emrserverless as emr
 from aws_cdk import aws_iam as iam
@@ -18,7 +18,7 @@ from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from lanes.config.spark_submit import spark_submit_parameters
+from lanes.config.spark_submit import RUN_TAG, STACK_TAG, spark_submit_parameters
 
 from ..findings import acknowledge
 from ..parameter import deployment_document
@@ -97,6 +97,8 @@ class BulkEnqueue(Construct):
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._lanes_stack = Stack.of(queues).stack_name
+        Tags.of(self).add(STACK_TAG, self._lanes_stack)
         granted = [queues.lane(name) for name in lanes or [queues.config.last_lane.name]]
         self.files = self._files(removal_policy)
         self.entry_point = entry_point(self, "EntryPoint")
@@ -117,8 +119,8 @@ class BulkEnqueue(Construct):
         self.parameter = ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=parameter_name or f"/lanes/{Stack.of(queues).stack_name}/bulk",
-            description=f"The application for bulk jobs of {Stack.of(queues).stack_name}",
+            parameter_name=parameter_name or f"/lanes/{self._lanes_stack}/bulk",
+            description=f"The application for bulk jobs of {self._lanes_stack}",
             string_value=json.dumps(
                 {
                     "version": 1,
@@ -178,8 +180,10 @@ class BulkEnqueue(Construct):
             self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
         grant_pass_role(role, self.job_role)
-        start = iam.PolicyStatement(
-            actions=["emr-serverless:StartJobRun"], resources=[self.application.attr_arn]
+        application = self.application.attr_arn
+        start = iam.PolicyStatement(actions=["emr-serverless:StartJobRun"], resources=[application])
+        tag = iam.PolicyStatement(
+            actions=["emr-serverless:TagResource"], resources=[application, f"{application}/jobruns/*"]
         )
         request = self._start_request([job, *arguments], executors=maximum_executors)
         return scheduler.Schedule(
@@ -190,7 +194,7 @@ class BulkEnqueue(Construct):
                 service="emrserverless",
                 action="startJobRun",
                 input=scheduler.ScheduleTargetInput.from_object(request),
-                policy_statements=[start],
+                policy_statements=[start, tag],
                 role=role,
                 # The CDK's default is 185 attempts within a day.
                 retry_attempts=3,
@@ -217,6 +221,7 @@ class BulkEnqueue(Construct):
             "ExecutionRoleArn": self.job_role.role_arn,
             "JobDriver": {"SparkSubmit": submit},
             "ConfigurationOverrides": {"MonitoringConfiguration": logs},
+            "Tags": {STACK_TAG: self._lanes_stack, RUN_TAG: EXECUTION},
         }
 
     def _files(self, removal_policy: RemovalPolicy) -> s3.Bucket:

@@ -100,6 +100,7 @@ def grant_start(
     for actions, resources in (
         (["emr-serverless:StartJobRun", "emr-serverless:ListJobRuns"], [application_arn]),
         (["emr-serverless:GetJobRun", "emr-serverless:CancelJobRun"], [f"{application_arn}/jobruns/*"]),
+        (["emr-serverless:TagResource"], [application_arn, f"{application_arn}/jobruns/*"]),
         (["ssm:GetParameter"], [parameter_arn]),
         (["s3:ListBucket"], [files.bucket_arn]),
         (["s3:GetObject"], runs_and_logs),

@@ -8,16 +8,18 @@ import subprocess
 import sys
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lanes.aws.bulk.runs import BulkApplication, BulkRuns
+from lanes.aws.bulk.runs import CANCELLED, BulkApplication, BulkRun, BulkRuns
+from lanes.cli.arguments import duration
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
+from lanes.config.spark_submit import RUN_TAG, STACK_TAG
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ JOBS_PACKAGES = ("lanes_spark", "spark_jobs")
 LOCAL_MANIFESTS = "build/bulk"
 # A run takes a minute to start and minutes to hours to finish.
 FOLLOW_SECONDS = 5.0
+# AWS counts the timeout in minutes, and takes 0 as the default or as none (API_StartJobRun).
+MIN_TIMEOUT = timedelta(minutes=1)
 
 
 @app.command(context_settings=PASSED_ON)
@@ -45,15 +49,19 @@ def submit(
     executors: Annotated[
         int, typer.Option(help="Use at most this many executors, of two cores each.", min=1)
     ] = 3,
+    timeout: Annotated[str, typer.Option(help="Cancel the run after this time.")] = "12h",
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
 ) -> None:
     """
-    Start a job; the arguments after its name are passed to it unchanged.
+    Start a job; the arguments after its name are passed to it unchanged. Exit code 3: the run ended without success.
 
     With --endpoint before the verb, spark-submit runs the same program on this machine until it ends.
     """
     target = target_of(context)
+    limit = duration(timeout)
+    if limit < MIN_TIMEOUT:
+        raise typer.BadParameter(f"--timeout is {timeout}; give one minute or more, such as 90m or 12h")
     name = run or f"{job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     if target.endpoint is not None:
         raise typer.Exit(
@@ -64,11 +72,17 @@ def submit(
     manifest = _run_arguments(context.args, name, f"{application.files}/runs")
     arguments = [job, *context.args, *_target_arguments(target), *manifest]
     # boto3 repeats a start with a lost answer; with its token EMR Serverless starts one run.
-    run_id = runs.start(arguments, executors=executors, token=str(uuid.uuid4()))
+    run_id = runs.start(
+        arguments,
+        executors=executors,
+        token=str(uuid.uuid4()),
+        timeout=limit,
+        tags={STACK_TAG: target.stack_name, RUN_TAG: name},
+    )
     say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
     if wait:
         _follow(runs, run_id)
-    _show(target, runs, run_id)
+    _end(_show(target, runs, run_id))
 
 
 @app.command()
@@ -78,12 +92,12 @@ def status(
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
 ) -> None:
-    """Show the state of a run and the messages it has sent. Exit code 3: the run failed."""
+    """Show the state of a run and the messages it has sent. Exit code 3: the run failed or was cancelled."""
     target = target_of(context)
     runs = _runs(target)
     if wait:
         _follow(runs, run)
-    _show(target, runs, run)
+    _end(_show(target, runs, run))
 
 
 @app.command()
@@ -119,7 +133,7 @@ def _runs(target: Target) -> BulkRuns:
     return BulkRuns(BulkApplication.of_stack(clients, target.stack_name), clients)
 
 
-def _show(target: Target, runs: BulkRuns, run_id: str) -> None:
+def _show(target: Target, runs: BulkRuns, run_id: str) -> BulkRun:
     run = runs.get(run_id)
     show_one(
         target,
@@ -134,7 +148,16 @@ def _show(target: Target, runs: BulkRuns, run_id: str) -> None:
             "vcpu_hours": run.vcpu_hours,
         },
     )
-    if run.state == "FAILED":
+    return run
+
+
+def _end(run: BulkRun) -> None:
+    """End with the exit code of a run: a script must not take a run that was cut short for a complete one."""
+    if run.has_failed:
+        say(f"the run ended as {run.state}: {run.details or 'no details'}")
+        if run.state == CANCELLED:
+            say("a run that exceeds its --timeout is cancelled too")
+        say("start it again with the same --run to send the remaining rows")
         raise typer.Exit(ExitCode.NO)
 
 
@@ -143,7 +166,7 @@ def _follow(runs: BulkRuns, run_id: str) -> None:
     while not (run := runs.get(run_id)).is_over:
         if run.state != state:
             state = run.state
-            say(f"{run_id} is {state}")
+            say(f"{run_id} is {state}{f': {run.details}' if run.details else ''}")
         time.sleep(FOLLOW_SECONDS)
 
 

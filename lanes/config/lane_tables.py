@@ -93,6 +93,11 @@ def read_lanes(
             table.problem("threshold is missing; only the last lane has none")
         lanes.append(replace(_lane(table, consumer), name=str(raw.get("name")), position=position))
     _compare_thresholds(lanes, problems)
+    if lanes and lanes[-1].closing:
+        problems.append(
+            f"lane {lanes[-1].name}: closing is true, and the last lane takes all messages below the other thresholds; "
+            "write another lane after it, and give it a threshold"
+        )
     return tuple(lanes)
 
 
@@ -150,6 +155,7 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         else None,
         tenant_separator=_separator(table, default.tenant_separator),
         weight=table.number("weight", default.weight, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
+        closing=table.boolean("closing", default.closing),
     )
     if table.has("weight") and not consumer.is_weighted:
         table.problem(

@@ -100,10 +100,10 @@ class LanesConfig:
         raise KeyError(f"no lane {name!r}; the lanes are {', '.join(lane.name for lane in self.lanes)}")
 
     def lane_for(self, priority: int) -> Lane:
-        """Return the highest lane with a threshold at or below the priority, else the last lane."""
+        """Return the highest lane with a threshold at or below the priority that is not closing, else the last lane."""
         if self.enabled:
             for lane in self.lanes[:-1]:
-                if lane.threshold is not None and lane.threshold <= priority:
+                if lane.threshold is not None and lane.threshold <= priority and not lane.closing:
                     return lane
         return self.last_lane
 
@@ -131,6 +131,12 @@ class LanesConfig:
             notes.append(
                 f"enabled is false: every message is sent to {self.last_lane.name} and nothing yields."
             )
+        notes += [
+            f"lane {lane.name} is closing: producers that read this configuration send nothing to it. Remove it when "
+            "`lanes check` finds it empty."
+            for lane in self.lanes
+            if lane.closing
+        ]
         if slots == 1 and any(lane.tenant_share is not None for lane in self.lanes):
             notes.append("tenant_share has no effect with one slot: there is nothing to share.")
         if self.lanes[0].max_wait is not None and self.enabled and not self.consumer.is_weighted:

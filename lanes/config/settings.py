@@ -42,6 +42,7 @@ class Lane:
         tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
         tenant_separator: ends the tenant's name in a group; a group without it is a tenant of its own.
         weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
+        closing: whether producers skip the lane; its messages are handled as before, until it is empty and removed.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Lane:
     tenant_share: float | None = None
     tenant_separator: str = ":"
     weight: float = 1.0
+    closing: bool = False
 
     def tenant_of(self, group: str) -> str:
         """Return the tenant of a group."""

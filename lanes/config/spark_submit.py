@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 PACKAGES = "packages"
+STACK_TAG, RUN_TAG = "lanes:stack", "lanes:run"
+"""Tags of the resources and runs of bulk jobs, for cost allocation."""
 ARROW_BATCH_BYTES = "8388608"
 # AWS: a run that the API starts has no catalog unless it names this class (EMR-Serverless-UserGuide/metastore-config).
 CATALOG = {

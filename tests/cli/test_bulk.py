@@ -88,7 +88,7 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, comman
     """With the deployment's document, a name and a manifest, so that it needs no other service."""
     as_json = ["--output", "json"]
     started = command(
-        *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5"],
+        *["bulk", "submit", "enqueue", "--run", "spring", "--executors", "5", "--timeout", "90m"],
         *["--table", "s3://lake/customers", "--kind", "customer.remind"],
         before=as_json,
     )
@@ -117,9 +117,39 @@ def test_a_job_is_started_followed_and_cancelled(aws, lanes, application, comman
     assert "--conf spark.archives=s3://assets/packages.zip#packages" in submit["sparkSubmitParameters"]
     assert "spark.dynamicAllocation.maxExecutors=5" in submit["sparkSubmitParameters"]
     assert job["executionRole"] == application["role"]
+    assert job["executionTimeoutMinutes"] == 90
+    assert job["tags"] == {"lanes:stack": lanes.name, "lanes:run": "spring"}
     assert (state["run"], state["sent"], state["quarantined"]) == ("spring", 750, 3)
     assert said == "it runs\n"
     assert cancelled["state"] in ("CANCELLING", "CANCELLED")
+
+
+def test_a_run_that_was_cut_short_is_no_success(lanes, application, command):
+    """A run that exceeds its timeout is CANCELLED: a script that waits must not take it for a complete one."""
+    job = ["--table", "s3://lake/customers", "--kind", "customer.remind"]
+    run_id = json.loads(command("bulk", "submit", "enqueue", *job, before=["--output", "json"]).stdout)["id"]
+    command("bulk", "cancel", run_id)
+
+    done = command("bulk", "status", run_id, "--wait", status=3)
+
+    assert "CANCELLED" in done.stdout
+    assert "exceeds its --timeout" in done.stderr
+    assert "the same --run" in done.stderr
+
+
+def test_a_timeout_under_a_minute_is_refused(lanes, application, command):
+    """Zero would mean none."""
+    done = command("bulk", "submit", "enqueue", "--timeout", "0", status=2)
+
+    assert "--timeout is 0" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "failed"), [("SUCCESS", False), ("RUNNING", False), ("FAILED", True), ("CANCELLED", True)]
+)
+def test_success_alone_is_success(state, failed):
+    """A run that still goes on has not failed yet."""
+    assert BulkRun(id="1", state=state, details="", arguments=[]).has_failed == failed
 
 
 def test_without_an_application_the_way_to_one_is_told(command, aws):

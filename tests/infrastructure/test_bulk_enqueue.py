@@ -190,6 +190,7 @@ def test_who_may_start_may_pass_the_jobs_role_and_no_other(bulk_template):
     assert {action for action, _ in found} == {
         *(f"emr-serverless:{verb}JobRun" for verb in ("Start", "Get", "Cancel")),
         "emr-serverless:ListJobRuns",
+        "emr-serverless:TagResource",
         "iam:PassRole",
         "ssm:GetParameter",
         "s3:ListBucket",
@@ -228,6 +229,19 @@ def test_a_schedule_starts_the_job_once_for_each_execution(bulk_template):
     assert arguments[arguments.index("--run") + 1] == "<aws.scheduler.execution-id>"
     assert "spark.dynamicAllocation.maxExecutors=3" in submit["SparkSubmitParameters"]
     assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 3
+
+
+def test_costs_of_bulk_jobs_can_be_told_by_tags(bulk_template):
+    """The application, its endpoint and each run carry the stack of the lanes, runs also their name."""
+    _, application = the_only(bulk_template, APPLICATION)
+    _, schedule = the_only(bulk_template, "AWS::Scheduler::Schedule")
+    endpoints = resources(bulk_template, "AWS::EC2::VPCEndpoint").values()
+    request = json.loads(render(schedule["Target"]["Input"]).replace("\n", ""), strict=False)
+
+    tag = {"Key": "lanes:stack", "Value": "Stack"}
+    assert tag in application["Tags"]
+    assert all(tag in endpoint["Tags"] for endpoint in endpoints)
+    assert request["Tags"] == {"lanes:stack": "Stack", "lanes:run": "<aws.scheduler.execution-id>"}
 
 
 def stacks_of_the_app(**context):

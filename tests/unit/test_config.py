@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import EngineName, Lane, LanesConfig, Policy
+from lanes.errors import ConfigurationError
 
 THREE = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
 
@@ -262,3 +263,19 @@ def test_with_many_slots_the_higher_lanes_are_read_more_often(slots, seconds):
     assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=seconds)
     raw["consumer"]["recheck_interval"] = 0.5
     assert LanesConfig.from_dict(raw).consumer.recheck_interval == timedelta(seconds=0.5)
+
+
+def test_producers_skip_a_closing_lane_and_its_place_stays():
+    """Its messages go to the next lane below; what waits in it keeps its priority."""
+    lanes = [{"name": "A", "threshold": 50, "closing": True}, {"name": "B", "threshold": 0}, {"name": "C"}]
+    config = LanesConfig.from_dict({"lanes": lanes})
+
+    assert [config.lane_for(priority).name for priority in (60, 10, -1)] == ["B", "B", "C"]
+    assert [lane.name for lane in config.lanes_above(config.lane("B"))] == ["A"]
+    assert any("lane A is closing" in note for note in config.notes())
+
+
+def test_the_last_lane_can_not_close():
+    """It takes the messages of all others."""
+    with pytest.raises(ConfigurationError, match=r"lane B: closing is true, .* write another lane after it"):
+        LanesConfig.from_dict({"lanes": [{"name": "A", "threshold": 1}, {"name": "B", "closing": True}]})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 # Files of a manifest have the number of their rows at the end of their names.
 SEGMENT = re.compile(r"-(\d+)\.jsonl?")
 # AWS: a run that exceeds its timeout ends as CANCELLED, not as FAILED (EMR Serverless user guide).
-OVER = ("SUCCESS", "FAILED", "CANCELLED")
+SUCCESS = "SUCCESS"
+CANCELLED = "CANCELLED"
+OVER = (SUCCESS, "FAILED", CANCELLED)
+# AWS: the default of executionTimeoutMinutes is 720 (API_StartJobRun).
+DEFAULT_TIMEOUT = timedelta(hours=12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,11 @@ class BulkRun:
         """Whether the state is final."""
         return self.state in OVER
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run ended without success; one that exceeded its timeout is CANCELLED."""
+        return self.is_over and self.state != SUCCESS
+
     def argument(self, name: str) -> str | None:
         """Return the value of an argument such as `--run`."""
         places = [place for place, one in enumerate(self.arguments[:-1]) if one == name]
@@ -126,7 +137,15 @@ class BulkRuns:
         self._emr: Any = clients.operations("emr-serverless")
         self._s3: Any = clients.operations("s3")
 
-    def start(self, arguments: Sequence[str], *, executors: int, token: str) -> str:
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        executors: int,
+        token: str,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        tags: Mapping[str, str],
+    ) -> str:
         """
         Start a job and return the id of its run.
 
@@ -134,6 +153,8 @@ class BulkRuns:
             arguments: name of the job and its arguments.
             executors: maximum number of executors, of two cores each.
             token: idempotency token; a second start with it has no effect.
+            timeout: the run is cancelled after this time, rounded up to minutes.
+            tags: tags of the run, for cost allocation.
         """
         bulk = self._application
         submit = {
@@ -151,7 +172,9 @@ class BulkRuns:
                 executionRoleArn=bulk.role,
                 jobDriver={"sparkSubmit": submit},
                 configurationOverrides={"monitoringConfiguration": logs},
+                executionTimeoutMinutes=math.ceil(timeout / timedelta(minutes=1)),
                 name=arguments[0],
+                tags=dict(tags),
             )
         return str(answer["jobRunId"])
 

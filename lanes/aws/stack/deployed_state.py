@@ -35,6 +35,12 @@ class DeployedStateCalls:
             answer: Any = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
         return dict(answer["Attributes"])
 
+    def queues(self, prefix: str) -> list[str]:
+        """Return the URLs of the queues with names that begin so."""
+        with aws_errors("ListQueues"):
+            pages = self._sqs.get_paginator("list_queues").paginate(QueueNamePrefix=prefix)
+            return [url for page in pages for url in page.get("QueueUrls", [])]
+
     def mappings(self, lane: str) -> Sequence[LaneMapping]:
         """Return the mappings that serve a lane."""
         return self._mappings.of_lane(lane)

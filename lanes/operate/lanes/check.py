@@ -69,6 +69,7 @@ class Check:
                 arns |= self._mapping(lane)
         if self._deployment.bell is not None:
             arns |= self._bell(self._deployment.bell)
+        self._leftovers()
         self._table()
         self._functions(sorted(arns))
         self._account()
@@ -96,6 +97,35 @@ class Check:
             problems = [*rules.queue_problems(dead), *rules.dead_letter_problems(queue or {}, dead)]
             self._findings.expect(dead_subject, f"keeps {rules.kept_for(dead)}", problems)
             self._used.append((DEAD_LETTERS, dead["QueueArn"]))
+        if lane.closing and queue is not None and dead is not None:
+            left, letters = rules.messages_in(queue), rules.messages_in(dead)
+            advice = "" if left or letters else "; remove it from lanes.toml, then deploy"
+            self._findings.note(
+                f"{lane.name} lane",
+                f"it is closing: {left} messages and {letters} dead letters are left{advice}",
+            )
+
+    def _leftovers(self) -> None:
+        """Check the queues of removed lanes, which CloudFormation keeps."""
+        prefix = rules.queue_prefix(self._deployment)
+        if prefix is None:
+            return
+        found = self._findings.ask(
+            "removed lanes", partial(self._state.queues, prefix), right="sqs:ListQueues"
+        )
+        for url in sorted(found or ()):
+            name = rules.name_of(url)
+            if name in rules.known_queues(self._deployment):
+                continue
+            subject = "removed lane"
+            queue = self._findings.ask(
+                subject, partial(self._state.queue, url), right="sqs:GetQueueAttributes on it"
+            )
+            if queue is not None and rules.messages_in(queue):
+                text = f"{name} holds {rules.messages_in(queue)} messages, and no lane reads it"
+                self._findings.wrong(subject, text, rules.RESCUE)
+            elif queue is not None:
+                self._findings.note(subject, f"{name} is empty and no lane reads it; delete it")
 
     def _mapping(self, lane: Lane) -> set[str]:
         subject = f"{lane.name} mapping"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from lanes import bell
@@ -23,6 +24,7 @@ Problems = list[tuple[str, str]]
 """Problems, each with advice."""
 
 DEPLOY = "deploy the stack again: cdk deploy"
+RESCUE = 'move them to a lane: docs/how-to/deploy.md, "Rescue the messages of a removed lane"'
 TTL, INDEX = "expires_at", "parked"
 LEAST_RECEIVES = 100
 """The constructs set 1,000; far fewer would dead-letter messages that only yielded or were throttled."""
@@ -209,6 +211,32 @@ def account_problems(account: AccountState, config: LanesConfig) -> Problems:
         return []
     text = f"its {account.concurrency} concurrent executions are all reserved by the function"
     return [(text, "ask for more under Service Quotas, AWS Lambda, Concurrent executions")]
+
+
+def queue_prefix(deployment: Deployment) -> str | None:
+    """Return the beginning of the names of all queues of lanes; None if your app names them itself."""
+    lane = deployment.config.last_lane
+    # AWS: CloudFormation names a queue by stack and logical id, which the CDK makes of the construct's path.
+    logical = f"{re.sub(r'[^A-Za-z0-9]', '', lane.name)}Queue"
+    prefix, found, _ = name_of(deployment.queues[lane.name].url).partition(logical)
+    return prefix if found and prefix else None
+
+
+def known_queues(deployment: Deployment) -> set[str]:
+    """Return the names of all queues of a deployment; the host of a URL depends on the endpoint that was asked."""
+    urls = {url for one in deployment.queues.values() for url in (one.url, one.dead_letter_url)}
+    return {name_of(url) for url in urls | ({deployment.bell} if deployment.bell else set())}
+
+
+def messages_in(queue: Mapping[str, str]) -> int:
+    """Return the approximate number of messages of a queue: waiting, in flight and delayed."""
+    counts = ("", "NotVisible", "Delayed")
+    return sum(int(queue.get(f"ApproximateNumberOfMessages{state}", 0)) for state in counts)
+
+
+def name_of(url: str) -> str:
+    """Return the name of a queue."""
+    return url.rpartition("/")[2]
 
 
 def kept_for(queue: Mapping[str, str]) -> str:

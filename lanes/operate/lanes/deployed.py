@@ -54,6 +54,9 @@ class DeployedState(Protocol):
     def queue(self, url: str) -> Mapping[str, str]:
         """Return all attributes of a queue."""
 
+    def queues(self, prefix: str) -> Sequence[str]:
+        """Return the URLs of the queues with names that begin so."""
+
     def mappings(self, lane: str) -> Sequence[LaneMapping]:
         """Return the mappings that serve a lane."""
 

@@ -48,19 +48,22 @@ class Deployed:
     """A deployment as it should be; each test changes a part."""
 
     def __init__(self):
-        self.queues = {}
         self.changed = {}
         self.found = [MAPPING]
         self.the_function = FUNCTION
         self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
         self.the_account = AccountState(concurrency=1000, unreserved=900)
         self.refused = []
+        self.left = []
         self.errors = {}
 
     def queue(self, url):
         self._fail("queue")
         policy = json.dumps({"deadLetterTargetArn": f"arn:{url}-dead", "maxReceiveCount": 1000})
         return {**QUEUE, "QueueArn": f"arn:{url}", "RedrivePolicy": policy, **self.changed.get(url, {})}
+
+    def queues(self, prefix):
+        return [url for url in self.left if url.rpartition("/")[2].startswith(prefix)]
 
     def mappings(self, _lane):
         self._fail("mappings")
@@ -141,6 +144,58 @@ def test_a_queue_that_was_changed_is_found(url, attributes, finding):
     deployed.changed = {url: attributes}
 
     assert any(line.startswith(finding) for line in wrong(deployed)), wrong(deployed)
+
+
+PREFIX = "https://sqs/1/Shop-Lanes"
+NAMED = dataclasses.replace(
+    DEPLOYMENT,
+    queues={
+        name: LaneQueues(
+            url=f"{PREFIX}{name}Queue1A-X.fifo", dead_letter_url=f"{PREFIX}{name}DeadLetterQueue2B-X.fifo"
+        )
+        for name in ("HIGH", "MAIN")
+    },
+)
+
+
+def test_the_queue_of_a_removed_lane_that_holds_messages_is_found():
+    """CloudFormation keeps it, and no function reads it. An empty one is a note; other stacks are left alone."""
+    deployed = Deployed()
+    old, empty = (f"{PREFIX}{name}Queue3C-X.fifo" for name in ("OLD", "EMPTY"))
+    known = [
+        url.replace("https://sqs", "http://127.0.0.1:4566")
+        for one in NAMED.queues.values()
+        for url in (one.url, one.dead_letter_url)
+    ]
+    deployed.left = [*known, old, empty, "https://sqs/1/Shop-prod-LanesMAINQueue4D-X.fifo"]
+    deployed.changed = {
+        old: {"ApproximateNumberOfMessages": "2", "ApproximateNumberOfMessagesNotVisible": "1"}
+    }
+
+    found = [one for one in Check(deployment=NAMED, state=deployed).run() if one.subject == "removed lane"]
+
+    assert [(one.verdict, one.found.split("-")[1].partition("Queue")[0]) for one in found] == [
+        (Verdict.NOTE, "LanesEMPTY"),
+        (Verdict.WRONG, "LanesOLD"),
+    ]
+    assert "holds 3 messages" in found[1].found
+    assert "deploy.md" in found[1].advice
+
+
+@pytest.mark.parametrize(("left", "removable"), [("4", False), ("0", True)])
+def test_a_closing_lane_says_when_it_can_be_removed(left, removable):
+    """Dead letters count too: with the lane gone, no verb would show them."""
+    lanes = [{"name": "HIGH", "threshold": 50, "closing": True}, {"name": "MAIN"}]
+    deployed = Deployed()
+    deployed.changed = {"HIGH-dead": {"ApproximateNumberOfMessages": left}}
+    deployment = dataclasses.replace(DEPLOYMENT, config=LanesConfig.from_dict({"lanes": lanes}))
+
+    (note,) = [
+        one for one in Check(deployment=deployment, state=deployed).run() if one.subject == "HIGH lane"
+    ]
+
+    assert f"0 messages and {left} dead letters" in note.found
+    assert ("remove it from lanes.toml" in note.found) == removable
 
 
 def test_a_queue_that_gives_up_after_few_receives_is_found():
