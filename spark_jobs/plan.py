@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -140,15 +141,16 @@ class WritePlan:
 
     def _task(self, context: Task, clients: Clients, calls: Any) -> SendingTask:
         options = self.options
+        record = self._record(context)
         return SendingTask(
             partition=context.partitionId(),
             reader=RowReader(kind=options.kind, priority=options.priority, shards=options.shards),
             calls=LaneCalls(self.deployment, calls),
             pace=SendPace(
                 rate=self._share(options.max_send_rate, context.getLocalProperty),
-                backlog=self._backlog(clients, context.getLocalProperty),
+                backlog=self._backlog(clients, context.getLocalProperty, record),
             ),
-            record=self._record(context),
+            record=record,
             windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
             quarantine=options.on_error == "quarantine",
         )
@@ -163,14 +165,23 @@ class WritePlan:
             first=context.attemptNumber() == 0,
         )
 
-    def _backlog(self, clients: Clients, setting: Callable[[str], str | None]) -> LaneBacklog | None:
+    def _backlog(
+        self, clients: Clients, setting: Callable[[str], str | None], record: Record
+    ) -> LaneBacklog | None:
         if self.options.max_backlog is None:
             return None
+
+        def pause(seconds: float) -> None:
+            # A task may be held back for hours, and a job that is killed meanwhile must know what it has sent.
+            record.flush()
+            time.sleep(seconds)
+
         return LaneBacklog(
             sqs=clients.sqs(),
             queue_urls={name: queues.url for name, queues in self.deployment.queues.items()},
             max_messages=self.options.max_backlog,
             tasks=self._tasks(setting),
+            pause=pause,
         )
 
     def _share(self, rate: float | None, setting: Callable[[str], str | None]) -> float | None:

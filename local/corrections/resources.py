@@ -82,6 +82,12 @@ def _correct_queues() -> None:
     def all_attributes(_original: Any) -> Callable[..., Any]:
         def update(_cls: Any, original_resource: Any, cloudformation_json: Any, **_kw: Any) -> Any:
             properties = cloudformation_json["Properties"]
+            if _is_true(properties.get("FifoQueue")) != original_resource.fifo_queue:
+                # AWS: another FifoQueue means another queue ("Update requires: Replacement").
+                raise ValidationError(
+                    message=f"the type of the queue {original_resource.name} can't be changed on this machine, where "
+                    "queues are not replaced; give the new queue another logical id"
+                )
             fixed = {"QueueName", "FifoQueue", "Tags"}
             changed = {key: value for key, value in properties.items() if key not in fixed}
             changed.setdefault("RedrivePolicy", {})

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from .sent_before import SentBefore
 from .task import TaskManifest, read_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .storage import Storage
 
@@ -39,15 +40,19 @@ class RunManifest:
         run_id: Name of the run.
         session: Name of this execution of the job.
         earlier: Whether other sessions have sent messages.
+        clock: Monotonic seconds.
     """
 
     storage: Storage
     run_id: str
     session: str
     earlier: bool = False
+    clock: Callable[[], float] = time.monotonic
 
     @classmethod
-    def open(cls, storage: Storage, *, run_id: str, now: datetime) -> RunManifest:
+    def open(
+        cls, storage: Storage, *, run_id: str, now: datetime, clock: Callable[[], float] = time.monotonic
+    ) -> RunManifest:
         """
         Begin a session and look for earlier ones, once, on the driver.
 
@@ -57,7 +62,7 @@ class RunManifest:
         session = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
         begun = {"begun": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
         storage.write(f"{run_id}/begun/{session}.json", json.dumps(begun).encode())
-        return cls(storage=storage, run_id=run_id, session=session, earlier=earlier)
+        return cls(storage=storage, run_id=run_id, session=session, earlier=earlier, clock=clock)
 
     def task(self, *, partition: int, attempt: int, first: bool) -> TaskManifest:
         """
@@ -82,6 +87,7 @@ class RunManifest:
             partition=partition,
             attempt=attempt,
             before=before,
+            clock=self.clock,
         )
         task.refresh()
         return task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from itertools import islice
@@ -41,7 +40,7 @@ class TaskManifest:
         partition: int,
         attempt: int,
         before: SentBefore,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._storage = storage
         self._run_id = run_id

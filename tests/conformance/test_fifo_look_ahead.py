@@ -95,6 +95,19 @@ def test_nothing_is_receivable_while_all_groups_are_blocked():
     assert queue.is_receivable()
 
 
+def test_messages_in_front_of_those_in_flight_are_not_blocked():
+    """Only the messages behind one of their group in flight are counted."""
+    queue = queue_of(Clock())
+    fill(queue, "A", "A", "A", "B", "B")
+    first, _ = queue.receive(2)
+    all_behind = queue.blocked()
+    queue.change_visibility(first.receipt_handle, timedelta(0))
+
+    assert (all_behind, queue.blocked()) == (1, 1)
+    assert queue.counts() == (4, 1, 0)
+    assert received_groups(queue) == ["A", "B", "B"]
+
+
 @pytest.mark.parametrize("maximum", [0, 11])
 def test_a_receive_asks_for_one_to_ten(maximum):
     """Other numbers are a mistake of the caller."""

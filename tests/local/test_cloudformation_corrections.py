@@ -143,6 +143,14 @@ def test_a_name_that_another_queue_has_is_refused(stack):
         stack.create(twins)
 
 
+def test_a_queue_does_not_silently_keep_its_type(stack):
+    """A deploy that would replace the queue on AWS fails here."""
+    stack.create({"Queue": _queue()})
+
+    with pytest.raises(ClientError, match="give the new queue another logical id"):
+        stack.update({"Queue": {**_queue(), "Properties": {"VisibilityTimeout": 31}}})
+
+
 def test_unknown_types_are_recorded_so_that_references_to_them_resolve(stack):
     """Ref, GetAtt and DependsOn on a type that moto lacks work, custom resources included."""
     stack.create(

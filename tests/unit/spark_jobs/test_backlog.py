@@ -1,5 +1,8 @@
 """A job holds back while enough waits in a lane."""
 
+from types import SimpleNamespace
+
+from spark_jobs.plan import WritePlan
 from spark_jobs.sending.backlog import READ_SECONDS, LaneBacklog
 
 
@@ -66,3 +69,17 @@ def test_the_room_of_a_reading_is_used_once_and_shared_by_tasks():
         made.wait("MAIN", 10)
 
     assert (counts.readings, len(pauses)) == (2, 1)
+
+
+def test_the_record_is_written_before_each_pause():
+    """A job that is killed while it is held back has recorded all that was answered."""
+    deployment = SimpleNamespace(queues={"MAIN": SimpleNamespace(url="url")})
+    options = SimpleNamespace(max_backlog=100, max_tasks=1)
+    clients = SimpleNamespace(sqs=lambda: Counts(100, 0))
+    written = []
+    record = SimpleNamespace(flush=lambda: written.append(True))
+    made = WritePlan(options=options, deployment=deployment)._backlog(clients, lambda _: None, record)
+
+    made.pause(0.0)
+
+    assert written == [True]
