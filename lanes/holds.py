@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COPY = "redrive-"
 """Prefix of a redriven message's deduplication id."""
 
+HELD_BEHIND = "held behind "
+"""Prefix of the reason of a dead letter that follows another one, before the id of that one."""
+
 
 def copy_id(message_id: str) -> str:
     """Return the deduplication id of a redriven message: the same in every try."""

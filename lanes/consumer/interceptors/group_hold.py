@@ -12,7 +12,7 @@ from lanes.consumer.outcome import SOON, Outcome, Reason
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import Hold, copy_id, is_copy
+from lanes.holds import HELD_BEHIND, Hold, copy_id, is_copy
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Holding(Interception):
         lane, holds = self._batch.lane.name, self._feature.holds
         if not hold.releasing:
             if holds.behind(lane, record.group):
-                return self._follow(record, entry, f"held behind {hold.id}")
+                return self._follow(record, entry, f"{HELD_BEHIND}{hold.id}")
             return _later(entry, SOON)
         # Noted before it is sent: the hold must not end while the copy is on its way.
         copy = copy_id(record.message_id)
