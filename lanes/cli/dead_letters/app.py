@@ -198,7 +198,7 @@ class _How:
 
 
 def _hold(text: str) -> timedelta:
-    hold = duration(text)
+    hold = duration(text, "--hold")
     if not MIN_HOLD <= hold <= MAX_HOLD:
         raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hold")
     return hold
@@ -305,7 +305,7 @@ def _filter(
         group=group,
         reason=reason,
         since=read_time(since),
-        until=read_time(until),
+        until=read_time(until, "--until"),
         ids=tuple(ids or ()),
     )
 
