@@ -21,9 +21,9 @@ INTRODUCTION = """# Benchmarks
 
 Time, order and loss under load, in figures that you can repeat with one command:
 
-```console
-$ make bench
-$ make bench ARGS=--quick
+```sh
+make bench
+make bench ARGS=--quick
 ```
 
 The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run

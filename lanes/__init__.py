@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from lanes.trace_context import continuing_trace as continuing_trace
     from lanes.trace_context import current_traceparent as current_traceparent
 
+__version__ = "0.1.0"
+
 HOMES = {
     "ConfigurationError": "lanes.errors",
     "Consumer": "lanes.consumer",

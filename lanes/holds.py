@@ -31,6 +31,9 @@ COPY_ID = re.compile(rf"{REDRIVEN}([0-9a-f]*)-(\d*)-(\S+)")
 NO_ORDER = float("inf")
 """The order of a message that has none, such as one that SQS itself moved to the dead-letter queue."""
 
+HELD_BEHIND = "held behind "
+"""Prefix of the reason of a dead letter that follows another one, before the id of that one."""
+
 
 def copy_id(message_id: str, *, opening: str = "", order: str = "") -> str:
     """

@@ -158,10 +158,8 @@ class Message:
 
     def _field_problems(self) -> list[str]:
         problems = []
-        if not isinstance(self.kind, str) or not KIND.fullmatch(self.kind) or not self.kind.isprintable():
-            problems.append(
-                f"kind is {_cut(self.kind)}; it must have 1 to 128 printable characters and no spaces"
-            )
+        if problem := kind_problem(self.kind):
+            problems.append(problem)
         if not isinstance(self.source, str) or not self.source or HALF_PAIR.search(self.source):
             problems.append(f"source is {_cut(self.source)}; it must be a string that is not empty")
         if isinstance(self.priority, bool) or not isinstance(self.priority, int | None):
@@ -204,6 +202,13 @@ def _as_sqs_id(identity: str) -> str:
 
 def _hashed(identity: str) -> str:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def kind_problem(kind: object) -> str:
+    """Return why no message can have a kind; empty if one can."""
+    if isinstance(kind, str) and KIND.fullmatch(kind) and kind.isprintable():
+        return ""
+    return f"kind is {_cut(kind)}; it must have 1 to 128 printable characters and no spaces"
 
 
 def _cut(value: object) -> str:

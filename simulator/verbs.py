@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lanes.cli.busy import busy
 from lanes.cli.printing import console, say, show_json, table_of
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
@@ -148,9 +149,11 @@ def plan(
     with usage("--target"):
         targets = [parse_target(text, config) for text in target]
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
-    answer = search.Search(
-        load, config, targets=targets, prices=read_prices(prices), budget=budget, report=say
-    ).run(max_slots=max_slots)
+    charged = read_prices(prices)
+    with busy(lambda: "looking for the cheapest settings"):
+        answer = search.Search(load, config, targets=targets, prices=charged, budget=budget, report=say).run(
+            max_slots=max_slots
+        )
     if target_of(context).output is Output.JSON:
         show_json(answer.plain())
     else:

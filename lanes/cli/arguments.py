@@ -51,9 +51,9 @@ def lane_named(operations: Operations, name: str) -> str:
     raise UsageError([problem], source=f"stack {operations.stack_name}")
 
 
-def duration(text: str) -> timedelta:
+def duration(text: str, option: str) -> timedelta:
     """
-    Parse a duration such as 2s, 30m or 1d.
+    Parse the duration of an option, such as 2s, 30m or 1d.
 
     Raises:
         typer.BadParameter: the text is not a duration.
@@ -61,14 +61,15 @@ def duration(text: str) -> timedelta:
     value = parse_duration(float(text) if text.replace(".", "", 1).isdigit() else text)
     if value is None:
         raise typer.BadParameter(
-            f"{text!r} is not a duration; give seconds, or a number with a unit such as 30s, 15m, 2h or 1d"
+            f"{text!r} is not a duration; give seconds, or a number with a unit such as 30s, 15m, 2h or 1d",
+            param_hint=option,
         )
     return value
 
 
-def read_time(text: str | None) -> float | None:
+def read_time(text: str | None, option: str = "--since") -> float | None:
     """
-    Parse a time: ISO 8601 (UTC if it names no zone), or an age such as 2h.
+    Parse the time of an option: ISO 8601 (UTC if it names no zone), or an age such as 2h.
 
     Raises:
         typer.BadParameter: the text is neither.
@@ -82,6 +83,7 @@ def read_time(text: str | None) -> float | None:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:
         raise typer.BadParameter(
-            f"{text!r} is not a time; give ISO 8601 such as 2026-01-31T12:00, or an age such as 2h"
+            f"{text!r} is not a time; give ISO 8601 such as 2026-01-31T12:00, or an age such as 2h",
+            param_hint=option,
         ) from error
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -59,9 +59,11 @@ def submit(
     With --endpoint before the verb, spark-submit runs the same program on this machine until it ends.
     """
     target = target_of(context)
-    limit = duration(timeout)
+    limit = duration(timeout, "--timeout")
     if limit < MIN_TIMEOUT:
-        raise typer.BadParameter(f"--timeout is {timeout}; give one minute or more, such as 90m or 12h")
+        raise typer.BadParameter(
+            f"{timeout} is too short; give one minute or more, such as 90m or 12h", param_hint="--timeout"
+        )
     name = run or f"{job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     if target.endpoint is not None:
         raise typer.Exit(

@@ -47,7 +47,7 @@ def cost(
     target = target_of(context)
     operations = operations_of(context)
     charged = read_prices(prices)
-    time = duration(window)
+    time = duration(window, "--window")
     if time < MIN_WINDOW:
         raise typer.BadParameter(f"{window!r} is too short; give at least 1m", param_hint="--window")
     use = operations.use().read(time)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from lanes import __version__
 from lanes.aws.explanation import explained
 from lanes.cli import (
     audit,
@@ -28,6 +29,8 @@ from lanes.cli import (
 )
 from lanes.cli.dead_letters import app as dead_letters
 from lanes.cli.exit_codes import ExitCode
+from lanes.cli.global_options import RootGroup
+from lanes.cli.help import add_help
 from lanes.cli.outbox import app as outbox
 from lanes.cli.printing import say
 from lanes.cli.target import Output, Target
@@ -36,11 +39,12 @@ from lanes.errors import AwsError, LanesError
 
 app = typer.Typer(
     name="lanes",
+    cls=RootGroup,
     no_args_is_help=True,
     # Its tracebacks print local variables, and credentials may be among them.
     pretty_exceptions_enable=False,
-    help="Inspect and change the work in priority lanes. Put global options before the verb: "
-    "lanes --stage prod --output json status",
+    help="Inspect and change the work in priority lanes. Global options may be before or after the verb: "
+    "lanes status --stage prod --output json",
 )
 app.command()(status.status)
 app.command()(check.check)
@@ -64,6 +68,12 @@ app.add_typer(config.app, name="config")
 simulator.add_to(app)
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer passes the value of an option like this
+    if wanted:
+        typer.echo(f"lanes {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -81,6 +91,9 @@ def options(
         typer.Option(envvar="AWS_ENDPOINT_URL", help="Call AWS at this address, for example a local one."),
     ] = None,
     output: Annotated[Output, typer.Option(help="Print data in this format.")] = Output.TABLE,
+    version: Annotated[  # noqa: ARG001 - its callback ends the command
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Store the target; a typed --stage has priority over a stack named by LANES_STACK."""
     sources = [context.get_parameter_source(name) for name in ("stage", "stack")]
@@ -92,10 +105,17 @@ def options(
     )
 
 
+def command() -> Any:
+    """Return the command with its verbs, as Typer assembles it."""
+    assembled = typer.main.get_command(app)
+    add_help(assembled)
+    return assembled
+
+
 def main() -> None:
     """Run the command; print the errors of the library without a traceback."""
     try:
-        app(prog_name="lanes")
+        command()(prog_name="lanes")
     except UsageError as error:
         say(f"error: {error}")
         sys.exit(ExitCode.USAGE)

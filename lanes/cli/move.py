@@ -61,7 +61,7 @@ def prioritize(
     group follow it.
     """
     change = Change(
-        action=Action.PRIORITIZE, wanted=wanted, priority=priority, why=why, lifetime=duration(lasts)
+        action=Action.PRIORITIZE, wanted=wanted, priority=priority, why=why, lifetime=duration(lasts, "--for")
     )
     outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
     _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
@@ -87,7 +87,7 @@ def cancel(
     Entries in the outbox are abandoned at once, and `lanes outbox retry` can bring them back. A message in a lane is
     cancelled when it is next received. Messages sent after the command are not affected.
     """
-    change = Change(action=Action.CANCEL, wanted=wanted, why=why, lifetime=duration(lasts))
+    change = Change(action=Action.CANCEL, wanted=wanted, why=why, lifetime=duration(lasts, "--for"))
     outbox = OutboxTarget(stack=target_of(context), database=database, table=table)
     _carry_out(context, outbox, change, waiting, everything=everything, yes=yes, dry_run=dry_run)
 

@@ -59,7 +59,7 @@ def ui(
     target = target_of(context)
     with usage("--host"):
         address = Address.take(host, port)
-    every = max(duration(interval), MIN_INTERVAL)
+    every = max(duration(interval, "--interval"), MIN_INTERVAL)
     session = Session(
         connect=lambda: _operations(target),
         outbox=lambda: OutboxTarget(stack=target, database=database, table=table),

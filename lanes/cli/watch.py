@@ -28,7 +28,7 @@ def parse_interval(text: str) -> float:
     Raises:
         typer.BadParameter: the text is not a duration, or the duration is too short.
     """
-    interval = duration(text)
+    interval = duration(text, "--interval")
     if interval < MIN_INTERVAL:
         raise typer.BadParameter(f"{text!r} is too short; give at least 100ms", param_hint="--interval")
     return interval.total_seconds()

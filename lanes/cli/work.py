@@ -26,6 +26,9 @@ from lanes.work.supervisor import Supervisor
 if TYPE_CHECKING:
     from lanes.cli.target import Target
 
+STDERR = 2
+STOPPING = b"stopping: each slot finishes its record; another Ctrl-C or SIGTERM kills the slots\n"
+KILLING = b"killing the slots\n"
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -59,7 +62,7 @@ def work(
     """
     with usage(SOURCE):
         split_name(consumer)
-    patience = duration(grace) if grace else None
+    patience = duration(grace, "--grace") if grace else None
     target = target_of(context)
     deployment = with_slots(_deployment(context, target), slots)
     settings = deployment.config.consumer
@@ -72,6 +75,8 @@ def work(
         grace=(settings.function_timeout if patience is None else patience).total_seconds(),
         telemetry=PowertoolsTelemetry(environ=environment),
     )
+    lanes = ", ".join(lane.name for lane in deployment.config.lanes)
+    say(f"serving {lanes} with slots: {settings.reserved_concurrency}; stop with Ctrl-C")
     raise typer.Exit(_run(supervisor))
 
 
@@ -80,6 +85,8 @@ def _run(supervisor: Supervisor) -> ExitCode:
     received: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
+        # Not say: a signal may come in the middle of another line, and streams are not reentrant.
+        os.write(STDERR, KILLING if received else STOPPING)
         received.append(number)
         supervisor.stop()
 

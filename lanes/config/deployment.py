@@ -69,9 +69,13 @@ class Deployment:
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str) -> Deployment:
+    def from_json(cls, text: str, *, source: str = SOURCE) -> Deployment:
         """
         Read the document.
+
+        Args:
+            text: the document.
+            source: where it comes from, for errors.
 
         Raises:
             ConfigurationError: the document is invalid, incomplete or of another version.
@@ -79,13 +83,13 @@ class Deployment:
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigurationError([f"not a JSON document: {error}"], source=SOURCE) from error
+            raise ConfigurationError([f"not a JSON document: {error}"], source=source) from error
         # A function of another release must stop rather than guess: all its records stay in their queues.
         if not isinstance(document, dict) or document.get("version") != VERSION:
             found = document.get("version") if isinstance(document, dict) else document
             raise ConfigurationError(
                 [f"version {found!r} is not supported, only {VERSION}; deploy with this release"],
-                source=SOURCE,
+                source=source,
             )
         config = LanesConfig.from_dict(document.get("config", {}))
         problems: list[str] = []
@@ -101,7 +105,7 @@ class Deployment:
                 "deploy with this release"
             )
         if problems:
-            raise ConfigurationError(problems, source=SOURCE)
+            raise ConfigurationError(problems, source=source)
         return cls(config=config, queues=queues, table=str(table), outbox=outbox, bell=bell)
 
     @classmethod
@@ -117,7 +121,7 @@ class Deployment:
             raise ConfigurationError(
                 [f"the variable {VARIABLE} is not set; the stack sets it on its function"], source=SOURCE
             )
-        return cls.from_json(text)
+        return cls.from_json(text, source=f"variable {VARIABLE}")
 
     def lane_of_queue(self, name_or_arn: str) -> Lane:
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer.handlers import Handlers
+from lanes.errors import ConfigurationError
+from lanes.message import kind_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,11 +51,15 @@ class Consumer:
         Raises:
             DuplicateHandlerError: the kind has a handler.
             TypeError: the function can't be called that way, or no kind was given.
+            ConfigurationError: no message can have the kind.
 
         """
         if not isinstance(kind, str) or not kind:
             # Written as @consumer.handler alone, nothing would be registered, and no error would show it.
             raise TypeError(f'handler needs the kind, as in @consumer.handler("order.placed"), not {kind!r}')
+
+        if problem := kind_problem(kind):
+            raise ConfigurationError([f"{problem}, or no message reaches the handler"], source="handler")
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             self._handlers.add(kind, function)

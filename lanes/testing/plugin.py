@@ -43,6 +43,14 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_report_header(config: pytest.Config) -> str:
+    """Name the file with the lanes of the fixtures: with the default lanes, a test of another file tests nothing."""
+    file = _file(config)
+    if file is None:
+        return f"lanes: the default ones; {config.rootpath} has no {DEFAULT_FILE}"
+    return f"lanes: {file}" + ("" if file.exists() else ", which does not exist")
+
+
 @pytest.fixture
 def lanes_config(request: pytest.FixtureRequest) -> LanesConfig:
     """The lanes of the project's lanes.toml, changed by the marker `lanes_config`; or the default lanes."""

@@ -266,7 +266,10 @@ def test_a_second_signal_kills(worker):
     assert process.wait(60) == 1
     wait_for_end(below)
     assert [event["reason"] for event in worker.events("slot_killed")] == ["stop"]
-    assert "error: slots were killed" in process.stderr.read()
+    said = process.stderr.read()
+    assert "serving HIGH, MEDIUM, MAIN with slots: 1; stop with Ctrl-C" in said
+    assert "stopping: each slot finishes its record; another Ctrl-C" in said
+    assert said.splitlines()[-1].startswith("error: slots were killed")
 
 
 def test_slots_do_not_outlive_a_supervisor_that_is_killed(worker):
@@ -321,6 +324,23 @@ def test_a_name_that_is_not_in_the_module_is_a_usage_error(worker):
     assert len(worker.events("slot_started")) <= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("handlrs:consumer", "there is no module 'handlrs'"),
+        ("plain:consumer", "there is no such name; the module has no lanes.Consumer"),
+    ],
+)
+def test_a_module_that_cannot_serve_is_a_usage_error(worker, name, problem):
+    """A wrong path, and a module without a consumer."""
+    worker.deploy()
+    (worker.folder / "plain.py").write_text("")
+
+    code, text = refused(worker, name)
+
+    assert (code, problem in text) == (2, True), text
+
+
 def test_a_stack_with_mappings_is_refused_with_the_remedy(worker):
     """A process beside its function would use the resource too."""
     worker.deploy(engine="mappings")
@@ -367,7 +387,8 @@ def test_a_typed_profile_and_region_hold_in_the_slots(monkeypatch):
     [
         (["handlers"], 2, "'handlers' is not of the form MODULE:CONSUMER"),
         (["--slots", "0", "a:b"], 2, "greater than or equal to 1"),
-        (["--grace", "soon", "a:b"], 2, "'soon' is not a duration"),
+        (["--grace", "soon", "a:b"], 2, "--grace: 'soon' is not a duration"),
+        (["--slot", "2", "a:b"], 2, "No such option: --slot"),
         ([], 2, "Missing argument"),
     ],
 )
@@ -376,4 +397,17 @@ def test_wrong_arguments_are_named(typed, arguments, code, problem):
     done = typed("work", *arguments)
 
     assert done.returncode == code
+    assert problem in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"), [("lanes", "not a JSON document"), ("{}", "version None is not supported")]
+)
+def test_a_wrong_deployment_in_the_environment_is_named(typed, monkeypatch, document, problem):
+    """It may be left over from another terminal."""
+    monkeypatch.setitem(typed.variables, "LANES_DEPLOYMENT", document)
+    done = typed("work", "a:b")
+
+    assert done.returncode == 1
+    assert "variable LANES_DEPLOYMENT" in done.stderr
     assert problem in done.stderr

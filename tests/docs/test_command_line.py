@@ -3,17 +3,16 @@
 import re
 
 import pytest
-import typer
 
 from lanes.aws.table.audit import item_of
 from lanes.cli.exit_codes import ExitCode
-from lanes.cli.main import app
+from lanes.cli.main import command
 from lanes.operate.history.audit import AuditEntry
 from tests.docs.pages import ROOT, codes, rows, spans
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
 PAGES = (PAGE, PAGE.with_name("moving-verbs.md"))
-ROOT_COMMAND = typer.main.get_command(app)
+ROOT_COMMAND = command()
 OWN = {"--help", "--install-completion", "--show-completion"}
 
 
@@ -100,8 +99,8 @@ def test_rights_are_told_for_every_verb():
 
 def test_every_verb_explains_itself():
     """A sentence for the verb and one for each of its options."""
-    for name, command in ROOT_COMMAND.commands.items():
-        for inner, one in getattr(command, "commands", {name: command}).items():
+    for name, verb in ROOT_COMMAND.commands.items():
+        for inner, one in getattr(verb, "commands", {name: verb}).items():
             assert one.help, inner
             assert all(getattr(parameter, "help", None) for parameter in one.params), inner
 

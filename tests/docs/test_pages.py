@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 import textwrap
 import tomllib
 
@@ -63,21 +64,22 @@ def test_make_targets_exist(page):
     """What is to be typed can be typed."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     known = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
-    lines = [
-        line
-        for language in ("console", "sh")
-        for block in blocks(page, language)
-        for line in block.splitlines()
-    ]
-    typed = [
-        shlex.split(line.removeprefix("$ "), comments=True)
-        for line in lines
-        if line.startswith(("$ ", "make"))
-    ]
+    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    typed = [shlex.split(line, comments=True) for line in lines if line.startswith("make")]
     used = {words[1] for words in typed if words[:1] == ["make"] and len(words) > 1}
     used |= {span.split()[1] for span in spans(page) if span.startswith("make ")}
 
     assert used <= known
+
+
+@every_page
+def test_commands_paste_as_they_are(page):
+    """Without a prompt, and without the output among them, which has a block of its own."""
+    assert blocks(page, "console") == []
+    for block in blocks(page, "sh"):
+        assert not [line for line in block.splitlines() if line.startswith(("$ ", "> "))]
+        parsed = subprocess.run(["/bin/sh", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert parsed.returncode == 0, f"{block}{parsed.stderr}"
 
 
 @every_page

@@ -25,8 +25,7 @@ RULES = [ROOT / "cdk" / "alarms" / "lanes.py", ROOT / "cdk" / "alarms" / "outbox
 
 def commands_of(page):
     """Give what a page tells to type, in blocks and within the text."""
-    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
-    typed = [line.removeprefix("$ ") for line in lines] + list(spans(page))
+    typed = [line for block in blocks(page, "sh") for line in block.splitlines()] + list(spans(page))
     return [line for line in typed if line.startswith("lanes ")]
 
 

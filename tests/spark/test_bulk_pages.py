@@ -22,14 +22,8 @@ PAGES = sorted((ROOT / "docs" / "bulk").glob("*.md"))
 
 
 def commands():
-    """Give the commands of all pages, without their prompts."""
-    return [
-        line.removeprefix("$ ")
-        for page in PAGES
-        for block in blocks(page, "console")
-        for line in block.splitlines()
-        if line.startswith("$ ")
-    ]
+    """Give the commands of all pages."""
+    return [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
 
 
 def test_the_jobs_of_the_pages_run(spark, lanes, tmp_path):

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 
 from lanes.aws.queues import dead_letter_queues
 from lanes.cli import main as command_line
@@ -19,7 +18,7 @@ from local.account import isolated_variables
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:1"
 # Typer puts the command together anew for each call, which takes longer than many a verb.
-COMMAND = typer.main.get_command(command_line.app)
+COMMAND = command_line.command()
 
 
 class Typed:
@@ -47,7 +46,7 @@ class Typed:
                 patch.delenv(name, raising=False)
             patch.chdir(ROOT)
             patch.setattr(dead_letter_queues, "WAIT_SECONDS", 0)
-            patch.setattr(command_line, "app", COMMAND)
+            patch.setattr(command_line, "command", lambda: COMMAND)
             patch.setattr(sys, "argv", ["lanes", *arguments])
             patch.setattr(sys, "stdin", io.StringIO(text or ""))
             try:

@@ -75,6 +75,27 @@ def test_a_miss_shows_what_was_sent_the_nearest_first(lanes):
     ]
 
 
+def test_a_misspelt_kind_shows_what_became_of_its_message(lanes):
+    """It was given up for want of a handler, or still waits; others of its data are no help."""
+    lanes.producer.send("wroks", {"order": 7})
+    lanes.producer.send("wroks", {"order": 8})
+    lanes.producer.send("fails", {"order": 7})
+    lanes.run_until_idle()
+    lanes.producer.send("wokrs", {"order": 7})
+
+    with pytest.raises(AssertionError) as caught:
+        lanes.assert_handled("works", order=7)
+
+    seven, unknown = '{"order": 7}', "no handler for kind 'wroks'; registered: fails, gives_up, works"
+    assert message_of(caught) == [
+        'no message was handled with kind="works", order=7',
+        "with a similar kind, dead-lettered:",
+        f"  wroks, in MEDIUM, priority 0, {seven}, {unknown!r} after 0 attempts",
+        "with a similar kind, still waiting, until run_until_idle() or run_for(...) lets the lanes work:",
+        f"  wokrs, in MEDIUM, priority 0, {seven}",
+    ]
+
+
 def test_only_the_nearest_few_are_shown(lanes):
     """A long list helps nobody; long data is cut."""
     for n in range(8):

@@ -56,6 +56,20 @@ def test_lanes_in_memory_handle_what_the_test_sends(pytester):
     result.assert_outcomes(passed=1)
 
 
+def test_the_header_names_the_file_with_the_lanes(pytester):
+    """Or says that there is none: tests of other lanes than yours would pass as well."""
+    run(pytester, "def test_it(): pass").stdout.fnmatch_lines(
+        ["lanes: the default ones; * has no lanes.toml"]
+    )
+
+    file = pytester.path / "lanes.toml"
+    file.write_text("[consumer]\nmax_attempts = 2\n")
+    run(pytester, "def test_it(): pass").stdout.fnmatch_lines([f"lanes: {file}"])
+
+    pytester.makeini("[pytest]\nlanes_toml = none.toml\n")
+    run(pytester, "def test_it(): pass").stdout.fnmatch_lines(["lanes: *none.toml, which does not exist"])
+
+
 def test_the_fixtures_have_the_lanes_of_the_projects_file_and_stage(pytester):
     """Those that are deployed are those that are tested; the marker changes them for a test."""
     pytester.makefile(

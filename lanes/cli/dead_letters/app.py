@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import time
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,10 +14,12 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lanes.cli.arguments import DryRun, LaneName, Yes, duration, lane_named, operations_of, read_time
+from lanes.cli.busy import busy
+from lanes.cli.dead_letters.brief import brief_rows, held_lines
 from lanes.cli.dead_letters.holds import held, release
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows
-from lanes.cli.target import target_of
+from lanes.cli.target import Output, target_of
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
 from lanes.operate.dead_letters.rows import details_of, row_of
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.aws.stack.operations import Operations
-    from lanes.operate.dead_letters.listing import Listing
+    from lanes.operate.dead_letters.listing import DeadLetteredMessage, Listing
     from lanes.operate.dead_letters.progress import RunProgress
 
 # A preview receives: a thousand messages are a hundred calls, some seconds.
@@ -74,6 +78,10 @@ def list_(
     since: Since = None,
     until: Until = None,
     limit: Limit = 100,
+    wide: Annotated[
+        bool,
+        typer.Option("--wide", help="Show all fields, and each dead letter that is held behind another."),
+    ] = False,
 ) -> None:
     """
     List dead letters, each group in its order.
@@ -83,12 +91,20 @@ def list_(
     """
     operations = operations_of(context)
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until)
-    rows: list[dict[str, Any]] = []
+    letters: list[DeadLetteredMessage] = []
     for name in _lanes(operations, lane):
-        listing = list_dead_letters(operations.dead_letters, name, wanted, limit=limit or ALL)
-        rows += [row_of(letter) for letter in listing.letters]
+        listing = _read(operations, name, wanted, limit=limit or ALL)
+        letters += listing.letters
         _say_beyond(name, listing)
-    show_rows(target_of(context), rows, empty="no dead letters match")
+    target = target_of(context)
+    if wide or target.output is Output.JSON or not letters:
+        show_rows(target, [row_of(letter) for letter in letters], empty="no dead letters match")
+        return
+    held = held_lines(letters)
+    rows = brief_rows(letters, now=time.time(), with_lane=lane is None)
+    show_rows(target, rows, empty="all of them are held behind another dead letter")
+    for line in held:
+        say(line)
 
 
 @app.command()
@@ -105,7 +121,7 @@ def show(
     """
     operations = operations_of(context)
     for name in _lanes(operations, lane):
-        listing = list_dead_letters(operations.dead_letters, name, DeadLetterFilter(ids=(id,)), limit=1)
+        listing = _read(operations, name, DeadLetterFilter(ids=(id,)), limit=1)
         if listing.letters:
             show_one(target_of(context), details_of(listing.letters[0]))
             return
@@ -182,7 +198,7 @@ class _How:
 
 
 def _hold(text: str) -> timedelta:
-    hold = duration(text)
+    hold = duration(text, "--hold")
     if not MIN_HOLD <= hold <= MAX_HOLD:
         raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hold")
     return hold
@@ -193,9 +209,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     target, operations = target_of(context), operations_of(context)
     name = lane_named(operations, lane)
     if how.dry_run or not how.yes:
-        listing = list_dead_letters(
-            operations.dead_letters, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED)
-        )
+        listing = _read(operations, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED))
         rows = _summary(name, listing)
         _say_beyond(name, listing)
         if how.dry_run or not rows:
@@ -260,8 +274,15 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
             hold=how.hold,
             report=report,
         )
+
+        def so_far() -> str:
+            total = how.limit or run.progress.expected
+            return f"{verb} {lane}: {run.progress.done} of about {total}"
+
         try:
-            return run.run()
+            # The bar is for a terminal; a log gets lines.
+            with nullcontext() if sys.stderr.isatty() else busy(so_far):
+                return run.run()
         except KeyboardInterrupt:
             say(f"interrupted after {run.progress.done}; repeat the command to continue")
             raise
@@ -284,7 +305,7 @@ def _filter(
         group=group,
         reason=reason,
         since=read_time(since),
-        until=read_time(until),
+        until=read_time(until, "--until"),
         ids=tuple(ids or ()),
     )
 
@@ -293,6 +314,11 @@ def _lanes(operations: Operations, lane: str | None) -> list[str]:
     if lane is not None:
         return [lane_named(operations, lane)]
     return [one.name for one in operations.deployment.config.lanes]
+
+
+def _read(operations: Operations, lane: str, wanted: DeadLetterFilter, *, limit: int) -> Listing:
+    with busy(lambda: f"reading the dead letters of {lane}"):
+        return list_dead_letters(operations.dead_letters, lane, wanted, limit=limit)
 
 
 def _say_beyond(lane: str, listing: Listing) -> None:

@@ -122,7 +122,7 @@ def reconcile(
     """
     outbox = outbox_of(context)
     seen = None if outbox.database is not None else outbox.seen()
-    found = outbox.operator().reconcile(settled_for=duration(after).total_seconds(), seen=seen)
+    found = outbox.operator().reconcile(settled_for=duration(after, "--after").total_seconds(), seen=seen)
     if found.unseen is None:
         say(
             "handled messages are unknown: the idempotency of the consumer is off, or its table can't be read"

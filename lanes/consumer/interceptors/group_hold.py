@@ -13,7 +13,7 @@ from lanes.consumer.settlement import soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import Hold, copy_id, is_copy, order_of
+from lanes.holds import HELD_BEHIND, Hold, copy_id, is_copy, order_of
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Holding(Interception):
 
     def _follow_behind(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
         if self._feature.holds.behind(self._batch.lane.name, record.group):
-            return self._follow(record, entry, f"held behind {hold.id}")
+            return self._follow(record, entry, f"{HELD_BEHIND}{hold.id}")
         return _later(entry, soon(record))
 
     def _send_behind(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:

@@ -14,7 +14,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.holds import NO_ORDER, copy_id
+from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +64,11 @@ class DeadLetteredMessage:
     def reason(self) -> str:
         """The reason of the dead letter."""
         return str(self.note.get("reason", "")) if self.note else "moved by SQS after too many receives"
+
+    @property
+    def held_behind(self) -> str:
+        """Id of the dead letter behind which its group was held; empty for any other reason."""
+        return self.reason.removeprefix(HELD_BEHIND) if self.reason.startswith(HELD_BEHIND) else ""
 
     @property
     def error(self) -> str:

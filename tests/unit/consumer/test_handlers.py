@@ -6,7 +6,7 @@ import pytest
 
 from lanes import Consumer, Message
 from lanes.consumer.handlers import Handlers, registered
-from lanes.errors import DuplicateHandlerError
+from lanes.errors import ConfigurationError, DuplicateHandlerError
 from tests.support.memory import World
 from tests.support.records import record_with
 
@@ -144,6 +144,13 @@ def test_a_kind_has_one_handler():
 def test_a_handler_without_its_kind_is_refused(kind):
     """`@consumer.handler` alone would register nothing, and its messages would be given up one by one."""
     with pytest.raises(TypeError, match=r'needs the kind, as in @consumer\.handler\("order\.placed"\), not '):
+        Consumer().handler(kind)
+
+
+@pytest.mark.parametrize("kind", ["order placed", "order.placed ", "x" * 129, "order\u200bplaced"])
+def test_a_handler_for_a_kind_that_cannot_be_sent_is_refused(kind):
+    """Its messages would be refused by the producer, or be given up for want of a handler."""
+    with pytest.raises(ConfigurationError, match="1 to 128 printable characters and no spaces"):
         Consumer().handler(kind)
 
 

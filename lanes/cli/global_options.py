@@ -1,0 +1,57 @@
+"""Global options anywhere on the command line: behind a verb they mean the same as before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RootGroup(TyperGroup):
+    """The `lanes` command, which reads its own options behind a verb as well."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options of the command line, wherever they are."""
+        return super().parse_args(ctx, options_first(self, args))
+
+
+def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
+    """
+    Return the arguments with the global options before the verb.
+
+    An option that the verb has too stays the verb's, and the arguments of a verb that passes them on, or those after
+    `--`, stay where they are.
+
+    Raises:
+        typer.BadParameter: the value of a global option is missing.
+    """
+    mine = _options(root)
+    first: list[str] = []
+    rest: list[str] = []
+    command, left = root, list(arguments)
+    while left and left[0] != "--" and not command.context_settings.get("ignore_unknown_options"):
+        word = left.pop(0)
+        name, has_value = word.partition("=")[0], "=" in word
+        own = _options(command)
+        takes_value = not has_value and (own if name in own else mine).get(name, False)
+        if takes_value and not left and name in mine and name not in own:
+            raise typer.BadParameter("a value is missing", param_hint=name)
+        words = [word, *([left.pop(0)] if takes_value and left else [])]
+        (first if name in mine and (command is root or name not in own) else rest).extend(words)
+        if not word.startswith("-"):
+            command = getattr(command, "commands", {}).get(word, command)
+    return [*first, *rest, *left]
+
+
+def _options(command: Any) -> dict[str, bool]:
+    """Return the names of a command's options, and whether each takes a value."""
+    return {
+        name: not (parameter.is_flag or parameter.count)
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        for name in (*parameter.opts, *parameter.secondary_opts)
+    }

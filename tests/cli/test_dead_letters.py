@@ -1,0 +1,76 @@
+"""`lanes dead-letters list` on a narrow terminal, and verbs that take long."""
+
+import io
+import json
+import re
+import threading
+
+import pytest
+from rich.console import Console
+
+from lanes.cli import busy as module
+from lanes.cli.busy import busy
+from lanes.cli.dead_letters.brief import brief_rows, held_lines
+from lanes.cli.printing import layout
+from lanes.operate.dead_letters.listing import DeadLetteredMessage
+
+NOW = 1_800_000_000.0
+
+
+def letter(number, *, reason="attempts exhausted", group="customer-4711", age=7_500):
+    """Give a dead letter with the ids of a real one."""
+    return DeadLetteredMessage(
+        lane="MAIN",
+        message_id=f"dead-{number}",
+        receipt_handle="r",
+        body=json.dumps({"type": "order.placed", "id": f"afbdfcd6-4c44-7dc9-9983-f7057c06d{number:03}"}),
+        group=group,
+        sent_at=NOW,
+        receive_count=1,
+        attributes={},
+        note={"reason": reason, "error": "TimeoutError: late", "attempts": 5, "dead_lettered_at": NOW - age},
+    )
+
+
+def test_dead_letters_fit_a_hundred_columns():
+    """With whole ids, to be copied."""
+    out = Console(file=io.StringIO(), width=100)
+    out.print(layout(brief_rows([letter(1), letter(2)], now=NOW, with_lane=False), out))
+
+    text = out.file.getvalue()
+    assert max(map(len, text.splitlines())) <= 100
+    assert re.findall(r"id|kind|group|age|attempts|reason", text.splitlines()[1]) == list(
+        brief_rows([letter(1)], now=NOW, with_lane=False)[0]
+    )
+    assert text.count("afbdfcd6-4c44-7dc9-9983-f7057c06d00") == 2
+
+
+def test_those_held_behind_another_are_counted():
+    """They say nothing new, and there may be hundreds of them."""
+    held = [letter(n, reason="held behind order-7", group=f"g{n % 3}") for n in range(2, 9)]
+    letters = [letter(1), *held, letter(9, reason="held behind order-8", group="x")]
+
+    assert len(brief_rows(letters, now=NOW, with_lane=True)) == 1
+    assert held_lines(letters) == [
+        "held behind order-7: 7 in 3 groups",
+        "held behind order-8: 1 in 1 group",
+    ]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_verb_that_takes_long_says_how_far_it_is(monkeypatch, capsys, times):
+    """Also where no terminal shows a spinner; and it ends with its work."""
+    monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    told, enough = [], threading.Event()
+
+    def describe():
+        told.append(1)
+        if len(told) == times:
+            enough.set()
+        return f"step {len(told)}"
+
+    with busy(describe):
+        enough.wait(60)
+
+    assert capsys.readouterr().err.splitlines()[:times] == [f"step {n + 1}" for n in range(times)]
+    assert not [one for one in threading.enumerate() if one.name == module.THREAD]

@@ -1,0 +1,87 @@
+"""The options that every verb has, and the help of each verb."""
+
+import json
+import shlex
+
+import pytest
+
+import lanes
+from lanes.cli.global_options import options_first
+from lanes.cli.help import EXAMPLES
+from tests.support.command import COMMAND
+
+
+def verbs(command=COMMAND, path=()):
+    """Give each verb by its words."""
+    for name, verb in command.commands.items():
+        if hasattr(verb, "commands"):
+            yield from verbs(verb, (*path, name))
+        else:
+            yield " ".join((*path, name)), verb
+
+
+def test_the_version_needs_no_verb(typed):
+    """As people ask every command for it."""
+    done = typed("--version")
+
+    assert (done.returncode, done.stdout) == (0, f"lanes {lanes.__version__}\n")
+
+
+def test_a_global_option_may_come_after_the_verb(typed):
+    """Where everybody types it first."""
+    before = typed("--output", "json", "--stage", "demo", "config", "show")
+    after = typed("config", "show", "--output", "json", "--stage=demo", "--file", "lanes.toml")
+
+    assert json.loads(after.stdout) == json.loads(before.stdout)
+
+
+@pytest.mark.parametrize(
+    ("typed_words", "parsed"),
+    [
+        ("status --stage prod", "--stage prod status"),
+        ("--region r status --watch --stage=prod", "--region r --stage=prod status --watch"),
+        ("dead-letters list MAIN --output json", "--output json dead-letters list MAIN"),
+        # The value of a verb's option is no option.
+        ("send a 1 --group --stage --output json", "--output json send a 1 --group --stage"),
+        # What a verb passes on is not ours, nor is what follows the two dashes.
+        ("bulk submit enqueue --stack Other", "bulk submit enqueue --stack Other"),
+        ("prioritize --stage prod -- --stack", "--stage prod prioritize -- --stack"),
+    ],
+)
+def test_global_options_are_moved_before_the_verb(typed_words, parsed):
+    """And nothing else is."""
+    assert options_first(COMMAND, typed_words.split()) == parsed.split()
+
+
+def test_a_global_option_without_its_value_is_wrong_usage(typed):
+    """The verb must not become its value."""
+    done = typed("config", "show", "--stage")
+
+    assert (done.returncode, "--stage" in done.stderr) == (2, True)
+
+
+def test_each_verb_has_examples_that_it_understands():
+    """With options that it has, or that every verb has."""
+    known = {name: {word for one in verb.params for word in one.opts} for name, verb in verbs()}
+    common = {word for one in COMMAND.params for word in one.opts}
+    common |= {word for one in COMMAND.commands["outbox"].params for word in one.opts}
+
+    assert set(EXAMPLES) == set(known)
+    for name, examples in EXAMPLES.items():
+        for example in examples:
+            words = shlex.split(example)
+            left = iter(words[1:])
+            assert all(word in left for word in name.split()), example
+            if name != "bulk submit":
+                options = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
+                assert options <= known[name] | common, example
+
+
+def test_help_has_whole_paragraphs_and_examples(typed, monkeypatch):
+    """A line of the source must not end a line of the terminal."""
+    monkeypatch.setitem(typed.variables, "COLUMNS", "400")
+    done = typed("dead-letters", "redrive", "--help")
+
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert any(line.startswith("Each message is copied") and line.endswith("again.") for line in lines)
+    assert 'lanes dead-letters redrive MAIN --kind "order.*" --dry-run' in lines
