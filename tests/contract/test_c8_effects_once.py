@@ -104,6 +104,23 @@ def test_an_id_that_another_delivery_handles_now_waits_for_it(engine):
     scenario.check_kept()
 
 
+def test_two_deliveries_of_one_batch_at_the_same_moment_have_one_effect(engine):
+    """AWS: a mapping may hand out a batch twice. The second delivery waits for the first, and costs no attempt."""
+    scenario = Scenario(IDEMPOTENT | {"lanes": [{"name": "MAIN"}]}, environments=2, engine=engine)
+    scenario.send("MAIN", "a")
+    batch = scenario.world.receive("MAIN")
+    scenario.in_handler = lambda _message: (
+        scenario.invoke("MAIN", batch, environment=1) if scenario.invocations < 2 else None
+    )
+
+    scenario.invoke("MAIN", batch)
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert [start.attempt for start in scenario.starts] == [1]
+    scenario.check_kept()
+
+
 def test_a_failed_attempt_gives_its_claim_back(engine):
     """Its next attempt, also one by another message with the same id, may begin at once."""
     scenario = Scenario(IDEMPOTENT, engine=engine)
@@ -114,6 +131,21 @@ def test_a_failed_attempt_gives_its_claim_back(engine):
     scenario.step("MAIN")
 
     assert scenario.done == ["a"]
+
+
+def test_a_claim_with_a_lost_answer_is_given_back(engine):
+    """Its next delivery need not wait for the end of the function's time."""
+    scenario = Scenario(IDEMPOTENT, engine=engine)
+    scenario.send("MAIN", "a")
+    sent_at = scenario.world.clock.now
+    scenario.break_once(lambda operation: operation == "UpdateItem", aws_error(), after_effect=True)
+
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert [start.attempt for start in scenario.starts] == [1]
+    assert scenario.starts[0].at - sent_at < 10
+    scenario.check_kept()
 
 
 def test_a_crash_between_the_effect_and_its_note_counts_as_one_attempt(engine):

@@ -117,8 +117,8 @@ class DynamoDBLedger:
                     Key=effect_key(effect_id),
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
                     " REMOVE done_at",
-                    # The same owner claims again at once: after a crash its redelivery need not wait for the end of
-                    # the claim. `expires_at` is compared, since time to live deletes within days.
+                    # The same batch claims again at once, if an earlier claim could not be given back.
+                    # `expires_at` is compared, since time to live deletes within days.
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
                     " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
                     ExpressionAttributeValues={

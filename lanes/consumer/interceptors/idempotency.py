@@ -50,9 +50,15 @@ class _Claims(Interception):
         until = now + max(0.0, self._batch.seconds_left) + 1
         try:
             effect = feature.ledger.begin_effect(
-                work.effect_id, owner=record.message_id, now=now, until=until
+                # Not the message: Lambda may deliver one batch to two invocations at the same moment.
+                work.effect_id,
+                owner=self._batch.name,
+                now=now,
+                until=until,
             )
         except AwsError:
+            # It may have taken effect, and only this batch can give it back.
+            self._claimed[record.message_id] = work.effect_id
             return feature.reach.deferred(
                 self._batch, record, entry, problem=Event.ATTEMPT_NOT_BEGUN, reason=Reason.NOT_BEGUN
             )
@@ -78,7 +84,7 @@ class _Claims(Interception):
             now = feature.reach.clock()
             try:
                 until = now + feature.window.total_seconds()
-                feature.ledger.finish_effect(effect_id, owner=record.message_id, now=now, keep_until=until)
+                feature.ledger.finish_effect(effect_id, owner=self._batch.name, now=now, keep_until=until)
             except AwsError:
                 feature.reach.telemetry.problem(
                     Event.SUCCESS_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
@@ -88,6 +94,6 @@ class _Claims(Interception):
 
     def _release(self, record: RawRecord, effect_id: str) -> None:
         try:
-            self._feature.ledger.release_effect(effect_id, owner=record.message_id)
+            self._feature.ledger.release_effect(effect_id, owner=self._batch.name)
         except AwsError:
             self._feature.reach.telemetry.problem(Event.EFFECT_NOT_RELEASED, message_id=record.message_id)
