@@ -9,6 +9,7 @@ from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
 from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.settlement import shortest_delay
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -66,7 +67,8 @@ class _Claims(Interception):
             report.duplicate(feature.reach.telemetry, self._batch.lane, record, work)
             return Outcome(ending=Ending.DONE, entry=entry)
         if effect is Effect.ELSEWHERE:
-            return Outcome(entry=entry, delay=SOON, reason=Reason.ELSEWHERE)
+            # The other delivery may be at work for 15 minutes, and receives are limited.
+            return Outcome(entry=entry, delay=max(SOON, shortest_delay([record])), reason=Reason.ELSEWHERE)
         self._claimed[record.message_id] = work.effect_id
         return None
 
