@@ -147,12 +147,14 @@ class Scenario:
             self.world.calls.break_if = error_for
 
     def drain(self, *, most_steps: int = 20_000) -> None:
-        """Let mappings and time go on until every queue is empty."""
+        """Let mappings and time go on until every queue is empty, or a promise is broken."""
         world = self.world
         if world.pulls:
             self._drain_by_rings(most_steps)
             return
         for _ in range(most_steps):
+            if self.violations:
+                return
             ready = [name for name, queue in world.queues.live.items() if queue.is_receivable()]
             if ready:
                 self.step(
@@ -170,7 +172,7 @@ class Scenario:
         """Deliver the rings and heartbeats of the bell until every queue is empty."""
         world = self.world
         for _ in range(most_steps):
-            if not any(any(queue.counts()) for queue in world.queues.live.values()):
+            if self.violations or not any(any(queue.counts()) for queue in world.queues.live.values()):
                 return
             environment = self.random.randrange(len(self.environments))
             before = world.requests
