@@ -146,7 +146,7 @@ class Round:
             ):
                 drawn[name] = value
         left_out = set(self.without)
-        if "operator" in drawn and "operator" not in left_out:
+        if "operator" in drawn:
             left_out |= NOT_WITH_OPERATOR
         return {name: value for name, value in drawn.items() if name not in left_out}
 
