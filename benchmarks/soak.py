@@ -1,10 +1,12 @@
 """
 All faults at once, round after round: `python -m benchmarks.soak --minutes 60`.
 
-Each round draws lanes, settings, load, undocumented AWS behaviour and faults from its seed, runs the deployed consumer
-in virtual time until every queue is empty, and checks each message: no loss, order within groups, exact attempts if
-they can be known, no healthy message dead-lettered, every hostile body in a dead-letter queue. On a breach it reduces
-the round, prints the command that repeats it, and exits with 1.
+Each round draws lanes, settings, load, undocumented AWS behaviour, an operator and faults from its seed, runs the
+deployed consumer in virtual time until every queue is empty, and checks each message: no loss, order within groups,
+exact attempts and single effects if they can be known, no healthy message dead-lettered, every hostile body in a
+dead-letter queue; and never more handlers at work than slots. One round in seven has handlers that kill their process
+as its only fault, and checks how long lanes stand still. On a breach it reduces the round, prints the command that
+repeats it, and exits with 1.
 """
 
 from __future__ import annotations

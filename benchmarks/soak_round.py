@@ -8,10 +8,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.hostile import hostile_body
+from benchmarks.soak_crashes import standstills
+from benchmarks.soak_late import land_late
+from benchmarks.soak_operator import Operator
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import ThrottleBackoff, Winner
 from lanes.testing.fifo.settings import GroupOrder
-from simulator.bodies import data_of
+from simulator.bodies import KIND, data_of
 from simulator.oracle import FAILURES, violations
 from simulator.parameters import Faults, Unknowns
 from simulator.simulated_lanes import SimulatedLanes
@@ -36,13 +39,28 @@ FAULTS: dict[str, tuple[float, float]] = {
     "clock_jumps": (0.1, 120.0),
     "hostile": (0.01, 0.2),
     "deploys": (3.0, 120.0),
+    "late_effects": (0.002, 0.03),
+    "operator": (3.0, 30.0),
+    "repeats": (0.02, 0.2),
 }
 """
 Faults, and how often they come.
 
 `hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
-number of slots.
+number of slots, `operator` those between an operator's actions; `late_effects` is the share of writes that time out and
+take effect later, `repeats` that of messages whose id is sent again, with idempotency only.
 """
+
+DRAWN_APART = frozenset({"deploys", "late_effects", "operator", "repeats"})
+"""Added later, so that earlier rounds stay the same."""
+
+NOT_WITH_OPERATOR = frozenset({"clock_jumps", "hostile"})
+"""An override is known everywhere after some seconds, by the environments' clocks; and moves change hostile bodies."""
+
+EFFECTS_ONCE = frozenset(
+    {"duplicates", "undeleted", "slow_calls", "redeploy_every", "hostile", "deploys", "repeats"}
+)
+"""Faults under which a handler's effect happens once with idempotency."""
 
 PULL_ONLY = ("linger", "policy", "max_rate")
 """Settings that take effect with the pull engine only."""
@@ -50,8 +68,22 @@ PULL_ONLY = ("linger", "policy", "max_rate")
 DEPLOY_TAKES = 20.0
 """Longest time in seconds for which mappings and senders of the deployment before go on."""
 
-REPEATING = frozenset({"call_errors", "lost_answers", "ledger_throttled", "duplicates", "undeleted"})
+REPEATING = frozenset(
+    {
+        "call_errors",
+        "lost_answers",
+        "ledger_throttled",
+        "duplicates",
+        "undeleted",
+        "late_effects",
+        "operator",
+        "repeats",
+    }
+)
 """Faults under which AWS may deliver or count once more; without all of them attempts are judged to the last one."""
+
+LONGEST_REPEAT = 20.0
+"""Seconds until an id is sent again, at the latest."""
 
 TENANTS = 3
 """How many the groups belong to."""
@@ -90,6 +122,11 @@ class Round:
         """Return the round with something changed."""
         return dataclasses.replace(self, **changes)
 
+    @property
+    def only_crashes(self) -> bool:
+        """Whether handlers that kill their process are its only fault, so that standstills can be judged."""
+        return self.chance("crashes").random() < 0.15  # noqa: PLR2004 - one round in seven
+
     def chance(self, what: str) -> Random:
         """Return the source of chance for one part, so that no part depends on another."""
         return Random(f"{what} {self.seed}")  # noqa: S311 - a simulation
@@ -101,8 +138,7 @@ class Round:
         how = chance.choice(("all", "exact", "some", "some"))
         drawn = {}
         for name, (low, high) in FAULTS.items():
-            # Drawn apart, so that earlier rounds stay the same.
-            chance = self.chance("deploys") if name == "deploys" else chance
+            chance = self.chance(name) if name in DRAWN_APART else chance
             value = chance.uniform(low, high)
             if (
                 how == "all"
@@ -110,7 +146,10 @@ class Round:
                 or (how == "some" and chance.random() < 0.5)  # noqa: PLR2004 - every other fault
             ):
                 drawn[name] = value
-        return {name: value for name, value in drawn.items() if name not in self.without}
+        left_out = set(self.without)
+        if "operator" in drawn:
+            left_out |= NOT_WITH_OPERATOR
+        return {name: value for name, value in drawn.items() if name not in left_out}
 
     @property
     def config(self) -> LanesConfig:
@@ -136,6 +175,8 @@ class Round:
             "backoff_max": chance.choice((10, 60)),
             "recheck_interval": chance.choice((0.05, 0.25, 1.0)),
         }
+        if "operator" in self.faults and self.chance("holds").random() < 0.7:  # noqa: PLR2004
+            consumer["on_dead_letter"] = {KIND: "hold"}
         if self.chance("tenants").random() < 0.3:  # noqa: PLR2004 - one round in three
             lanes = [lane | {"tenant_share": 0.4} for lane in lanes]
         return self._with_engine(lanes, consumer, self.chance("engine"))
@@ -198,25 +239,44 @@ class Sent:
 
 def breaches(one: Round, seen: Counter[str]) -> list[str]:
     """Run a round; return the broken promises, and add to the counts."""
+    if one.only_crashes:
+        return standstills(one.chance("crashes"), seen)
     drawn = one.faults
-    share, every = drawn.pop("hostile", 0.0), drawn.pop("deploys", 0.0)
+    share, every, repeats = (drawn.pop(name, 0.0) for name in ("hostile", "deploys", "repeats"))
+    late, acts = drawn.pop("late_effects", 0.0), drawn.pop("operator", 0.0)
     lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
-    sent = Sent()
+    sent, operator = Sent(), None
+    if late:
+        land_late(lanes, share=late, chance=one.chance("late"))
+    if acts:
+        operator = Operator(lanes, one.chance("operator acts"))
+        operator.work(every=acts, until=lanes.scheduler.now + one.messages)
     try:
         if every:
             _deploy_later(one, lanes, every, one.chance("deployed"))
-        _send_all(one, lanes, sent, share)
+        _send_all(one, lanes, sent, share, repeats=repeats if one.config.consumer.idempotency else 0.0)
         lanes.run(seconds=one.messages)
         lanes.run(seconds=SETTLED_WITHIN, until=lambda: _is_over(lanes))
     except Exception as error:  # noqa: BLE001 - any exception out of the function is a breach
         return [f"the function raised {error!r}"]
     _count(lanes, sent, seen)
+    seen["operator_actions"] += operator.actions if operator else 0
     if lanes.left:
         return [f"never settled: {lanes.left} messages left"]
     return [
-        *violations(lanes, foreign=sent.hostile),
+        *violations(
+            lanes,
+            foreign=sent.hostile,
+            cancelled=operator.cancelled if operator else (),
+            repeats=bool(late or acts or repeats),
+        ),
         *_hostile_lost(lanes, sent),
-        *_healthy_dead(lanes, sent),
+        *(() if operator else _healthy_dead(lanes, sent)),
+        *(
+            _done_twice(lanes)
+            if one.config.consumer.idempotency and one.faults.keys() <= EFFECTS_ONCE
+            else ()
+        ),
     ]
 
 
@@ -232,8 +292,8 @@ def _deploy_later(one: Round, lanes: SimulatedLanes, every: float, chance: Rando
     lanes.scheduler.after(every, deploy)
 
 
-def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> None:
-    chance = one.chance("load")
+def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float, *, repeats: float) -> None:
+    chance, again = one.chance("load"), one.chance("again")
     names = [lane.name for lane in lanes.config.lanes]
     timeout = lanes.config.consumer.function_timeout.total_seconds()
     groups = chance.choice((1, 3, 20, 1000))
@@ -242,7 +302,8 @@ def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> No
 
     def send(number: int) -> None:
         lane, group = chance.choice(names), chance.randrange(groups)
-        group = f"t{group % TENANTS}:g{group}"
+        # A group of one lane only, since an operator may move it to another.
+        group = f"t{group % TENANTS}:g{group}{lane}"
         if chance.random() < share:
             body = hostile_body(chance, number)
             sent.hostile[body] = lane
@@ -253,9 +314,29 @@ def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float) -> No
         lanes.send(lane, group=group, seconds=chance.choice(works), fault=fault)
         if fault == "always":
             sent.poison.add(lanes.sent)
+        elif fault != "once" and again.random() < repeats:
+            body, place = lanes.queues.live[lane].bodies()[-1], lanes.sent
+            lanes.scheduler.after(
+                again.random() * LONGEST_REPEAT, lambda: _repeat(lanes, again.choice(names), place, body)
+            )
 
     for number in range(one.messages):
         lanes.scheduler.after(chance.random() * spread, lambda number=number: send(number))
+
+
+def _repeat(lanes: SimulatedLanes, lane: str, place: int, body: str) -> None:
+    """Send a message's id again, in a group of its own, once it was begun."""
+    if lanes.history.times_begun(place):
+        lanes.queues.live[lane].send(body, group=f"again{place}", deduplication_id=f"again-{place}")
+        lanes.mappings[lane].notice()
+        lanes.bell.ring()
+
+
+def _done_twice(lanes: SimulatedLanes) -> Iterator[str]:
+    """With idempotency a message is done once, unless its process died between the effect and its record."""
+    twice = [place for place in lanes.history.places if lanes.history.times_done(place) > 1]
+    if twice and not lanes.function.times.lost:
+        yield f"done twice with idempotency: {len(twice)} ({twice[:5]})"
 
 
 def _hostile_lost(lanes: SimulatedLanes, sent: Sent) -> Iterator[str]:

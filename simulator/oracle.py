@@ -21,32 +21,51 @@ FAILURES = frozenset({"failed", "died"})
 """Ends of an attempt that count as failures; a yield at a checkpoint does not."""
 
 
-def violations(lanes: SimulatedLanes, *, foreign: Container[str] = ()) -> list[str]:
+def violations(
+    lanes: SimulatedLanes,
+    *,
+    foreign: Container[str] = (),
+    cancelled: Container[int] = (),
+    repeats: bool = False,
+) -> list[str]:
     """
     Return the broken promises: no loss, no duplicate end, order within groups, exact attempts, slots.
 
     Args:
         lanes: the run, at its end.
         foreign: bodies that other producers put into its queues, which are not checked.
+        cancelled: places of messages that an operator cancelled.
+        repeats: whether work may be repeated for a reason that is not in the run's faults.
 
     """
     dead = list(_places(lanes.queues.dead, foreign))
     left = list(_places(lanes.queues.live, foreign))
-    broken = [*_lost(lanes, dead, left), *_out_of_order(lanes), *_miscounted(lanes, set(dead))]
+    broken = [*_lost(lanes, dead, left, cancelled=cancelled, repeats=repeats), *_out_of_order(lanes)]
+    if not repeats:
+        broken += _miscounted(lanes, set(dead))
     if lanes.slot_watch.excess:
         broken.append(f"more handlers at work than slots: {lanes.slot_watch.excess} too many")
     return broken
 
 
-def _lost(lanes: SimulatedLanes, dead_places: list[int], left_places: list[int]) -> Iterator[str]:
-    """Every message is done, dead-lettered, or still in its queue; dead-lettered at most once, and not if left."""
+def _lost(
+    lanes: SimulatedLanes,
+    dead_places: list[int],
+    left_places: list[int],
+    *,
+    cancelled: Container[int],
+    repeats: bool,
+) -> Iterator[str]:
+    """Every message is done, dead-lettered, cancelled or still in its queue; at most one of them without a fault."""
     history = lanes.history
     dead, left = Counter(dead_places), Counter(left_places)
     missing = [
-        place for place in history.places if not (history.times_done(place) or place in dead or place in left)
+        place
+        for place in history.places
+        if not (history.times_done(place) or place in dead or place in left or place in cancelled)
     ]
     yield from _named("lost", missing)
-    if not _may_repeat(lanes):
+    if not (repeats or _may_repeat(lanes)):
         # AWS: SQS recognises a repeated dead letter for five minutes only (SendMessage).
         yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
         yield from _named("done twice", [p for p in history.places if history.times_done(p) > 1])

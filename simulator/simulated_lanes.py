@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import Lane
+    from lanes.holds import Holds
     from lanes.message import Message
+    from lanes.overrides import Overrides
     from lanes.testing.fifo.queue import FifoQueue
 
     from .function import InvocationContext
@@ -115,6 +117,7 @@ class SimulatedLanes:
         history: starts and ends of each message, by its place in the order of sends.
         meter: the use of slots while messages waited.
         slot_watch: the handlers at work, held against the slots.
+        overrides, holds: an operator's changes, None by default; set them before the run.
 
     """
 
@@ -178,6 +181,8 @@ class SimulatedLanes:
         )
         self.ledger = CountedLedger(self.calls)
         self.slots = MemorySlots(self.calls)
+        self.overrides: Overrides | None = None
+        self.holds: Holds | None = None
         self.tally = Tally()
         self.handled = HandledLog()
         self.history = History()
@@ -327,6 +332,8 @@ class SimulatedLanes:
                 ledger=self.ledger,
                 presence=None if alone else self.slots,
                 telemetry=EnvironmentTelemetry(self.tally),
+                overrides=self.overrides,
+                holds=self.holds,
                 bell=self.bell.of_environment(self.config, self.calls),
                 beside=SimulatedBeside(self.scheduler),
                 sleep=self.scheduler.sleep,

@@ -96,7 +96,7 @@ def test_the_scenario_touches_what_overrides_and_holds_call(slots):
 
 
 @pytest.mark.parametrize("fault", [REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER])
-@pytest.mark.parametrize(("slots", "every"), [(1, 1), (3, 5)])
+@pytest.mark.parametrize(("slots", "every"), [(1, 3), (3, 5), pytest.param(1, 1, marks=pytest.mark.deep)])
 def test_any_one_call_may_fail(slots, every, fault):
     """Nothing is lost or done twice, and every group keeps its order."""
     calls = len(tell(slots).world.calls.log)

@@ -180,7 +180,7 @@ def main_of(lanes):
     return [one for one in lanes.handled if one.lane == "MAIN"]
 
 
-@pytest.mark.parametrize("slots", [1, 3, 10])
+@pytest.mark.parametrize("slots", [1, 3, pytest.param(10, marks=pytest.mark.deep)])
 def test_overdue_messages_start_within_five_seconds_of_their_longest_wait(slots):
     """As far as the reserve of a twentieth reaches; these need half of it."""
     lanes = flooded(slots)

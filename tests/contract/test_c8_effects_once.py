@@ -123,6 +123,20 @@ def test_an_id_that_another_delivery_handles_now_waits_for_it(engine):
     scenario.check_kept()
 
 
+def test_a_delivery_waits_for_a_long_handler_with_few_receives(engine):
+    """At 2 s each, two attempts of 15 minutes would use up most of the 1,000 receives that SQS allows."""
+    scenario = Scenario({"consumer": IDEMPOTENT["consumer"] | {"function_timeout": 900}}, engine=engine)
+    scenario.world.ledger.begin_effect(
+        "lanes#a", owner="another", now=scenario.world.clock.now, until=scenario.world.clock.now + 880
+    )
+    scenario.send("MAIN", "a")
+
+    scenario.drain()
+
+    assert scenario.done == ["a"]
+    assert scenario.starts[0].receive_count < 100
+
+
 def delivered_again(scenario, then, *, at=0.0):
     """Deliver the message in the handler's hands to a second environment, once, some seconds into the handling."""
     again = []

@@ -1,5 +1,7 @@
 """A crash in the pull engine is local: other slots go on, and its own is at work again within a timeout and 5 s."""
 
+import itertools
+
 import pytest
 
 from lanes.bell import RETURN_EVERY
@@ -32,8 +34,16 @@ def silence(lanes, *, since):
     raise AssertionError("never at work again")
 
 
-@pytest.mark.parametrize("killed_at", [3.0, 17.7, 27.1])
-@pytest.mark.parametrize(("slots", "killed"), [(1, 1), (3, 1), (3, 3), (10, 10)])
+@pytest.mark.parametrize(
+    ("slots", "killed", "killed_at"),
+    [
+        *itertools.product([1], [1], [3.0, 17.7, 27.1]),
+        *itertools.product([3], [1, 3], [3.0, 17.7, 27.1]),
+        (10, 10, 3.0),
+        pytest.param(10, 10, 17.7, marks=pytest.mark.deep),
+        pytest.param(10, 10, 27.1, marks=pytest.mark.deep),
+    ],
+)
 def test_all_slots_are_at_work_again(slots, killed, killed_at):
     """After the death of one process or of all of them; so are the messages that they had in hand."""
     lanes = flooded(slots)

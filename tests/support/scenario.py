@@ -27,6 +27,7 @@ class Start:
     """One start of a handler."""
 
     id: str
+    message_id: str
     lane: str
     group: str
     attempt: int
@@ -62,6 +63,7 @@ class Scenario:
         self.starts: list[Start] = []
         self.done: list[str] = []
         self.crashes = 0
+        self.invocations = self.handlers = 0  # at work now
         self.violations: list[str] = []
         self.takes = 0.01
         self.in_handler: Callable[[Message], None] = lambda _message: None
@@ -85,11 +87,15 @@ class Scenario:
     def step(self, lane: str, most: int | None = None, *, environment: int = 0) -> None:
         """Let the mapping of a lane receive, invoke and delete once; in the pull engine, ring once for any lane."""
         if self.world.pulls:
-            self._alive(lambda: self.world.ring(consumer=self.environments[environment]), environment)
+            self.ring(environment=environment)
             return
         messages = self.world.receive(lane, most)
         if messages:
             self.invoke(lane, messages, environment=environment)
+
+    def ring(self, *, environment: int = 0) -> None:
+        """Start a slot of the pull engine."""
+        self._alive(lambda: self.world.ring(consumer=self.environments[environment]), environment)
 
     def invoke(
         self,
@@ -111,6 +117,7 @@ class Scenario:
 
     def _alive(self, work: Callable[[], object], environment: int) -> None:
         """Let an environment work; replace it if it dies."""
+        self.invocations += 1
         try:
             work()
         except ProcessLost:
@@ -119,6 +126,8 @@ class Scenario:
             self.environments[environment] = self._new_environment()
         except Exception as error:  # noqa: BLE001 - Lambda would report it and keep the batch
             self.violations.append(f"the function raised {error!r}")
+        finally:
+            self.invocations -= 1
 
     def break_once(
         self, when: Callable[[str], bool], error: BaseException, *, after_effect: bool = False
@@ -138,12 +147,14 @@ class Scenario:
             self.world.calls.break_if = error_for
 
     def drain(self, *, most_steps: int = 20_000) -> None:
-        """Let mappings and time go on until every queue is empty."""
+        """Let mappings and time go on until every queue is empty, or a promise is broken."""
         world = self.world
         if world.pulls:
             self._drain_by_rings(most_steps)
             return
         for _ in range(most_steps):
+            if self.violations:
+                return
             ready = [name for name, queue in world.queues.live.items() if queue.is_receivable()]
             if ready:
                 self.step(
@@ -161,7 +172,7 @@ class Scenario:
         """Deliver the rings and heartbeats of the bell until every queue is empty."""
         world = self.world
         for _ in range(most_steps):
-            if not any(any(queue.counts()) for queue in world.queues.live.values()):
+            if self.violations or not any(any(queue.counts()) for queue in world.queues.live.values()):
                 return
             environment = self.random.randrange(len(self.environments))
             before = world.requests
@@ -205,6 +216,15 @@ class Scenario:
         return consumer
 
     def _work(self, message: Message, context: HandlerContext) -> None:
+        self.handlers += 1
+        if self.handlers > max(1, self.invocations):
+            self.violations.append(f"{self.handlers} handlers at work in {self.invocations} invocations")
+        try:
+            self._handle(message, context)
+        finally:
+            self.handlers -= 1
+
+    def _handle(self, message: Message, context: HandlerContext) -> None:
         does = message.data["does"]
         what = does[min(self._started[message.id], len(does) - 1)]
         self._started[message.id] += 1
@@ -236,6 +256,7 @@ class Scenario:
         self.starts.append(
             Start(
                 id=message.id,
+                message_id=context.message_id,
                 lane=context.lane,
                 group=group,
                 attempt=context.attempt,

@@ -1,0 +1,86 @@
+"""Handlers that kill their process in one lane of a round, and how long the other lanes stand still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lanes.config import EngineName, LanesConfig
+from simulator.oracle import violations
+from simulator.simulated_lanes import SimulatedLanes
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from random import Random
+
+STANDSTILL = {EngineName.MAPPINGS: (18.0, 5.0), EngineName.PULL: (1.0, 5.0)}
+"""
+By engine, the longest standstill of a lane: so many times the function timeout, and so many seconds more.
+"""
+
+NAMES = ("HIGH", "MEDIUM", "LOW")
+DEATHS, APART = 2, 7
+"""Deadly messages of a round, and function timeouts between them: longer than a lane's visibility timeout."""
+
+LIGHT = 0.05
+"""Seconds of the other messages: the slots are free for most of the time."""
+
+
+def standstills(chance: Random, seen: Counter[str]) -> list[str]:
+    """Run lanes of which one has messages that kill their process; return the broken promises."""
+    timeout = chance.choice((10, 30))
+    config = _config(chance, timeout)
+    lanes = SimulatedLanes(config, seed=chance.randrange(1000))
+    names = [lane.name for lane in config.lanes]
+    deadly = chance.choice(names)
+    for number in range(DEATHS):
+        moment, seconds = chance.uniform(1, 20) + number * APART * timeout, chance.choice((0.1, 0.5, 3.0))
+        lanes.scheduler.after(
+            moment,
+            lambda number=number, seconds=seconds: lanes.send(
+                deadly, group=f"deadly{number}", seconds=seconds, fault="crash"
+            ),
+        )
+    for second in range(20 + DEATHS * APART * timeout):
+        for name in names:
+            lanes.scheduler.after(
+                second + chance.random(),
+                lambda name=name: lanes.send(name, group=f"g{chance.randrange(20)}", seconds=LIGHT),
+            )
+    lanes.run(seconds=30 + DEATHS * APART * timeout)
+    settled = lanes.settle(within=100_000)
+    seen["messages"] += lanes.sent
+    seen["processes_lost"] += lanes.function.times.lost
+    factor, more = STANDSTILL[config.consumer.engine]
+    longest = {name: lanes.meter.standstill(name) for name in names}
+    engine = config.consumer.engine.value
+    seen[f"longest_standstill_{engine}_percent"] = max(
+        seen[f"longest_standstill_{engine}_percent"],
+        round(100 * max(longest.values()) / (factor * timeout + more)),
+    )
+    return [
+        *([] if settled else [f"never settled: {lanes.left} messages left"]),
+        *violations(lanes),
+        *(
+            f"{name} stood still for {seconds:.1f} s, {config.consumer} while handlers of {deadly} crashed"
+            for name, seconds in longest.items()
+            if seconds > factor * timeout + more
+        ),
+    ]
+
+
+def _config(chance: Random, timeout: int) -> LanesConfig:
+    names = NAMES[-chance.choice((2, 3)) :]
+    size = chance.choice((1, 10))
+    lanes = [
+        {"name": name, "batch_size": size} | ({"threshold": 50 - 50 * place} if name != NAMES[-1] else {})
+        for place, name in enumerate(names)
+    ]
+    consumer = {
+        "engine": chance.choice(("mappings", "pull")),
+        "reserved_concurrency": chance.choice((1, 2, 3, 5)),
+        "function_timeout": timeout,
+        # Each deadly message has one attempt, which counts: several deaths in a row may add up.
+        "idempotency": True,
+        "max_attempts": 1,
+    }
+    return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
