@@ -17,6 +17,7 @@ from lanes.cli import (
     move,
     overrides,
     pause,
+    probe,
     send,
     simulator,
     status,
@@ -59,6 +60,7 @@ app.command()(work.work)
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")
+app.add_typer(probe.app, name="probe")
 simulator.add_to(app)
 
 

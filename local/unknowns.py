@@ -1,0 +1,45 @@
+"""Behaviour that AWS does not document, as settings of AWS on this machine, by the names of the simulator."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Self
+
+from simulator.parameters import Unknowns, all_variants
+
+_EMULATED = frozenset(
+    {"backoff", "first_pollers", "ramp", "stale", "blocked_counted", "groups_in_turn", "missed_polls"}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUnknowns:
+    """The part that the FIFO queues show; see `simulator.parameters.Unknowns`."""
+
+    groups_in_turn: bool = False
+    stale: float = 0.0
+    blocked_counted: bool = True
+    missed_polls: float = 0.0
+
+    @classmethod
+    def of(cls, unknowns: Unknowns) -> Self:
+        """Take the part of a queue."""
+        return cls(**{field.name: getattr(unknowns, field.name) for field in dataclasses.fields(cls)})
+
+
+def variant_names() -> list[str]:
+    """Return the variants of the simulator that this machine can show."""
+    base = Unknowns()
+    return [name for name, changed in all_variants(base).items() if _changes(base, changed) <= _EMULATED]
+
+
+def unknowns_of(names: Sequence[str]) -> Unknowns:
+    """Return the behaviour of these variants together."""
+    unknowns = Unknowns()
+    for name in names:
+        unknowns = all_variants(unknowns)[name]
+    return unknowns
+
+
+def _changes(base: Unknowns, changed: Unknowns) -> set[str]:
+    names = [field.name for field in dataclasses.fields(base)]
+    return {name for name in names if getattr(base, name) != getattr(changed, name)}
