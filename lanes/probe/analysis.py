@@ -98,19 +98,19 @@ def throttle(events: Events) -> Throttle | None:
 
 
 def retry_waits(events: Events) -> list[float]:
-    """Return the times from the free slot to the start of batches that were not received again."""
+    """Return the times from the free slot to the start of throttled batches that were not received again."""
     return [wait for receives, wait in _returns(events) if receives == 1]
 
 
 def _returns(events: Events) -> list[tuple[int, float]]:
-    """Return receives and time from the free slot to the start of each batch that was throttled."""
+    """Return receives and time from the free slot to the start of each batch that was received before it was free."""
     found = []
     for run in runs(events):
         free = [event["at"] for event in run if event["event"] == "end" and event["role"] == "blocker"]
         found += [
             (event["receives"], max(0.0, event["at"] - free[0]))
             for event in run
-            if free and event["event"] == "start" and event["role"] == "waiting"
+            if event["role"] == "waiting" and free and event["received"] < free[0]
         ]
     return found
 

@@ -136,8 +136,8 @@ def _instrument(
     events_each: int = 1,
 ) -> None:
     url = bench.url(name)
-    # One group, so that one task runs at a time.
-    bench.send("control", name, [{"task": name, "url": url, "group": "control", **task} for task in tasks])
+    # One group, so that one task of an experiment runs at a time, and one that is stuck blocks no other experiment.
+    bench.send("control", name, [{"task": name, "url": url, "group": name, **task} for task in tasks])
     bench.finish(name, len(tasks) * events_each, seconds=bench.plan.seconds[name] * 4, kinds=kinds)
 
 
@@ -167,9 +167,15 @@ def throttle(bench: Bench) -> None:
     for number, seconds in enumerate(plan.holds):
         run = f"throttle/{number}"
         _block(bench, run, seconds)
-        waiting = [{"task": "hold", "seconds": 0, "role": "waiting"}] * plan.throttled
+        waiting = [{"task": "arrive", "of": plan.throttled, "role": "waiting"}] * plan.throttled
         bench.send(SINGLE[0], run, waiting)
-        bench.finish(run, 1 + plan.throttled, seconds=seconds + 2 * plan.single_visibility)
+        # The start of the blocker, and that of each other.
+        bench.finish(
+            run,
+            1 + plan.throttled,
+            seconds=seconds + 2 * plan.single_visibility,
+            kinds=frozenset({"start"}),
+        )
 
 
 def winner(bench: Bench) -> None:

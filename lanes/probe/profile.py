@@ -68,7 +68,7 @@ class Throttle:
 
     Attributes:
         retried: share of them that started without another receive, 0 to 1; the others were dropped.
-        longest_wait: longest wait between two tries; None if all were dropped.
+        longest_wait: longest wait between two tries; None if too few were retried.
         receives: receives spent on each of them.
         samples: number of throttled batches.
     """

@@ -81,11 +81,10 @@ def nearest(value: float, names: Mapping[float, str], *, least: float) -> str:
 
 def _throttle(found: Throttle) -> tuple[str, str]:
     text = f"{found.retried:.0%} came back by a retry; {found.receives:.2g} receives each, {found.samples} samples."
-    if found.longest_wait is None or found.retried < 0.5:  # noqa: PLR2004 - the majority
-        return (
-            f"{text} The others came back when their visibility timeout ended.",
-            "throttled batches dropped",
-        )
+    if found.retried < 0.5:  # noqa: PLR2004 - the majority
+        return f"{text} The others returned when their visibility timeout ended.", "throttled batches dropped"
+    if found.longest_wait is None:
+        return f"{text} These are too few to estimate a wait.", ""
     return f"{text} Longest wait between two tries: {ranged(found.longest_wait)}.", nearest(
         found.longest_wait.typical,
         {0.3: "backoff up to 0.3 s", 2: "as given", 10: "backoff up to 10 s"},
