@@ -8,7 +8,7 @@ import pytest
 from lanes.probe.profile import read_profile
 from lanes.probe.words import findings
 from local.platform import Platform
-from local.unknowns import unknowns_of, variant_names
+from local.unknowns import unknowns_of
 from tests.support.command import Command
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
@@ -34,9 +34,16 @@ class Probe:
         assert process.returncode == 0, said
         return {one.section: one.assumption for one in findings(read_profile(self.profile))}
 
-    def stacks(self):
-        client = self.platform.client("cloudformation")
-        return [stack["StackName"] for stack in client.describe_stacks()["Stacks"]]
+    def left(self):
+        """Return the resources that a stack would charge for."""
+        client = self.platform.client
+        return [
+            *client("cloudformation").describe_stacks()["Stacks"],
+            *client("sqs").list_queues().get("QueueUrls", []),
+            *client("lambda").list_functions()["Functions"],
+            *client("dynamodb").list_tables()["TableNames"],
+            *client("logs").describe_log_groups()["logGroups"],
+        ]
 
 
 @pytest.fixture
@@ -81,7 +88,7 @@ def test_the_other_variants_are_named(probe):
     assert {event["run"].partition("/")[0] for event in events} >= {"throttle", "polls", "kill", "probe"}
     page = probe.profile.with_suffix(".html").read_text()
     assert page.count("<svg") == len(found)
-    assert probe.stacks() == []
+    assert probe.left() == []
 
 
 @pytest.mark.parametrize("probe", [["backoff up to 0.3 s"]], indirect=True)
@@ -106,22 +113,10 @@ def test_dropped_batches_and_few_pollers_are_named(probe):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate()
-    assert (process.returncode, probe.stacks()) == (INTERRUPTED, [])
+    assert (process.returncode, probe.left()) == (INTERRUPTED, [])
 
     assert probe.run("throttle", "pollers") == {
         "throttle": "throttled batches dropped",
         "pollers": "two pollers, slow ramp",
     }
     assert read_profile(probe.profile).throttle.receives >= 2
-
-
-def test_the_platform_offers_the_variants_it_can_show():
-    """Those of the simulator's range but latencies, noise and winners."""
-    assert {
-        *OTHERS,
-        "as given",
-        "two pollers, slow ramp",
-        "backoff up to 0.3 s",
-        "throttled batches dropped",
-    } <= {*variant_names()}
-    assert "highest lane wins slots" not in variant_names()
