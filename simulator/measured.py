@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.mapping.undocumented import Winner
+from lanes.probe.analysis import CLEAR, share_of
 from lanes.probe.profile import NextGroup
 
 from .parameters import Unknowns, all_variants, variants
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from lanes.probe.profile import Winner as FoundWinner
 
 DROPPED = "throttled batches dropped"
-MOSTLY = 0.8
-"""A share of throttled batches above it is taken for all of them."""
-
 Change = dict[str, Any]
 
 
@@ -84,7 +82,7 @@ def _sections(profile: Profile | None) -> list[tuple[str, Any]]:
 def _throttle(found: Throttle, base: Unknowns) -> Measured:
     dropped = {"backoff": dataclasses.replace(base.backoff, retries=False)}
     assumed = ("backoff up to 0.3 s", "backoff up to 10 s", DROPPED)
-    if found.retried <= 1 - MOSTLY:
+    if found.retried <= 1 - CLEAR:
         return Measured(typical=dropped, replaces=assumed)
     longest = found.longest_wait
     if longest is None:
@@ -100,16 +98,22 @@ def _throttle(found: Throttle, base: Unknowns) -> Measured:
         range={
             "backoff as measured, short": capped(longest.low),
             "backoff as measured, long": capped(longest.high),
-            **({} if found.retried >= MOSTLY else {"some throttled batches dropped": dropped}),
+            **({} if found.retried >= CLEAR else {"some throttled batches dropped": dropped}),
         },
         replaces=assumed,
     )
 
 
 def _winner(found: FoundWinner, _base: Unknowns) -> Measured:
+    shares = {"highest lane wins slots": found.first, "lowest lane wins slots": found.last}
     return Measured(
         typical={"winner": Winner(found.wins)},
-        replaces=("highest lane wins slots", "lowest lane wins slots"),
+        # Few samples don't exclude a rule.
+        replaces=[
+            name
+            for name, share in shares.items()
+            if share_of(round(share * found.samples), found.samples).high < CLEAR
+        ],
     )
 
 

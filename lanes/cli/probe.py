@@ -27,7 +27,6 @@ app = typer.Typer(no_args_is_help=True, help="Measure the behaviour of AWS that 
 
 # AWS: 100 of an account's concurrency stay unreserved (Lambda developer guide, "Configuring reserved concurrency").
 RESERVED, UNRESERVED = 1, 100
-EXIT_INCOMPLETE = ExitCode.NO
 
 Out = Annotated[
     Path,
@@ -119,10 +118,8 @@ def _show(context: typer.Context, profile: Profile, files: Files) -> None:
         out = console()
         out.print(layout(rows, out))
     say(f"wrote {files.profile} and {files.page}")
-    for step in profile.incomplete:
-        say(f"incomplete: {step}")
     if profile.incomplete:
-        raise typer.Exit(EXIT_INCOMPLETE)
+        raise typer.Exit(ExitCode.NO)
 
 
 def _region(target: Target) -> str:

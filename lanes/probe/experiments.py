@@ -23,6 +23,10 @@ LOOK_EVERY = 0.2
 DONE = frozenset({"end", "late"})
 
 
+class IncompleteError(Exception):
+    """A step of an experiment did not get all of its events; the message names it."""
+
+
 class Stand(Protocol):
     """The deployed stack of the probe."""
 
@@ -46,9 +50,6 @@ class Bench:
         keep: called with the events of each step.
         clock: monotonic seconds.
         sleep: waits for seconds.
-
-    Attributes:
-        gave_up: steps without all of their events.
     """
 
     def __init__(
@@ -61,7 +62,6 @@ class Bench:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.plan = plan
-        self.gave_up: list[str] = []
         self._stand = stand
         self._keep = keep
         self._clock = clock
@@ -83,24 +83,37 @@ class Bench:
         self._stand.send(queue, messages)
 
     def wait(self, run: str, is_done: Callable[[list[Event]], bool], *, seconds: float) -> list[Event]:
-        """Return the events of a run once it is done, or what there is when it takes too long."""
+        """
+        Return the events of a run once it is done.
+
+        Raises:
+            IncompleteError: the function failed, or it took much longer; the events so far are kept.
+        """
         until = self._clock() + seconds + GRACE_SECONDS
         while True:
             events = self._stand.events(run)
-            if is_done(events) or any(event["event"] == "error" for event in events):
+            errors = [event["text"] for event in events if event["event"] == "error"]
+            if is_done(events) and not errors:
                 return events
-            if self._clock() >= until:
-                self.gave_up.append(run)
-                return events
+            if errors or self._clock() >= until:
+                self._keep_all(run, events)
+                raise IncompleteError(f"{run}: {errors[0] if errors else 'some events are missing'}")
             self._sleep(LOOK_EVERY)
 
     def finish(self, run: str, count: int, *, seconds: float, kinds: frozenset[str] = DONE) -> None:
-        """Wait for a number of events that end a task, and keep all events of the run."""
+        """
+        Wait for a number of events that end a task, and keep all events of the run.
+
+        Raises:
+            IncompleteError: as of `wait`.
+        """
         events = self.wait(
             run, lambda found: sum(event["event"] in kinds for event in found) >= count, seconds=seconds
         )
+        self._keep_all(run, events)
+
+    def _keep_all(self, run: str, events: Sequence[Event]) -> None:
         self._keep([{"run": run, **event} for event in events])
-        self.gave_up += [f"{run}: {event['text']}" for event in events if event["event"] == "error"]
 
 
 def calls(bench: Bench) -> None:

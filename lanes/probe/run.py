@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lanes.errors import ConfigurationError
 from lanes.probe.analysis import analysed
-from lanes.probe.experiments import Bench, chosen
+from lanes.probe.experiments import Bench, IncompleteError, chosen
 from lanes.probe.page import page
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def run(
         KeyboardInterrupt: after the stack is destroyed.
     """
     events: list[Event] = []
+    incomplete: list[str] = []
     with _open(files.events) as lines, _terminated_as_interrupted():
 
         def keep(new: Sequence[Event]) -> None:
@@ -97,11 +98,16 @@ def run(
             bench = Bench(stand_of(*stack.deploy()), plan, keep=keep)
             for name, experiment in chosen(names):
                 report(f"{name}: about {plan.seconds[name]:.0f} s ...")
-                experiment(bench)
+                try:
+                    experiment(bench)
+                except IncompleteError as error:
+                    # The others need nothing of it.
+                    incomplete.append(str(error))
+                    report(f"incomplete: {error}")
         finally:
             report("destroying the stack ...")
             stack.destroy()
-    return write(events, files, incomplete=bench.gave_up)
+    return write(events, files, incomplete=incomplete)
 
 
 def write(events: Sequence[Event], files: Files, *, incomplete: Sequence[str] = ()) -> Profile:

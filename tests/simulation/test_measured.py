@@ -189,3 +189,12 @@ def test_a_file_that_is_no_toml_is_refused(profile_of):
     """With the place of the error."""
     with pytest.raises(ConfigurationError, match=r"not a TOML file: .*line 1"):
         profile_of("", head="format 1\n")
+
+
+def test_few_samples_do_not_exclude_a_winner(profile_of):
+    """Three of four free slots may be chance or a rule."""
+    few = profile_of('[winner]\nwins = "chance"\nfirst = 0.75\nlast = 0.25\noldest = 0.0\nsamples = 4\n')
+
+    assert variants(Unknowns()).keys() - measured_variants(few, Unknowns()).keys() == {
+        "lowest lane wins slots"
+    }

@@ -7,7 +7,7 @@ import pytest
 
 from lanes.errors import AwsError, ConfigurationError
 from lanes.probe.analysis import analysed
-from lanes.probe.experiments import EXPERIMENTS
+from lanes.probe.experiments import EXPERIMENTS, Bench, IncompleteError
 from lanes.probe.plan import FULL, QUICK
 from lanes.probe.profile import read_profile
 from lanes.probe.run import Files, read_events, run, write
@@ -136,3 +136,14 @@ def test_the_whole_probe_takes_half_an_hour_and_some_cents():
     assert 10 < FULL.minutes() < 30
     assert 0.01 < FULL.dollars() < 0.5
     assert QUICK.minutes() < 8
+
+
+def test_an_experiment_without_all_of_its_events_is_given_up(tmp_path):
+    """The clock of the bench decides; the events so far are kept."""
+    kept, now = [], iter(range(0, 10_000, 30))
+    stand = Stand(answer={"event": "start"})
+    bench = Bench(stand, QUICK, keep=kept.extend, clock=lambda: next(now), sleep=lambda _seconds: None)
+
+    with pytest.raises(IncompleteError, match="polls: some events are missing"):
+        EXPERIMENTS["polls"](bench)
+    assert [event["event"] for event in kept] == ["start"]
