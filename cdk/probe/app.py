@@ -20,8 +20,9 @@ SINGLE = ("first", "second", "third")
 POLLERS = (2, 4, 13)
 UNMAPPED = ("order", "counts", "polls", "calls")
 """Queues that the instrument uses by calls; no mapping takes their messages."""
-# With fewer, the mapping would not take out the batches that are to be throttled.
-THROTTLED = 10
+# The least that AWS allows: one batch holds the slot, and one more is throttled.
+ONE_MORE = 2
+KILLED_AT_ONCE = 10
 MEMORY_MB = 512
 
 
@@ -49,12 +50,12 @@ class ProbeStack(cdk.Stack):
         many = self._function("Many", timeout=plan["many_timeout"])
         brief = self._function("Brief", timeout=plan["brief_timeout"])
         for queue in SINGLE:
-            self._map(queue, single, visibility=plan["single_visibility"], concurrency=THROTTLED)
+            self._map(queue, single, visibility=plan["single_visibility"], concurrency=ONE_MORE)
         self._map("control", many, visibility=plan["many_timeout"], concurrency=2)
         for pollers in POLLERS:
             self._map(f"pollers-{pollers}", many, visibility=plan["many_timeout"], concurrency=pollers)
         self._map("bell", many, visibility=plan["many_timeout"], concurrency=int(plan["bell_groups"]))
-        self._map("kill", brief, visibility=2 * plan["brief_timeout"], concurrency=THROTTLED)
+        self._map("kill", brief, visibility=2 * plan["brief_timeout"], concurrency=KILLED_AT_ONCE)
         for queue in UNMAPPED:
             self._queue(queue, visibility=plan["many_timeout"]).grant_send_messages(many)
             self._queues[queue].grant_consume_messages(many)

@@ -38,8 +38,8 @@ svg .step-2 { stroke: var(--third); } svg .legend-2 { fill: var(--third); }
 """
 
 _HOW: Mapping[str, str] = {
-    "throttle": "One invocation takes the only slot while other batches of its mapping arrive. Times from the free "
-    "slot to the start of each batch; those that came back with another receive are not drawn.",
+    "throttle": "One invocation takes the only slot while another batch of its mapping arrives. Times from the free "
+    "slot to the start of that batch; those that came back with another receive are not drawn.",
     "winner": "One invocation takes the only slot while a message waits in each of three queues; the order of sending "
     "changes.",
     "pollers": "Mappings with a maximum concurrency of 2, 4 and 13 meet a backlog with a group for each message. "

@@ -18,8 +18,7 @@ class Plan:
     Attributes:
         single_timeout: timeout of the function with one slot.
         single_visibility: visibility timeout of its queues; a dropped batch returns when it ends.
-        holds: how long the slot is taken while other batches are throttled, one round each.
-        throttled: batches that are throttled in each round.
+        holds: how long the slot is taken while another batch is throttled, one round each.
         races: rounds in which three mappings compete for the slot.
         race_hold: how long the slot is taken before.
         load_seconds: time in which the queues of the pollers have a backlog.
@@ -42,8 +41,7 @@ class Plan:
 
     single_timeout: int = 30
     single_visibility: int = 60
-    holds: tuple[float, ...] = (3.0, 5.0, 7.0, 10.0, 14.0, 20.0)
-    throttled: int = 9
+    holds: tuple[float, ...] = (3.0, 5.0, 7.0, 10.0, 14.0, 20.0) * 4
     races: int = 24
     race_hold: float = 4.0
     load_seconds: float = 60.0
@@ -74,7 +72,7 @@ class Plan:
             "counts": self.count_rounds * (2 * 5 + 3 + self.count_settle),
             "kill": 5 * self.brief_timeout,
             "bell": self.bell_rounds * (2 * self.bell_hold + 1),
-            "throttle": sum(self.holds) + len(self.holds) * self.single_visibility / 2,
+            "throttle": sum(self.holds) + len(self.holds) * 3,
             "winner": self.races * (self.race_hold + 3),
             "pollers": len(POLLERS) * (self.load_seconds + 5),
         }
@@ -98,7 +96,7 @@ class Plan:
         each, as AWS documents no number for FIFO queues.
         """
         messages = (
-            len(self.holds) * (self.throttled + 1)
+            len(self.holds) * 2
             + self.races * 4
             + sum(self.loads.values())
             + self.bell_rounds * self.bell_groups * 2
@@ -120,8 +118,7 @@ FULL = Plan()
 QUICK = Plan(
     single_timeout=8,
     single_visibility=10,
-    holds=(5.0, 6.0),
-    throttled=4,
+    holds=(4.0, 4.5, 5.0, 5.5, 6.0, 6.5),
     races=4,
     race_hold=1.0,
     load_seconds=5.0,

@@ -65,7 +65,8 @@ TITLES: Mapping[str, str] = {
 def seconds(value: float) -> str:
     """Write a time with two or three significant digits."""
     if value < 1:
-        return f"{value * 1000:.3g} ms"
+        # Shorter times are the clock's.
+        return f"{round(value * 1000, 1):.3g} ms"
     return f"{value:.3g} s"
 
 

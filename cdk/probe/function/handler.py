@@ -86,7 +86,6 @@ class Recorder:
 
 
 _invocations = itertools.count()
-_arrived: dict[str, dict[int, tuple[Recorder, float]]] = {}
 
 
 def _is_first() -> bool:
@@ -108,27 +107,16 @@ def hold(task: Event, recorder: Recorder, at: float, _context: Any) -> None:
     if recorder.age(at) > task.get("within", float("inf")):
         recorder.write("late", at=at)
         return
-    # A start that the command waits for is written at once; else it would delay the others on a small machine.
+    end = at + task["seconds"]
+    # Somebody waits for the start, or for the slot, which a write at the end would keep; other starts at the same
+    # moment would wait for a write at the start.
     if task.get("announce"):
         recorder.write("start", at=at)
-    time.sleep(max(0.0, at + task["seconds"] - time.time()))
-    end = time.time()
+        recorder.write("end", at=end)
+    time.sleep(max(0.0, end - time.time()))
     if not task.get("announce"):
         recorder.write("start", at=at)
-    recorder.write("end", at=end)
-
-
-def arrive(task: Event, recorder: Recorder, at: float, _context: Any) -> None:
-    """
-    Take the slot for no time; the last of the run writes the starts of all.
-
-    A write would keep the slot for as long as others wait between two tries, and hide their waits.
-    """
-    arrived = _arrived.setdefault(task["run"], {})
-    arrived[task["number"]] = (recorder, at)
-    if len(arrived) == task["of"]:
-        for one, moment in arrived.values():
-            one.write("start", at=moment)
+        recorder.write("end", at=end)
 
 
 def run_until_killed(_task: Event, recorder: Recorder, at: float, context: Any) -> None:
@@ -245,7 +233,6 @@ def measure_order(task: Event, recorder: Recorder, _at: float, _context: Any) ->
 
 _TASKS: Mapping[str, Callable[[Event, Recorder, float, Any], None]] = {
     "hold": hold,
-    "arrive": arrive,
     "kill": run_until_killed,
     "calls": measure_calls,
     "counts": measure_counts,
