@@ -12,11 +12,14 @@ import dataclasses
 import json
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.targets import TARGETS, label_of, verdicts, worst_of
 from lanes.config import EngineName
-from simulator.parameters import Unknowns, all_variants
+from lanes.probe.profile import read_profile
+from simulator.measured import all_measured_variants, measured_unknowns
+from simulator.parameters import Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -108,6 +111,9 @@ def run_engine(
     parser.add_argument(
         "--no-range", action="store_true", help="leave out the range over undocumented AWS behaviour"
     )
+    parser.add_argument(
+        "--profile", type=Path, help="range over behaviour that `lanes probe run` measured in this file"
+    )
     options = parser.parse_args(arguments)
     engine, quick = options.engine, options.quick
     label = label_of(name, engine)
@@ -118,7 +124,9 @@ def run_engine(
         found = [measure(engine=engine, quick=quick, seed=seed) for seed in seeds]
         ranges = {}
         if vary is not None and not options.no_range:
-            for variant, unknowns in all_variants(Unknowns()).items():
+            profile = None if options.profile is None else read_profile(options.profile)
+            base = measured_unknowns(profile, Unknowns())
+            for variant, unknowns in all_measured_variants(profile, base).items():
                 each = [vary(engine=engine, quick=quick, seed=seed, unknowns=unknowns) for seed in seeds]
                 ranges[variant] = worst_of(label, each)
         return _over_seeds(label, seeds, found, ranges)

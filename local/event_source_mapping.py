@@ -18,7 +18,7 @@ from lanes.mapping.answer import BatchOutcome, Verdict, failed, judge
 from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import Batch, MappingRules, handled
 from lanes.mapping.settings import MappingSettings
-from lanes.mapping.undocumented import ThrottleBackoff
+from lanes.mapping.undocumented import Scaling, ThrottleBackoff
 from local.environment import Invocation
 from local.model.queue_mapping import PolledMessage, QueueMapping
 from local.polled_queue import PollError
@@ -26,6 +26,7 @@ from local.polled_queue import PollError
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)
 _PAUSE_AFTER_POLL_ERROR = 0.5
+_SCALE_EVERY = 1.0
 # AWS: MaximumConcurrency is at most 1,000 (ScalingConfig, API reference of Lambda).
 _MAX_CONCURRENCY = 1000
 
@@ -79,6 +80,7 @@ class EventSourceMappingEmulator:
         function: of the mapping.
         visibility_timeout: of the queue.
         backoff: waits of a throttled batch.
+        scaling: growth of the concurrency.
         seed: of the jitter.
         clock: monotonic seconds.
     """
@@ -91,6 +93,7 @@ class EventSourceMappingEmulator:
         function: Invocable,
         visibility_timeout: timedelta,
         backoff: ThrottleBackoff | None = None,
+        scaling: Scaling | None = None,
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,6 +105,7 @@ class EventSourceMappingEmulator:
             visibility_timeout=visibility_timeout,
             random=random.Random(seed),  # noqa: S311 - jitter, not a secret
             backoff=backoff,
+            scaling=scaling,
         )
         self._clock = clock
         self._counters = MappingCounters()
@@ -171,7 +175,12 @@ class EventSourceMappingEmulator:
     def _start(self) -> bool:
         """Wait until the mapping may receive; return false when it stops."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._rules.can_start)
+            while not self._changed.wait_for(
+                lambda: self._stopping or self._rules.can_start,
+                _SCALE_EVERY if self._rules.can_scale else None,
+            ):
+                # All of its concurrency was at work for so long, so there may be more to receive.
+                self._rules.scale(_SCALE_EVERY)
             return not self._stopping and self._rules.start()
 
     def _finish(self) -> None:

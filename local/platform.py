@@ -30,6 +30,8 @@ from local.receives import Receive, read_receives
 from local.schedule import ScheduleEmulator
 from local.server import AwsServer
 from local.stream_mapping import StreamMappingEmulator
+from local.unknowns import QueueUnknowns
+from simulator.parameters import Unknowns
 
 ROOT = CHECKOUT
 BUILD = ROOT / "build" / "local"
@@ -48,7 +50,8 @@ class Platform:
         app: the app to deploy at the start; without one, call `deploy` yourself.
         port: of the server; 0 takes a free one.
         seed: decides the first poll order of the mappings and every jitter.
-        backoff: waits of throttled batches.
+        unknowns: behaviour that AWS does not document: waits of throttled batches, growth of mappings, and queues; by
+            default a throttled batch is tried every 0.3 s and the rest is as in the simulator.
         on_line: gets function name and each line that a function prints, beside the log files.
         build_directory: logs and unzipped code.
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
@@ -67,7 +70,7 @@ class Platform:
         app: CdkApp | None = None,
         port: int = 0,
         seed: int = 0,
-        backoff: ThrottleBackoff | None = None,
+        unknowns: Unknowns | None = None,
         on_line: Callable[[str, str], None] | None = None,
         build_directory: Path = BUILD,
         run_mappings: bool = True,
@@ -77,7 +80,7 @@ class Platform:
     ) -> None:
         self._app = app
         self._seed = seed
-        self._backoff = backoff
+        self._unknowns = unknowns or Unknowns(backoff=ThrottleBackoff())
         self._run_mappings = run_mappings
         self._slack = slack
         self._build = build_directory
@@ -89,6 +92,7 @@ class Platform:
             log_path=build_directory / "logs" / "server.log",
             figures=figures,
             receives_path=self._receives_path if record_receives else None,
+            unknowns=QueueUnknowns.of(self._unknowns),
         )
         self._invocations = InvokeEndpoint(self._function_to_invoke)
         self._invoked: set[str] = set()
@@ -237,7 +241,8 @@ class Platform:
             queue=SqsQueue(endpoint_url=self.endpoint_url, url=queue.url),
             function=self._functions[mapping.function_arn],
             visibility_timeout=queue.visibility_timeout,
-            backoff=self._backoff,
+            backoff=self._unknowns.backoff,
+            scaling=self._unknowns.scaling,
             seed=self._seed,
         )
         self._mappings[mapping.uuid] = emulator

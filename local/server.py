@@ -20,12 +20,15 @@ from typing import Any, Self
 from local.account import ACCOUNT, HOST, REGION, without_aws_settings
 from local.calls import CALLS_PATH
 from local.invocations import ADDRESS, InvokeRoute
+from local.unknowns import QueueUnknowns
 
 _ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 5.0
 FIGURES = "--figures"
 RECEIVES = "LANES_SERVER_RECEIVES"
 """Variable with the path of a file for the receives of FIFO queues; see `local.receives`."""
+UNKNOWNS = "LANES_SERVER_UNKNOWNS"
+"""Variable with the undocumented behaviour of the FIFO queues as JSON; see `local.unknowns`."""
 
 
 class ServerError(RuntimeError):
@@ -41,18 +44,26 @@ class AwsServer:
         log_path: file for the server's own messages.
         figures: publish metrics of queues and functions, as AWS does; otherwise CloudWatch has none.
         receives_path: file for the receives of FIFO queues; by default they are not recorded.
+        unknowns: undocumented behaviour of the FIFO queues.
 
     Raises:
         ServerError: the port is in use, or moto cannot start.
     """
 
     def __init__(
-        self, *, port: int = 0, log_path: Path, figures: bool = False, receives_path: Path | None = None
+        self,
+        *,
+        port: int = 0,
+        log_path: Path,
+        figures: bool = False,
+        receives_path: Path | None = None,
+        unknowns: QueueUnknowns | None = None,
     ) -> None:
         self._port = port
         self._options = [FIGURES] if figures else []
         self._log_path = log_path
         self._receives_path = receives_path
+        self._unknowns = unknowns or QueueUnknowns()
         self._process: subprocess.Popen[bytes] | None = None
         self._endpoint_url = ""
 
@@ -69,7 +80,8 @@ class AwsServer:
             invocations: port of an `InvokeEndpoint` that runs functions; without one Invoke fails.
         """
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)}
+        unknowns = {UNKNOWNS: self._unknowns.to_json()}
+        environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)} | unknowns
         if self._receives_path is not None:
             self._receives_path.unlink(missing_ok=True)
             environment[RECEIVES] = str(self._receives_path)
@@ -145,12 +157,13 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
 
     from local.calls import CallCounter
     from local.corrections import install
-    from local.corrections.sqs_queue import on_receive
+    from local.corrections.sqs_queue import on_receive, set_unknowns
     from local.receives import write_receives
 
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
+    set_unknowns(QueueUnknowns.from_json(environment.get(UNKNOWNS, "{}")))
     if RECEIVES in environment:
         on_receive(partial(write_receives, Path(environment[RECEIVES])))
     if FIGURES in options:

@@ -17,6 +17,7 @@ from local.deploy import CdkApp, DeployError, command_variables, deploy_argument
 from local.interrupts import interrupt_once
 from local.platform import BUILD, ROOT, Platform
 from local.server import ServerError
+from local.unknowns import unknowns_of, variant_names
 
 _LARGEST_PORT = 65_535
 _INTERRUPTED = 130
@@ -37,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="seed of behaviour that AWS does not document (default: 0)"
+    )
+    parser.add_argument(
+        "--variant",
+        action="append",
+        choices=variant_names(),
+        metavar="NAME",
+        help="behave so where AWS documents nothing, by the names of `lanes simulate --unknowns all`; repeatable: "
+        + "; ".join(f"'{name}'" for name in variant_names()),
     )
     parser.set_defaults(run=run)
 
@@ -60,7 +69,12 @@ def run(options: argparse.Namespace) -> int:
     up = False
     try:
         with Platform(
-            app=app, port=options.port, seed=options.seed, figures=True, on_line=FunctionTroubles(sys.stderr)
+            app=app,
+            port=options.port,
+            seed=options.seed,
+            unknowns=unknowns_of(options.variant) if options.variant else None,
+            figures=True,
+            on_line=FunctionTroubles(sys.stderr),
         ) as platform:
             addresses = describe(platform)
             sys.stdout.write((json.dumps(addresses) if options.json else _explain(addresses, app)) + "\n")

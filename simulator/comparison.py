@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from .load import play
 from .outcome import LaneOutcome, Outcome, Totals, outcome_of, waits_by_lane
-from .parameters import Unknowns, variants
 from .simulated_lanes import Pattern
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.operate.cost.prices import Prices
 
+    from .parameters import Unknowns
     from .scenario import Scenario
 
 NAMES = {Pattern.LANES: "ours", Pattern.PULL: "pull", Pattern.PLAIN: "plain", Pattern.NONE: "none"}
@@ -64,7 +64,7 @@ def compare(
     report: Callable[[str], None] = lambda _text: None,
 ) -> list[Run]:
     """Play the scenario for each pattern, with the unknowns as given or over their whole range."""
-    range_of: Mapping[str, Unknowns] = variants(scenario.unknowns)
+    range_of: Mapping[str, Unknowns] = scenario.variants
     if not all_unknowns:
         range_of = {"as given": scenario.unknowns}
     runs = []

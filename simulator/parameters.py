@@ -122,6 +122,7 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
         "blocked groups not counted": {"blocked_counted": False},
         "calls of 25 ms, spread": {"call": 0.025, "call_spread": 0.7},
         "groups in turn": {"group_order": GroupOrder.TURN},
+        "returned groups at the back": {"group_order": GroupOrder.BACK},
         "short polls miss 1 in 10": {"missed_polls": 0.1},
         "short polls miss 1 in 3": {"missed_polls": 1 / 3},
         "receives of 25 ms": {"receive": 0.025, "poll": 0.025},

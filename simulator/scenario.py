@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lanes.config.table import ConfigTable, nearest
 from lanes.errors import ConfigurationError
 
+from .measured import measured_unknowns, measured_variants
 from .parameters import Faults, Unknowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.config import LanesConfig
+    from lanes.probe.profile import Profile
 
 ROOT_KEYS = ("duration", "drain", "seed", "arrivals", "unknowns", "faults")
 MANY = 10**9
@@ -77,6 +79,7 @@ class Scenario:
         drain: longest time after that for the remaining messages; the run ends sooner if none is left.
         seed: decides every random choice.
         unknowns: undocumented behaviour of AWS.
+        profile: what of it was measured; None for nothing.
         faults: faults to inject.
 
     """
@@ -86,6 +89,7 @@ class Scenario:
     drain: timedelta = timedelta(hours=1)
     seed: int = 1
     unknowns: Unknowns = dataclasses.field(default_factory=Unknowns)
+    profile: Profile | None = None
     faults: Faults = dataclasses.field(default_factory=Faults)
 
     @property
@@ -95,14 +99,21 @@ class Scenario:
         return sum(one.backlog + one.rate * seconds for one in self.arrivals.values())
 
     @property
+    def variants(self) -> Mapping[str, Unknowns]:
+        """The range of the undocumented behaviour, by description."""
+        return measured_variants(self.profile, self.unknowns)
+
+    @property
     def slots_needed(self) -> float:
         """Mean number of slots that the arriving messages keep busy, without backlogs."""
         return sum(one.rate * one.mean_service for one in self.arrivals.values())
 
 
-def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Scenario:
+def resolve(
+    raw: object, config: LanesConfig, *, source: str = "scenario", profile: Profile | None = None
+) -> Scenario:
     """
-    Check a scenario against its lanes.
+    Check a scenario against its lanes; its own unknowns have priority over the measured ones of a profile.
 
     Raises:
         ConfigurationError: lists all problems.
@@ -115,7 +126,8 @@ def resolve(raw: object, config: LanesConfig, *, source: str = "scenario") -> Sc
         duration=root.duration("duration", TEN_MINUTES, minimum=timedelta(seconds=1), maximum=30 * DAY),
         drain=root.duration("drain", timedelta(hours=1), maximum=30 * DAY),
         seed=root.integer("seed", 1, minimum=0),
-        unknowns=_unknowns(root.raw("unknowns", {}), problems),
+        unknowns=_unknowns(root.raw("unknowns", {}), problems, measured_unknowns(profile, Unknowns())),
+        profile=profile,
         faults=_faults(root.raw("faults", {}), problems),
     )
     if not problems and scenario.expected_messages <= 0:
@@ -179,15 +191,15 @@ def _arrivals(root: ConfigTable, config: LanesConfig, problems: list[str]) -> di
     return found
 
 
-def _unknowns(raw: object, problems: list[str]) -> Unknowns:
+def _unknowns(raw: object, problems: list[str], default: Unknowns) -> Unknowns:
     table = ConfigTable(raw, "unknowns", known=("backoff", *_UNKNOWN_KEYS), problems=problems)
-    default = Unknowns()
     longest = table.duration("backoff", default.backoff.longest, minimum=timedelta(milliseconds=1))
     seconds = {
         key: table.duration(key, timedelta(seconds=getattr(default, key)), maximum=BRIEF).total_seconds()
         for key in ("poll", "notice", "invoke", "delete", "call", "stale", "cold_start")
     }
-    return Unknowns(
+    return dataclasses.replace(
+        default,
         backoff=dataclasses.replace(default.backoff, longest=longest),
         winner=_choice(table, "winner", default.winner),
         first_pollers=table.integer("first_pollers", default.first_pollers, minimum=0),

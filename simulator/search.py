@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from .load import play
 from .outcome import outcome_of
-from .parameters import variants
 from .presentation import seconds
 from .settings import Settings, alternatives, combined
 
@@ -169,7 +168,7 @@ class Search:
         self._prices = prices
         self._budget = budget
         self._report_line = report
-        self._unknowns = dict(variants(scenario.unknowns))
+        self._unknowns = dict(scenario.variants)
         self._missed_under: dict[str, int] = dict.fromkeys(self._unknowns, 0)
         self._runs = 0
         self._closest: Trial | None = None

@@ -54,6 +54,15 @@ SlotsOption = Annotated[
 PricesOption = Annotated[
     Path | None, typer.Option("--prices", help="Read the prices from this file.", exists=True, dir_okay=False)
 ]
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        help="Read measured behaviour of AWS from this file of `lanes probe run`.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
 
 
 class MissingGreenletError(LanesError):
@@ -77,6 +86,7 @@ def simulate(
     ] = "given",
     plot: Annotated[Path | None, typer.Option(help="Draw the waits into this PNG file.")] = None,
     prices: PricesOption = None,
+    profile: ProfileOption = None,
     experiment: Annotated[
         str | None, typer.Option(help="Replay one of the first experiments instead; 'all' for all.")
     ] = None,
@@ -98,7 +108,7 @@ def simulate(
     if unknowns not in ("all", "given"):
         raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
     config = read_config(context, file, slots)
-    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
+    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
     for note in load_notes(load, config):
         say(f"note: {note}")
     began = time.process_time()
@@ -133,6 +143,7 @@ def plan(
     duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
     prices: PricesOption = None,
+    profile: ProfileOption = None,
 ) -> None:
     """
     Find the cheapest settings that meet your targets under every plausible AWS timing.
@@ -148,7 +159,7 @@ def plan(
     config = read_config(context, file, None)
     with usage("--target"):
         targets = [parse_target(text, config) for text in target]
-    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed)
+    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
     charged = read_prices(prices)
     with busy(lambda: "looking for the cheapest settings"):
         answer = search.Search(load, config, targets=targets, prices=charged, budget=budget, report=say).run(
@@ -178,6 +189,7 @@ def read_load(
     arrivals: list[str] | None,
     duration: str | None,
     seed: int | None,
+    profile: Path | None,
 ) -> Scenario:
     """
     Return the load of the file, overridden by the options.
@@ -187,6 +199,8 @@ def read_load(
         ConfigurationError: the file alone is wrong; lists all problems.
 
     """
+    from lanes.probe.profile import read_profile
+
     from . import scenario
 
     raw: dict[str, Any] = {}
@@ -199,7 +213,10 @@ def read_load(
     try:
         for text in arrivals or ():
             scenario.arrivals_option(text, tables)
-        return scenario.resolve({**raw, "arrivals": tables, **options}, config, source=source)
+        measured = read_profile(profile) if profile else None
+        return scenario.resolve(
+            {**raw, "arrivals": tables, **options}, config, source=source, profile=measured
+        )
     except ConfigurationError as error:
         if path is not None and not (arrivals or options):
             raise

@@ -21,8 +21,8 @@ EXCLUDED_NAMES = frozenset(
     {"__pycache__", "tests", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
 EXCLUDED_SUFFIXES = frozenset({".pyc", ".pyo"})
-# Parts of the library that no function runs: for the tests of applications, and for operators' browsers.
-NOT_IN_FUNCTIONS = frozenset({"testing", "ui"})
+# Parts of the library that no function runs: for the tests of applications, operators' browsers, and measurements.
+NOT_IN_FUNCTIONS = frozenset({"probe", "testing", "ui"})
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:

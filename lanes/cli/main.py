@@ -18,6 +18,7 @@ from lanes.cli import (
     move,
     overrides,
     pause,
+    probe,
     rollback,
     send,
     simulator,
@@ -65,6 +66,7 @@ app.command()(work.work)
 app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")
+app.add_typer(probe.app, name="probe")
 simulator.add_to(app)
 
 

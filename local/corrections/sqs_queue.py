@@ -4,11 +4,12 @@ The FIFO model behind a queue of moto: one engine each, one lock for all, long p
 The lock is common, as a redrive changes two queues at once; it is held for microseconds.
 """
 
+import random
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import Condition, RLock
 from typing import Any
@@ -18,6 +19,7 @@ from moto.sqs.models import Queue, sqs_backends
 from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings, GroupOrder
+from local.unknowns import QueueUnknowns
 
 LOCK = RLock()
 
@@ -35,6 +37,7 @@ class _Time:
 
     clock: Callable[[], float] = _real_time
     polls_wait: bool = True
+    unknowns: QueueUnknowns = field(default_factory=QueueUnknowns)
 
 
 _time = _Time()
@@ -58,6 +61,11 @@ def set_clock(clock: Callable[[], float] | None = None, *, polls_wait: bool = Fa
     """
     _time.clock = clock or _real_time
     _time.polls_wait = polls_wait or clock is None
+
+
+def set_unknowns(unknowns: QueueUnknowns) -> None:
+    """Let all FIFO queues behave so where AWS documents nothing, before any of them is used."""
+    _time.unknowns = unknowns
 
 
 def read_clock() -> float:
@@ -84,6 +92,7 @@ class LocalQueue:
         self.move_tasks: list[dict[str, Any]] = []
         self.move_handles: set[str] = set()
         self._tally: Counter[str] = Counter()
+        self._past: deque[tuple[float, QueueCounts]] = deque([(0.0, QueueCounts(0, 0, 0))])
 
     @classmethod
     def of(cls, queue: Queue) -> "LocalQueue":
@@ -118,8 +127,9 @@ class LocalQueue:
                 content_based_deduplication=attributes[3],
                 deduplicate_by_group=attributes[4] == "messageGroup",
                 max_receive_count=attributes[5],
+                group_order=_time.unknowns.group_order
                 # The order of groups has been observed in default mode alone.
-                group_order=GroupOrder.OLDEST if attributes[6] == _HIGH_THROUGHPUT else GroupOrder.BACK,
+                or (GroupOrder.OLDEST if attributes[6] == _HIGH_THROUGHPUT else GroupOrder.BACK),
             )
             self._applied = attributes
             self._changed.notify_all()
@@ -133,6 +143,7 @@ class LocalQueue:
             if not sent.is_duplicate:
                 self._tally["NumberOfMessagesSent"] += 1
                 self._tally["SentMessageSize"] += len(body)
+            self._has_changed()
             self.wake()
         return sent
 
@@ -140,12 +151,15 @@ class LocalQueue:
         self, maximum: int, *, visibility_timeout: timedelta, wait: timedelta
     ) -> list[ReceivedMessage]:
         """Receive, waiting for a first message if there is none."""
+        if not wait and random.random() < _time.unknowns.missed_polls:  # noqa: S311 - a chance, not a secret
+            return []
         give_up_at = time.monotonic() + (wait.total_seconds() if _time.polls_wait else 0.0)
         with self._changed:
             while True:
                 received = self._receive_now(maximum, visibility_timeout)
                 left = give_up_at - time.monotonic()
                 if received or left <= 0:
+                    self._has_changed()
                     self._tally["NumberOfMessagesReceived"] += len(received)
                     self._tally["NumberOfEmptyReceives"] += not received
                     for sink in _receive_sinks if received else ():
@@ -158,12 +172,14 @@ class LocalQueue:
         with LOCK:
             self.engine.delete(receipt_handle)
             self._tally["NumberOfMessagesDeleted"] += 1
+            self._has_changed()
             self.wake()
 
     def change_visibility(self, receipt_handle: str, visibility_timeout: timedelta) -> None:
         """Change, and let waiting receives look again: the next end may be earlier now."""
         with LOCK:
             self.engine.change_visibility(receipt_handle, visibility_timeout)
+            self._has_changed()
             self._changed.notify_all()
 
     def purge(self) -> None:
@@ -172,9 +188,23 @@ class LocalQueue:
             self.engine.purge()
 
     def counts(self) -> QueueCounts:
-        """Return the exact numbers of messages."""
+        """Return the numbers of messages, exact unless the unknowns say otherwise."""
         with LOCK:
-            return self.engine.counts()
+            self._keep_counts()
+            return self._past[0][1]
+
+    def _keep_counts(self) -> None:
+        """Add the counts of now to those of the past, of which the first are as old as they are shown."""
+        now, counts = read_clock(), self.engine.counts()
+        if not _time.unknowns.blocked_counted:
+            counts = counts._replace(visible=counts.visible - self.engine.blocked())
+        self._past.append((now, counts))
+        while len(self._past) > 1 and self._past[1][0] <= now - _time.unknowns.stale:
+            self._past.popleft()
+
+    def _has_changed(self) -> None:
+        if _time.unknowns.stale:
+            self._keep_counts()
 
     def take_figures(self) -> dict[str, float]:
         """Return the metrics of SQS in CloudWatch: counts of now, and of changes since the last time."""

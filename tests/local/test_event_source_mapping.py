@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from lanes.mapping.settings import MappingSettings
-from lanes.mapping.undocumented import ThrottleBackoff
+from lanes.mapping.undocumented import Scaling, ThrottleBackoff
+from local import event_source_mapping
 from local.environment import Invocation
 from local.event_source_mapping import EventSourceMappingEmulator
 from local.model.queue_mapping import PolledMessage, QueueMapping
@@ -99,13 +100,14 @@ def run():
     """Start a mapping over a queue and a function; stop all of them at the end."""
     started = []
 
-    def start(queue, function, settings=SETTINGS, visibility_timeout=timedelta(seconds=30)):
+    def start(queue, function, settings=SETTINGS, visibility_timeout=timedelta(seconds=30), scaling=None):
         mapping = EventSourceMappingEmulator(
             _deployed(settings),
             queue=queue,
             function=function,
             visibility_timeout=visibility_timeout,
             backoff=QUICK,
+            scaling=scaling,
         )
         mapping.start()
         started.append(mapping)
@@ -228,3 +230,32 @@ def test_a_failing_poll_is_repeated(run):
 
     queue.wait_for_deleted(1)
     assert mapping.counters()["poll_errors"] == 1
+
+
+def test_a_mapping_may_start_small_and_grow(run, monkeypatch):
+    """As long as all of its concurrency is at work."""
+    monkeypatch.setattr(event_source_mapping, "_SCALE_EVERY", 0.01)
+    queue, all_run = _ListQueue(), threading.Barrier(4)
+    queue.put("m1", "m2", "m3", "m4")
+
+    def answer(_ids):
+        all_run.wait(60)
+        return _returns({})
+
+    settings = replace(SETTINGS, maximum_concurrency=4, batch_size=1)
+    mapping = run(queue, _ScriptedFunction(answer), settings, scaling=Scaling(first=1, per_second=100))
+
+    _wait_for(mapping, deleted=4)
+
+
+def test_a_mapping_that_does_not_grow_stays_small(run, monkeypatch):
+    """One batch at a time of four."""
+    monkeypatch.setattr(event_source_mapping, "_SCALE_EVERY", 0.01)
+    queue, function = _ListQueue(), _ScriptedFunction(lambda _ids: _returns({}))
+    queue.put("m1", "m2", "m3", "m4")
+
+    settings = replace(SETTINGS, maximum_concurrency=4, batch_size=1)
+    mapping = run(queue, function, settings, scaling=Scaling(first=1, per_second=0))
+
+    _wait_for(mapping, deleted=4)
+    assert function.most_at_once == 1

@@ -1,5 +1,6 @@
 """What `python -m local up` tells of what runs."""
 
+import argparse
 import io
 import subprocess
 from dataclasses import dataclass, field
@@ -9,10 +10,12 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.testing.fifo.settings import GroupOrder
 from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client
-from local.up import FunctionTroubles, _deploy_lines, _explain, describe
+from local.unknowns import unknowns_of, variant_names
+from local.up import FunctionTroubles, _deploy_lines, _explain, add_arguments, describe
 
 FIFO = {"FifoQueue": "true"}
 
@@ -117,3 +120,23 @@ def test_a_function_in_trouble_is_told_once(line, told):
     said, where = stream.getvalue().splitlines()
     assert said == f"Orders: {told}"
     assert where.endswith("build/local/logs/Orders.log")
+
+
+def test_variants_are_those_of_the_simulator_that_this_machine_can_show():
+    """Not latencies, noise and winners; an unknown one is refused."""
+    names = variant_names()
+
+    assert {"backoff up to 10 s", "throttled batches dropped", "two pollers, slow ramp"} <= {*names}
+    assert {"counts 5 s old", "groups in turn", "short polls miss 1 in 3"} <= {*names}
+    assert not {"highest lane wins slots", "counts wrong by a third", "receives of 25 ms"} & {*names}
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--variant", "counts 6 s old"])
+
+
+def test_variants_are_combined():
+    """Each changes its own part."""
+    unknowns = unknowns_of(["counts 5 s old", "groups in turn", "throttled batches dropped"])
+
+    assert (unknowns.stale, unknowns.group_order, unknowns.backoff.retries) == (5.0, GroupOrder.TURN, False)

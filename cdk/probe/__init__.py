@@ -1,0 +1,1 @@
+"""The stack of `lanes probe run`: queues, functions and a table that measure the behaviour of AWS."""

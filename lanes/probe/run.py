@@ -1,0 +1,166 @@
+"""One probe: deploy, measure, write the files, and destroy the stack whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import signal
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from lanes.errors import ConfigurationError
+from lanes.probe.analysis import analysed
+from lanes.probe.experiments import Bench, IncompleteError, chosen
+from lanes.probe.page import page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from lanes.probe.experiments import Event, Stand
+    from lanes.probe.plan import Plan
+    from lanes.probe.profile import Profile
+
+
+class Deployable(Protocol):
+    """The stack of the probe."""
+
+    def deploy(self) -> tuple[Mapping[str, str], str]:
+        """Deploy, and return URLs of queues by name and the name of the table."""
+
+    def destroy(self) -> None:
+        """Destroy, if there is a stack."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Files:
+    """
+    The files of a probe; the others are beside the profile.
+
+    Attributes:
+        profile: the profile, such as `aws-profile.toml`.
+    """
+
+    profile: Path
+
+    @property
+    def events(self) -> Path:
+        """The recorded events, a JSON object a line."""
+        return self.profile.with_suffix(".events.jsonl")
+
+    @property
+    def page(self) -> Path:
+        """The page for people."""
+        return self.profile.with_suffix(".html")
+
+
+def run(
+    stack: Deployable,
+    stand_of: Callable[[Mapping[str, str], str], Stand],
+    plan: Plan,
+    files: Files,
+    *,
+    names: Sequence[str],
+    now: datetime,
+    region: str,
+    report: Callable[[str], None],
+) -> Profile:
+    """
+    Deploy, run the named experiments or all, write the files, and return the profile.
+
+    Args:
+        stack: of the probe.
+        stand_of: connects to the deployed stack, with its queues and table.
+        plan: repetitions and times.
+        files: to write; events are written as they come.
+        names: experiments; empty for all.
+        now: time for the profile.
+        region: for the profile.
+        report: called with lines about the progress.
+
+    Raises:
+        LanesError: from the stack or from AWS; the stack is destroyed.
+        KeyboardInterrupt: after the stack is destroyed.
+    """
+    events: list[Event] = []
+    incomplete: list[str] = []
+    with _open(files.events) as lines, _terminated_as_interrupted():
+
+        def keep(new: Sequence[Event]) -> None:
+            events.extend(new)
+            lines.writelines(json.dumps(event) + "\n" for event in new)
+            lines.flush()
+
+        keep([{"run": "probe", "event": "probe", "at": now.timestamp(), "region": region}])
+        try:
+            report("deploying the stack ...")
+            bench = Bench(stand_of(*stack.deploy()), plan, keep=keep)
+            for name, experiment in chosen(names):
+                report(f"{name}: about {plan.seconds[name]:.0f} s ...")
+                try:
+                    experiment(bench)
+                except IncompleteError as error:
+                    # The others need nothing of it.
+                    incomplete.append(str(error))
+                    report(f"incomplete: {error}")
+        finally:
+            report("destroying the stack ...")
+            stack.destroy()
+    return write(events, files, incomplete=incomplete)
+
+
+def write(events: Sequence[Event], files: Files, *, incomplete: Sequence[str] = ()) -> Profile:
+    """
+    Analyse events, write profile and page, and return the profile.
+
+    Raises:
+        ConfigurationError: a file can't be written.
+    """
+    profile = analysed(events, incomplete=incomplete)
+    for path, text in ((files.profile, profile.to_toml()), (files.page, page(profile, events))):
+        with _open(path) as file:
+            file.write(text)
+    return profile
+
+
+def read_events(path: Path) -> list[Event]:
+    """
+    Read the events of an earlier probe.
+
+    Raises:
+        ConfigurationError: the file can't be read, or a line is no event.
+    """
+    events: list[Event] = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError([f"the file cannot be read: {error}"], source=str(path)) from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            event: Any = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict) or not {"run", "event", "at"} <= event.keys():
+            problem = f"line {number} is no event of a probe: a JSON object with run, event and at is needed"
+            raise ConfigurationError([problem], source=str(path))
+        events.append(event)
+    return events
+
+
+def _open(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8")
+    except OSError as error:
+        problem = f"the file cannot be written: {error.strerror or type(error).__name__}"
+        raise ConfigurationError([problem], source=str(path)) from error
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM clean up as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
