@@ -35,6 +35,7 @@ def add_stacks(app: App) -> PriorityLanesStack:
         settings.stack_name,
         config=LanesConfig.load(ROOT / "lanes.toml", stage=settings.stage),
         function_folder=ROOT / "lambdas" / "consumer",
+        alarm_topic=settings.alarm_topic,
         removal_policy=settings.removal_policy,
     )
     if settings.bulk_jobs:
@@ -46,6 +47,7 @@ def add_stacks(app: App) -> PriorityLanesStack:
             queues=stack.queues,
             ledger=stack.ledger,
             code=consumer_code(ROOT / "lambdas" / "intake"),
+            actions=stack.alarm_actions,
             removal_policy=settings.removal_policy,
         )
         CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)

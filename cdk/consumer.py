@@ -18,6 +18,7 @@ from constructs import Construct
 from lanes import bell
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
+from lanes.events import Event
 from lanes.metrics import Metric
 
 from .findings import acknowledge
@@ -33,6 +34,10 @@ ENVIRONMENT_LIMIT_BYTES = 4096
 
 # AWS: a queue name has at most 80 characters, and its URL 60 more; that is the size of a deployed reference.
 REFERENCE_BYTES = 140
+
+# Apart from the consumer's own metrics, which have the lane as a dimension.
+LOG_NAMESPACE = f"{METRICS_NAMESPACE}/Log"
+INTERRUPTED = "InterruptedBatches"
 
 
 class PriorityConsumer(Construct):
@@ -68,6 +73,7 @@ class PriorityConsumer(Construct):
         ConfigurationError: The environment is too large or sets a variable of this construct.
 
     Attributes:
+        ledger: The table of the consumer.
         function: The function.
         live: The alias ``live``, which the mappings invoke. Going back to an earlier version changes only this alias.
         log_group: Its log group.
@@ -94,6 +100,7 @@ class PriorityConsumer(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
+        self.ledger = ledger
         self._service = service or Stack.of(self).stack_name
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger, outbox=outbox)
@@ -127,6 +134,7 @@ class PriorityConsumer(Construct):
             if queues.bell is None
             else {"bell": self._map_bell(queues.bell, slots=settings.reserved_concurrency)}
         )
+        self._add_interrupted()
         self._add_notes(queues.config)
 
     def metric(
@@ -157,6 +165,28 @@ class PriorityConsumer(Construct):
             statistic=statistic,
             period=Duration.seconds(int(period.total_seconds())),
             label=label or str(metric),
+        )
+
+    def metric_interrupted(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
+        """Batches that an error of the consumer itself ended early, counted in the log (sum of each period)."""
+        return cloudwatch.Metric(
+            namespace=LOG_NAMESPACE,
+            metric_name=INTERRUPTED,
+            dimensions_map={"service": self._service},
+            statistic="Sum",
+            period=Duration.seconds(int(period.total_seconds())),
+        )
+
+    def _add_interrupted(self) -> None:
+        logs.MetricFilter(
+            self,
+            "Interrupted",
+            log_group=self.log_group,
+            filter_pattern=logs.FilterPattern.string_value("$.event", "=", Event.BATCH_INTERRUPTED),
+            metric_namespace=LOG_NAMESPACE,
+            metric_name=INTERRUPTED,
+            metric_value="1",
+            dimensions={"service": "$.service"},
         )
 
     def _grant_lane(self, queue: LaneQueue) -> None:

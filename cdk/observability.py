@@ -51,8 +51,8 @@ class Observability(Construct):
 
     Attributes:
         alarms: The alarms by name: ``<lane>DeadLetters``, ``<lane>OldestAge``, ``<lane>NearExpiry``,
-            ``<lane>Starved`` for lanes below another, ``CallErrors``, ``Errors``, and ``Throttles`` with mappings or
-            ``Heartbeat`` with the pull engine.
+            ``<lane>Starved`` for lanes below another, ``CallErrors``, ``Errors``, ``Interrupted``, ``TableThrottles``,
+            and ``Throttles`` with mappings or ``Heartbeat`` with the pull engine.
         dashboard: The dashboard.
 
     """

@@ -1,15 +1,19 @@
 """The stack of this repository's own app, with all constructs of one set of lanes."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from lanes.config import LanesConfig
 
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
-from .observability import Observability
+from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
 from .queues.lane_queues import LaneQueues
@@ -40,6 +44,7 @@ class PriorityLanesStack(Stack):
         function_folder: The folder with your ``handler.py``.
         relay_folder: The folder with the handler of the outbox relay, by default ``outbox_relay`` beside
             ``function_folder``.
+        alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
 
     Attributes:
@@ -49,6 +54,7 @@ class PriorityLanesStack(Stack):
         outbox: The outbox, or None.
         parameter: The parameter where producers find the lanes.
         observability: Alarms and dashboard.
+        alarm_actions: The actions of the alarms by severity, for constructs that you add.
 
     """
 
@@ -60,11 +66,13 @@ class PriorityLanesStack(Stack):
         config: LanesConfig,
         function_folder: Path,
         relay_folder: Path | None = None,
+        alarm_topic: str | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(
             scope, construct_id, description="Priority lanes: urgent messages first, one function"
         )
+        self.alarm_actions = self._alarm_actions(alarm_topic)
         self.queues = LaneQueues(self, "Lanes", config=config, removal_policy=removal_policy)
         self.ledger = Ledger(self, "Ledger", removal_policy=removal_policy)
         self.outbox: Outbox | None = None
@@ -75,6 +83,7 @@ class PriorityLanesStack(Stack):
                 queues=self.queues,
                 ledger=self.ledger,
                 code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
+                actions=self.alarm_actions,
                 removal_policy=removal_policy,
             )
         table = None if self.outbox is None else self.outbox.table
@@ -91,9 +100,20 @@ class PriorityLanesStack(Stack):
             self, "Deployment", queues=self.queues, ledger=self.ledger, outbox=table
         )
         self.observability = Observability(
-            self, "Observability", queues=self.queues, consumer=self.consumer, outbox=self.outbox
+            self,
+            "Observability",
+            queues=self.queues,
+            consumer=self.consumer,
+            outbox=self.outbox,
+            actions=self.alarm_actions,
         )
         self._add_outputs()
+
+    def _alarm_actions(self, topic: str | None) -> Mapping[Severity, Sequence[cloudwatch.IAlarmAction]]:
+        if topic is None:
+            return {}
+        notify = actions.SnsAction(sns.Topic.from_topic_arn(self, "AlarmTopic", topic))
+        return {severity: [notify] for severity in Severity}
 
     def _add_outputs(self) -> None:
         outputs = {"LanesParameter": self.parameter.parameter.parameter_name}

@@ -20,6 +20,7 @@ REMOVALS: Mapping[str, RemovalPolicy] = {
     "retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     "destroy": RemovalPolicy.DESTROY,
 }
+TOPIC_ARN = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+")
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
@@ -36,6 +37,7 @@ class StageSettings:
         bulk_databases: The names of the Glue databases that bulk jobs may read.
         bulk_zones: The names of the zones of bulk jobs; the first two of the region if empty.
         intake: Whether the stack has an intake.
+        alarm_topic: The ARN of the SNS topic that all alarms notify, or None.
 
     """
 
@@ -46,6 +48,7 @@ class StageSettings:
     bulk_databases: tuple[str, ...] = ()
     bulk_zones: tuple[str, ...] = ()
     intake: bool = False
+    alarm_topic: str | None = None
 
     @classmethod
     def from_context(cls, node: Node) -> Self:
@@ -55,7 +58,7 @@ class StageSettings:
         Args:
             node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``), ``bulk``
                 and ``intake`` (``on`` or ``off``), and with ``bulk=on`` names separated by commas in ``bulk_inputs``,
-                ``bulk_databases`` and ``bulk_zones``.
+                ``bulk_databases`` and ``bulk_zones``. ``alarm_topic`` is the ARN of an SNS topic.
 
         Raises:
             ConfigurationError: A setting has another value.
@@ -90,6 +93,7 @@ class StageSettings:
             bulk_inputs=_bulk_names(node, "bulk_inputs", bulk_jobs=bulk_jobs),
             bulk_databases=_bulk_names(node, "bulk_databases", bulk_jobs=bulk_jobs),
             bulk_zones=_bulk_names(node, "bulk_zones", bulk_jobs=bulk_jobs),
+            alarm_topic=_alarm_topic(node),
             intake=_is_on(node, "intake", adds="a queue for senders that can't ring the bell"),
         )
 
@@ -111,6 +115,18 @@ def _is_on(node: Node, name: str, *, adds: str) -> bool:
             [f"{name} is {value!r}: 'on' adds {adds}, 'off' does not"], source="cdk context"
         )
     return bool(value == "on")
+
+
+def _alarm_topic(node: Node) -> str | None:
+    topic = node.try_get_context("alarm_topic") or None
+    if topic is not None and not TOPIC_ARN.fullmatch(topic):
+        raise ConfigurationError(
+            [
+                f"alarm_topic is {topic!r}: give the ARN of an SNS topic, such as arn:aws:sns:REGION:ACCOUNT:NAME"
+            ],
+            source="cdk context",
+        )
+    return topic
 
 
 def _bulk_names(node: Node, name: str, *, bulk_jobs: bool) -> tuple[str, ...]:

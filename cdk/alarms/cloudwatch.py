@@ -62,7 +62,7 @@ def _add(
         alarm_description_override=f"{rule.severity.upper()}. {rule.description} First: {rule.first_step}",
         runbook_link=f"{runbook.rstrip('/')}/{rule.page}.md",
         threshold=rule.threshold,
-        evaluation_periods=rule.periods,
+        evaluation_periods=rule.periods + rule.spare,
         datapoints_to_alarm=rule.periods,
         comparison_operator=(
             comparison.LESS_THAN_THRESHOLD if rule.below else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD

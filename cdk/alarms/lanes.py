@@ -13,7 +13,9 @@ from lanes.metrics import Metric
 
 from ..consumer import PriorityConsumer
 from ..queues.lane_queues import LaneQueue, LaneQueues
+from ..tables.ledger import PARKED_INDEX
 from .rule import PERIOD, AlarmRule, Page, Severity
+from .tables import throttled_writes
 
 STARVED = timedelta(minutes=30)
 """How long a lane without ``max_wait`` may yield, with nothing handled, before the alarm."""
@@ -67,6 +69,20 @@ def alarm_rules(
         first_step="read the function's log at that time for `Task timed out`, `Runtime exited` or a traceback.",
         page=Page.ERRORS,
     )
+    yield AlarmRule(
+        name="Interrupted",
+        severity=Severity.WARNING,
+        metric=consumer.metric_interrupted(period=PERIOD),
+        threshold=1,
+        description="An error of the consumer itself ended batches early; their unfinished records were returned.",
+        first_step="`lanes tail --event batch_interrupted` shows the traceback.",
+        page=Page.ERRORS,
+    )
+    yield throttled_writes(
+        consumer.ledger.table,
+        indexes=[PARKED_INDEX],
+        first_step="`lanes status` shows the lane with the most yields, whose parking the table records.",
+    )
     yield _throttles(config, consumer) if queues.bell is None else _heartbeat(config, consumer)
 
 
@@ -118,7 +134,8 @@ def _starved(queue: LaneQueue, consumer: PriorityConsumer) -> AlarmRule:
         if queue.bell is None
         else _waiting_without_work(queue, consumer),
         threshold=1,
-        periods=min(math.ceil(limit / PERIOD) + 1, MAX_PERIODS),
+        periods=min(math.ceil(limit / PERIOD) + 1, MAX_PERIODS - 1),
+        spare=1,
         description=f"Lane {lane.name} {passed_over} for {format_duration(limit)} and handled nothing.",
         first_step="`lanes status` shows which higher lane is busy, and whether it drains.",
         page=Page.STARVED,
@@ -167,6 +184,7 @@ def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         ),
         threshold=CALL_ERRORS,
         periods=2,
+        spare=1,
         description="Calls of the consumer to SQS or to its table keep failing; meanwhile it yields or waits.",
         first_step="`lanes check` shows a missing permission, a missing table or a changed queue.",
         page=Page.CALL_ERRORS,
@@ -191,6 +209,7 @@ def _throttles(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
         metric=_throttles_without_work(consumer),
         threshold=1,
         periods=_periods_without_a_start(config),
+        spare=1,
         description=(
             "Lambda throttles the function and no invocation starts: its concurrency is zero or used up. Each "
             "throttled batch costs its messages a receive. (Single throttles are normal here: the mappings can "

@@ -7,11 +7,15 @@ from typing import Protocol
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 
 from lanes.config.table import format_duration
+from lanes.outbox.dynamodb.table import GLOBAL_INDEXES
 from lanes.outbox.telemetry import RelayMetric
 
+from ..tables.outbox import OutboxTable
 from .rule import PERIOD, AlarmRule, Page, Severity
+from .tables import throttled_writes
 
 CRASHES = 3
 """Crashes of the relay in a period that are more than a transient fault; its schedule runs it every minute."""
@@ -21,6 +25,8 @@ class WatchedOutbox(Protocol):
     """An outbox as its rules see it: the relay, and the metrics that it reports."""
 
     function: lambda_.Function
+    table: OutboxTable
+    failures: sqs.Queue
 
     def metric(
         self, metric: RelayMetric, *, statistic: str = ..., period: timedelta = ...
@@ -65,4 +71,20 @@ def outbox_rules(outbox: WatchedOutbox, *, oldest_age: timedelta) -> Iterator[Al
         description="The relay of the outbox crashed or ran out of time, several times.",
         first_step="read the relay's log at that time.",
         page=Page.OUTBOX_ERRORS,
+    )
+    yield AlarmRule(
+        name="Failures",
+        severity=Severity.WARNING,
+        metric=outbox.failures.metric_approximate_number_of_messages_visible(
+            period=Duration.seconds(int(PERIOD.total_seconds())), statistic="Maximum"
+        ),
+        threshold=1,
+        description="Lambda or EventBridge could not deliver events to the relay; they are in its failure queue.",
+        first_step="`lanes outbox status` shows whether entries are published all the same.",
+        page=Page.OUTBOX_ERRORS,
+    )
+    yield throttled_writes(
+        outbox.table.table,
+        indexes=[*GLOBAL_INDEXES],
+        first_step="`lanes outbox status` shows how many entries are claimed and published.",
     )

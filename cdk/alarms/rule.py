@@ -46,7 +46,9 @@ class AlarmRule:
         metric: The metric to watch.
         threshold: The lowest value that raises the alarm.
         below: Whether values below the threshold raise it instead, and no value does too.
-        periods: The number of consecutive periods that raise it.
+        periods: The number of periods that raise it.
+        spare: The number of periods to look at beyond these. An expression that fills in missing values needs one:
+            a late value of the newest period would else keep the alarm in its state (CloudWatch, "Using metric math").
         description: The event, in one sentence.
         first_step: The first thing to do.
         page: The page of the runbook.
@@ -60,6 +62,7 @@ class AlarmRule:
     threshold: float
     below: bool = False
     periods: int = 1
+    spare: int = 0
     description: str
     first_step: str
     page: Page

@@ -220,7 +220,13 @@ def test_alarms_are_those_of_the_stack():
     of_lanes = {one.replace("<lane>", name) for one in documented for name in names}
 
     # Nothing is above the highest lane, and outbox and intake bring their own.
-    assert set(alarms) == of_lanes - {f"{names[0]}Starved", "Abandoned", "OldestAge", "DeadLetters"}
+    assert set(alarms) == of_lanes - {
+        f"{names[0]}Starved",
+        "Abandoned",
+        "OldestAge",
+        "DeadLetters",
+        "Failures",
+    }
 
 
 def test_the_keys_of_the_demos_report_are_explained():

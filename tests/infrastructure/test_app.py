@@ -86,3 +86,23 @@ def test_a_stage_that_cannot_be_part_of_a_stack_name_is_refused():
     """Before CloudFormation or jsii says it less clearly."""
     with pytest.raises(ConfigurationError, match=r"my_stage.*letters, digits and hyphens"):
         StageSettings.from_context(App(context={"stage": "my_stage"}).node)
+
+
+def test_an_alarm_topic_is_notified_by_every_alarm():
+    """`-c alarm_topic=ARN`, also of the outbox and the intake."""
+    topic = "arn:aws:sns:eu-central-1:123456789012:on-call"
+    stack = synthesise(alarm_topic=topic, stage="outbox", intake="on")
+
+    alarms = [
+        one["Properties"]
+        for one in stack.template["Resources"].values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    assert len(alarms) > 15
+    assert all(alarm["AlarmActions"] == [topic] for alarm in alarms)
+
+
+def test_an_alarm_topic_that_is_no_arn_is_refused():
+    """A name alone would notify nothing."""
+    with pytest.raises(ConfigurationError, match="alarm_topic is 'on-call': give the ARN"):
+        StageSettings.from_context(App(context={"alarm_topic": "on-call"}).node)

@@ -18,7 +18,9 @@ from lanes.config import LanesConfig
 from lanes.consumer.ledger import Cause
 from lanes.consumer.telemetry import receives
 from lanes.errors import ConfigurationError
+from lanes.events import Event
 from lanes.metrics import Metric
+from lanes.operate.cost.prices import Item, read_prices
 from lanes.outbox.telemetry import RelayMetric
 from tests.support.infrastructure import (
     FOREIGN_CODE,
@@ -196,7 +198,8 @@ def test_throttles_alarm_where_the_mappings_compete_only_when_nothing_runs(templ
         ALARM,
         {
             "AlarmDescription": Match.string_like_regexp("no invocation starts"),
-            "EvaluationPeriods": 2,
+            "DatapointsToAlarm": 2,
+            "EvaluationPeriods": 3,
             "Metrics": Match.array_with(
                 [Match.object_like({"Expression": "IF(FILL(invocations, 0) < 1, throttles, 0)"})]
             ),
@@ -208,8 +211,7 @@ def test_a_long_function_timeout_makes_the_throttle_alarm_wait_longer():
     """A single invocation of fifteen minutes doesn't look like standstill."""
     template = observed(lanes_config(2, function_timeout="15m"))
 
-    alarm = alarms_of(template)["Throttles"]
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == 4
+    assert alarms_of(template)["Throttles"]["DatapointsToAlarm"] == 4
 
 
 def test_any_throttle_alarms_where_there_are_slots_for_all():
@@ -283,7 +285,7 @@ def test_actions_follow_the_severity():
 
 
 @pytest.mark.parametrize(
-    ("max_wait", "periods"), [(None, 7), ("2m", 2), ("1h", 13), ("30d", 288)], ids="max_wait {}".format
+    ("max_wait", "periods"), [(None, 7), ("2m", 2), ("1h", 13), ("30d", 287)], ids="max_wait {}".format
 )
 def test_a_lane_that_only_makes_way_alarms_after_its_own_patience(max_wait, periods):
     """After ``max_wait`` where it is set, and the highest lane never; a day is the most that CloudWatch looks at."""
@@ -293,11 +295,72 @@ def test_a_lane_that_only_makes_way_alarms_after_its_own_patience(max_wait, peri
     (name,) = [name for name in alarms_of(template) if name.endswith("Starved")]
     alarm = alarms_of(template)[name]
     assert name == "RESTStarved"
-    assert alarm["EvaluationPeriods"] == alarm["DatapointsToAlarm"] == periods
+    assert alarm["DatapointsToAlarm"] == periods
     watched = {
         query["MetricStat"]["Metric"]["MetricName"] for query in alarm["Metrics"] if "MetricStat" in query
     }
     assert watched == {Metric.HANDLED, Metric.YIELDED}
+
+
+def test_an_alarm_that_fills_in_values_does_not_stick(whole, pulled):
+    """A value of the newest period that comes late is filled in; the alarm looks at one period more than it needs."""
+    for template in (whole, pulled):
+        for name, alarm in alarms_of(template).items():
+            fills = any("FILL" in query.get("Expression", "") for query in alarm.get("Metrics", []))
+            more = alarm["EvaluationPeriods"] - alarm["DatapointsToAlarm"]
+            assert more == (1 if fills else 0), name
+
+
+def test_batches_that_an_error_of_the_consumer_interrupts_alarm(whole):
+    """They are counted in the log by the event that the consumer writes, for each service."""
+    (log_filter,) = resources(whole, "AWS::Logs::MetricFilter").values()
+    (counted,) = log_filter["MetricTransformations"]
+    alarm = alarms_of(whole)["Interrupted"]
+
+    assert Event.BATCH_INTERRUPTED in log_filter["FilterPattern"]
+    assert counted["Dimensions"] == [{"Key": "service", "Value": "$.service"}]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (counted["MetricNamespace"], counted["MetricName"])
+    assert alarm["Dimensions"] == [{"Name": "service", "Value": "Foreign"}]
+
+
+def test_throttled_writes_of_tables_and_of_all_their_global_indexes_alarm(whole):
+    """A hot key of an index throttles the writes of its table."""
+    alarms = {
+        alarm["AlarmName"]: alarm
+        for alarm in resources(whole, ALARM).values()
+        if alarm["AlarmName"].endswith("TableThrottles")
+    }
+    watched = {
+        name: {
+            render(one["Value"])
+            for query in alarm["Metrics"]
+            for one in query.get("MetricStat", {}).get("Metric", {}).get("Dimensions", [])
+            if one["Name"] == "GlobalSecondaryIndexName"
+        }
+        for name, alarm in alarms.items()
+    }
+    defined = {
+        index["IndexName"]
+        for table in resources(whole, "AWS::DynamoDB::Table").values()
+        for index in table["GlobalSecondaryIndexes"]
+    }
+
+    assert len(alarms) == 2
+    assert set().union(*watched.values()) == defined
+
+
+def test_the_cost_page_names_the_number_and_price_of_the_alarms(template):
+    """CloudWatch charges each metric that an alarm watches."""
+    watched = sum(
+        max(1, sum("MetricStat" in query for query in alarm.get("Metrics", [])))
+        for alarm in resources(template, ALARM).values()
+    )
+    price = read_prices().dollars[Item.ALARMS]
+
+    page = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
+    assert f"{len(resources(template, ALARM))} alarms" in page
+    assert f"{watched} metrics" in page
+    assert f"${watched * price:.2f} a month" in page
 
 
 def test_nothing_starves_where_nothing_yields():
@@ -456,5 +519,8 @@ def test_alarms_are_found_by_name():
 
     foreign_stack(lanes_config(1), then=add)
 
-    assert set(found) == {"L0DeadLetters", "L0OldestAge", "L0NearExpiry", "CallErrors", "Errors", "Throttles"}
+    assert set(found) == {
+        *("L0DeadLetters", "L0OldestAge", "L0NearExpiry"),
+        *("CallErrors", "Errors", "Interrupted", "TableThrottles", "Throttles"),
+    }
     assert all(isinstance(alarm, cloudwatch.Alarm) for alarm in found.values())
