@@ -7,6 +7,8 @@ STAMP := .venv/.complete
 # A worker for each core, each with servers of its own. pytest-xdist 3.8 can hang once it replaces a worker that died.
 PYTEST := python -m pytest --numprocesses auto --maxprocesses 4 --max-worker-restart 0
 
+LOCK := uv pip compile --generate-hashes --no-header --quiet
+
 # Set in many a container. Every process would compile its packages anew: aws_cdk takes 5 s of each that imports it.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHON
@@ -62,8 +64,10 @@ format: $(STAMP) ## Format the code and apply fixes of the linter
 	ruff check --fix-only .
 	ruff format .
 
-lock: $(STAMP) ## Compile requirements.in into requirements.txt
-	uv pip compile --universal --python-version 3.11 --no-header --quiet $(ARGS) requirements.in -o requirements.txt
+lock: $(STAMP) ## Compile requirements.in into requirements.txt, with the hashes of all files
+	$(LOCK) --universal --python-version 3.11 $(ARGS) requirements.in -o requirements.txt
+	$(LOCK) --python-platform linux --python-version 3.14 --extra cli --constraint requirements.txt pyproject.toml \
+		-o examples/container/requirements.txt
 
 clean: ## Remove the files of runs and builds (.venv stays)
 	rm -rf build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse

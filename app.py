@@ -1,14 +1,15 @@
 """
-The CDK app: one stack of priority lanes, configured by `lanes.toml` and a stage.
+The CDK app: a stack of priority lanes, configured by `lanes.toml` and a stage, and one of bulk jobs if you ask for it.
 
-Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy`, `-c bulk=on` or `-c intake=on` as you need.
-Enable the outbox in `lanes.toml`.
+Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c intake=on` as you need; with bulk jobs it is
+`cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
 """
 
 import sys
 from pathlib import Path
 
-from aws_cdk import App, CfnOutput
+from aws_cdk import App, CfnOutput, Stack
+from aws_cdk import aws_s3 as s3
 
 from cdk.bulk.enqueue import BulkEnqueue
 from cdk.function.code import consumer_code
@@ -21,8 +22,8 @@ from lanes.errors import ConfigurationError
 ROOT = Path(__file__).parent
 
 
-def add_stack(app: App) -> PriorityLanesStack:
-    """Add the stack of the stage in the app's context."""
+def add_stacks(app: App) -> PriorityLanesStack:
+    """Add the stacks of the stage in the app's context and return that of the lanes."""
     settings = StageSettings.from_context(app.node)
     stack = PriorityLanesStack(
         app,
@@ -32,13 +33,7 @@ def add_stack(app: App) -> PriorityLanesStack:
         removal_policy=settings.removal_policy,
     )
     if settings.bulk_jobs:
-        BulkEnqueue(
-            stack,
-            "Bulk",
-            queues=stack.queues,
-            ledger=stack.ledger,
-            removal_policy=settings.removal_policy,
-        )
+        _add_bulk_stack(app, stack, settings)
     if settings.intake:
         intake = Intake(
             stack,
@@ -52,10 +47,26 @@ def add_stack(app: App) -> PriorityLanesStack:
     return stack
 
 
+def _add_bulk_stack(app: App, lanes: PriorityLanesStack, settings: StageSettings) -> None:
+    stack = Stack(
+        app, settings.bulk_stack_name, description="Bulk jobs for priority lanes, on EMR Serverless"
+    )
+    BulkEnqueue(
+        stack,
+        "Bulk",
+        queues=lanes.queues,
+        ledger=lanes.ledger,
+        inputs=[s3.Bucket.from_bucket_name(stack, f"Input-{name}", name) for name in settings.bulk_inputs],
+        databases=settings.bulk_databases,
+        zones=settings.bulk_zones,
+        removal_policy=settings.removal_policy,
+    )
+
+
 if __name__ == "__main__":
     lanes_app = App()
     try:
-        add_stack(lanes_app)
+        add_stacks(lanes_app)
     except ConfigurationError as error:
         sys.exit(f"{error}")
     lanes_app.synth()

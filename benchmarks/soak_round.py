@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.hostile import hostile_body
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import ThrottleBackoff, Winner
+from lanes.testing.fifo.settings import GroupOrder
 from simulator.bodies import data_of
 from simulator.oracle import FAILURES, violations
 from simulator.parameters import Faults, Unknowns
@@ -174,7 +175,7 @@ class Round:
             noise=chance.choice((0.0, 0.0, 0.3)),
             blocked_counted=chance.random() < 0.5,  # noqa: PLR2004
             cold_start=chance.choice((0.1, 0.4, 3.0)),
-            groups_in_turn=self.chance("turns").random() < 0.3,  # noqa: PLR2004
+            group_order=self.chance("turns").choice(list(GroupOrder)),
             missed_polls=self.chance("polls").choice((0.0, 0.1, 0.34)),
         )
 

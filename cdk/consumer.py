@@ -21,7 +21,7 @@ from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 
 from .findings import acknowledge
-from .function.lambda_function import METRICS_NAMESPACE, add_function, own_variables
+from .function.lambda_function import METRICS_NAMESPACE, add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.bell import Bell
 from .queues.lane_queues import LaneQueue, LaneQueues
@@ -69,6 +69,7 @@ class PriorityConsumer(Construct):
 
     Attributes:
         function: The function.
+        live: The alias ``live``, which the mappings invoke. Going back to an earlier version changes only this alias.
         log_group: Its log group.
         mappings: The event source mapping of each lane, by lane name; in the pull engine only that of the bell, as
             ``bell``.
@@ -89,7 +90,7 @@ class PriorityConsumer(Construct):
         service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
@@ -117,6 +118,7 @@ class PriorityConsumer(Construct):
             # on, and the reserved concurrency bounds a loop.
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
         )
+        self.live = add_live_alias(self, self.function)
         ledger.grant_keep(self.function)
         for queue in queues.lanes:
             self._grant_lane(queue)
@@ -183,7 +185,7 @@ class PriorityConsumer(Construct):
         mapping = lambda_.EventSourceMapping(
             self,
             construct_id,
-            target=self.function,
+            target=self.live,
             event_source_arn=queue.queue_arn,
             batch_size=batch_size,
             max_concurrency=max_concurrency,

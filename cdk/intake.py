@@ -11,15 +11,16 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from lanes.config import MAX_RECEIVES
+
 from .alarms.cloudwatch import RUNBOOK, add_alarms
 from .alarms.intake import intake_rules
 from .alarms.rule import Severity
 from .findings import acknowledge
-from .function.lambda_function import add_function, own_variables
+from .function.lambda_function import add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
 from .queues.lane_queues import LaneQueues
-from .queues.receive_budget import MAX_RECEIVES
 from .tables.ledger import Ledger
 
 INTAKE_TIMEOUT = timedelta(minutes=1)
@@ -66,6 +67,7 @@ class Intake(Construct):
         dead_letter_queue: The queue for messages that could not be forwarded 1,000 times, for example because a
             permission is missing.
         function: The function.
+        live: The alias ``live``, which the mapping invokes.
         mapping: The event source mapping of the queue.
         alarms: ``DeadLetters`` and ``OldestAge``.
 
@@ -86,7 +88,7 @@ class Intake(Construct):
         service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         self.dead_letter_queue = self._fifo_queue("DeadLetterQueue", removal_policy)
@@ -112,6 +114,7 @@ class Intake(Construct):
             log_group=self.log_group,
             without_dead_letter_queue="Only its mapping invokes it, and does so synchronously",
         )
+        self.live = add_live_alias(self, self.function)
         queues.grant_send(self.function)
         self.mapping = self._add_mapping()
         added = add_alarms(
@@ -152,7 +155,7 @@ class Intake(Construct):
         mapping = lambda_.EventSourceMapping(
             self,
             "Mapping",
-            target=self.function,
+            target=self.live,
             event_source_arn=self.queue.queue_arn,
             batch_size=BATCH_SIZE,
             max_concurrency=MAX_CONCURRENCY,

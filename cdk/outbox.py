@@ -25,7 +25,7 @@ from .alarms.cloudwatch import RUNBOOK, add_alarms
 from .alarms.outbox import outbox_rules
 from .alarms.rule import Severity
 from .findings import acknowledge
-from .function.lambda_function import METRICS_NAMESPACE, add_function, own_variables
+from .function.lambda_function import METRICS_NAMESPACE, add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
@@ -73,6 +73,7 @@ class Outbox(Construct):
     Attributes:
         table: The table, with its indexes.
         function: The relay.
+        live: Its alias ``live``, which the mapping and the schedule invoke.
         failures: The queue where Lambda and EventBridge report failed invocations. No entry is lost with them: all
             entries are in the table.
         alarms: ``Abandoned``, ``OldestAge`` and ``Errors``.
@@ -94,7 +95,7 @@ class Outbox(Construct):
         service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service or Stack.of(self).stack_name
@@ -114,6 +115,7 @@ class Outbox(Construct):
             log_group=self.log_group,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
         )
+        self.live = add_live_alias(self, self.function)
         self.table.grant_relay(self.function)
         queues.grant_send(self.function)
         for lane in queues.lanes:
@@ -171,7 +173,7 @@ class Outbox(Construct):
         return lambda_.EventSourceMapping(
             self,
             "Mapping",
-            target=self.function,
+            target=self.live,
             event_source_arn=self.table.stream_arn,
             # AWS: LATEST may miss records while the mapping is being created (Developer Guide, "Using AWS Lambda
             # with Amazon DynamoDB").
@@ -200,5 +202,5 @@ class Outbox(Construct):
             "Schedule",
             description="Retries, expired locks and metrics of the outbox",
             schedule=events.Schedule.rate(Duration.seconds(int(SCHEDULE.total_seconds()))),
-            targets=[targets.LambdaFunction(self.function, dead_letter_queue=self.failures)],
+            targets=[targets.LambdaFunction(self.live, dead_letter_queue=self.failures)],
         )

@@ -60,7 +60,7 @@ class PriorityLanesStack(Stack):
         config: LanesConfig,
         function_folder: Path,
         relay_folder: Path | None = None,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(
             scope, construct_id, description="Priority lanes: urgent messages first, one function"

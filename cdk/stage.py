@@ -15,7 +15,11 @@ from constructs import Node
 from lanes.errors import ConfigurationError
 
 STACK_NAME = "PriorityLanes"
-REMOVALS: Mapping[str, RemovalPolicy] = {"retain": RemovalPolicy.RETAIN, "destroy": RemovalPolicy.DESTROY}
+BULK = "-bulk"
+REMOVALS: Mapping[str, RemovalPolicy] = {
+    "retain": RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    "destroy": RemovalPolicy.DESTROY,
+}
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
@@ -27,14 +31,20 @@ class StageSettings:
     Attributes:
         stage: The stage of ``lanes.toml``, or None for its general settings.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack.
-        bulk_jobs: Whether the stack has an application for bulk jobs.
+        bulk_jobs: Whether there is a second stack with an application for bulk jobs.
+        bulk_inputs: The names of the buckets that bulk jobs may read.
+        bulk_databases: The names of the Glue databases that bulk jobs may read.
+        bulk_zones: The names of the zones of bulk jobs; the first two of the region if empty.
         intake: Whether the stack has an intake.
 
     """
 
     stage: str | None = None
-    removal_policy: RemovalPolicy = RemovalPolicy.RETAIN
+    removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
     bulk_jobs: bool = False
+    bulk_inputs: tuple[str, ...] = ()
+    bulk_databases: tuple[str, ...] = ()
+    bulk_zones: tuple[str, ...] = ()
     intake: bool = False
 
     @classmethod
@@ -44,7 +54,8 @@ class StageSettings:
 
         Args:
             node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``), ``bulk``
-                and ``intake`` (``on`` or ``off``).
+                and ``intake`` (``on`` or ``off``), and with ``bulk=on`` names separated by commas in ``bulk_inputs``,
+                ``bulk_databases`` and ``bulk_zones``.
 
         Raises:
             ConfigurationError: A setting has another value.
@@ -63,10 +74,22 @@ class StageSettings:
                 [f"stage is {stage!r}: it becomes part of the stack name; use letters, digits and hyphens"],
                 source="cdk context",
             )
+        # Its stack would have the name of the stack with the bulk jobs of another stage.
+        if stage is not None and f"-{stage}".endswith(BULK):
+            raise ConfigurationError(
+                [
+                    f"stage is {stage!r}: names that end in 'bulk' are for the stacks of bulk jobs; use another"
+                ],
+                source="cdk context",
+            )
+        bulk_jobs = _is_on(node, "bulk", adds="a stack with an application for bulk jobs")
         return cls(
             stage=stage,
             removal_policy=REMOVALS[removal],
-            bulk_jobs=_is_on(node, "bulk", adds="an application for bulk jobs"),
+            bulk_jobs=bulk_jobs,
+            bulk_inputs=_bulk_names(node, "bulk_inputs", bulk_jobs=bulk_jobs),
+            bulk_databases=_bulk_names(node, "bulk_databases", bulk_jobs=bulk_jobs),
+            bulk_zones=_bulk_names(node, "bulk_zones", bulk_jobs=bulk_jobs),
             intake=_is_on(node, "intake", adds="a queue for senders that can't ring the bell"),
         )
 
@@ -74,6 +97,11 @@ class StageSettings:
     def stack_name(self) -> str:
         """The name of the stack: PriorityLanes, or PriorityLanes-<stage>."""
         return f"{STACK_NAME}-{self.stage}" if self.stage else STACK_NAME
+
+    @property
+    def bulk_stack_name(self) -> str:
+        """The name of the stack with the bulk jobs: that of the stack, and ``-bulk``."""
+        return f"{self.stack_name}{BULK}"
 
 
 def _is_on(node: Node, name: str, *, adds: str) -> bool:
@@ -83,3 +111,13 @@ def _is_on(node: Node, name: str, *, adds: str) -> bool:
             [f"{name} is {value!r}: 'on' adds {adds}, 'off' does not"], source="cdk context"
         )
     return bool(value == "on")
+
+
+def _bulk_names(node: Node, name: str, *, bulk_jobs: bool) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in str(node.try_get_context(name) or "").split(",") if part.strip())
+    if names and not bulk_jobs:
+        raise ConfigurationError(
+            [f"{name} is {','.join(names)!r}, but there are no bulk jobs; add -c bulk=on"],
+            source="cdk context",
+        )
+    return names

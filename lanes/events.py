@@ -133,6 +133,12 @@ class Event(enum.StrEnum):
         "an override sent the message to another lane, where it has another `message_id`",
         (*_MESSAGE, "to_lane", "priority", "receive_count", "sent_at", "override"),
     )
+    MESSAGE_NOT_MOVED = (
+        "message_not_moved",
+        "not moved",
+        "an override does not apply: with its new priority the message would have `size_bytes`, and SQS takes 1 MiB",
+        (*_MESSAGE, "to_lane", "size_bytes", "receive_count", "sent_at", "override"),
+    )
     MESSAGE_SENT_BEHIND = (
         "message_sent_behind",
         "sent behind",
@@ -142,8 +148,8 @@ class Event(enum.StrEnum):
     GROUP_HELD = (
         "group_held",
         "held",
-        "the group of a dead-lettered message is held until you redrive or release it",
-        ("lane", "message_id", "id", "group"),
+        "the last attempt failed: its group is held, and `message_dead_lettered` follows after `delay` seconds",
+        (*_MESSAGE, "receive_count", "reason", "error", "attempts", "delay"),
     )
     OVERRIDE_UNREADABLE = (
         "override_unreadable",
@@ -180,7 +186,7 @@ class Event(enum.StrEnum):
         "batch_interrupted",
         "",
         "returns every unfinished record",
-        ("lane",),
+        ("lane", "messages"),
     )
     BATCH_NOT_CLOSED = (
         "batch_not_closed",
@@ -216,7 +222,7 @@ class Event(enum.StrEnum):
         "group_not_held",
         "",
         "keeps the message, and dead-letters it again after a backoff",
-        _RECORD,
+        (*_RECORD, "receive_count"),
     )
     COPY_NOT_NOTED = (
         "copy_not_noted",
@@ -303,7 +309,7 @@ class Event(enum.StrEnum):
         "dead_letter_not_sent",
         "",
         "keeps the message, and dead-letters it again after a backoff",
-        _RECORD,
+        (*_RECORD, "receive_count"),
     )
     VISIBILITY_NOT_CHANGED = (
         "visibility_not_changed",

@@ -14,23 +14,22 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.message import REDRIVEN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.overrides import QueuedRecord
 
-COPY = "redrive-"
-"""Prefix of a redriven message's deduplication id."""
-
 
 def copy_id(message_id: str) -> str:
     """Return the deduplication id of a redriven message: the same in every try."""
-    return f"{COPY}{message_id}"
+    return f"{REDRIVEN}{message_id}"
 
 
 def is_copy(record: QueuedRecord) -> bool:
     """Whether a record was redriven to its lane."""
-    return record.deduplication_id.startswith(COPY)
+    return record.deduplication_id.startswith(REDRIVEN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

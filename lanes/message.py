@@ -28,6 +28,8 @@ SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
 JSON_WHITESPACE = " \t\n\r"
 INTEGER = re.compile(r"[+-]?\d{1,18}")
+MOVED, REDRIVEN = "moved-", "redrive-"
+"""Prefixes of the deduplication ids of messages that an override moved, and of copies of dead letters."""
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 # AWS: SQS refuses bodies with characters outside XML 1.0 (API_SendMessage). The JSON encoder escapes the control
@@ -84,8 +86,9 @@ class Message:
 
     @property
     def message_deduplication_id(self) -> str:
-        """The deduplication ID in SQS: `deduplication_id`, or one derived from the id."""
-        return _as_sqs_id(self.id) if self.deduplication_id is None else self.deduplication_id
+        """The deduplication ID in SQS: `deduplication_id`, or one derived from the id; never one of lanes' own form."""
+        chosen = self.id if self.deduplication_id is None else self.deduplication_id
+        return _hashed(chosen) if chosen.startswith((MOVED, REDRIVEN)) else _as_sqs_id(chosen)
 
     def to_body(self) -> str:
         """
@@ -184,14 +187,22 @@ class Message:
         return problems
 
 
+def event_key(source: str, identity: str) -> str:
+    """Return the key of an event: its source and its id, so that no two events share one."""
+    # Either part may hold the separator, so the source's own is escaped: the first one in a key ends the source.
+    return f"{source.replace('%', '%25').replace('#', '%23')}#{identity}"
+
+
 def size_bytes(body: str) -> int:
     """Return the size of a body as SQS counts it."""
     return len(body.encode())
 
 
 def _as_sqs_id(identity: str) -> str:
-    if SQS_ID.fullmatch(identity):
-        return identity
+    return identity if SQS_ID.fullmatch(identity) else _hashed(identity)
+
+
+def _hashed(identity: str) -> str:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 

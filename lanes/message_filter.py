@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,19 +47,21 @@ class MessageFilter:
 
     Attributes:
         ids: ids of messages; empty for any id.
-        kind: regular expression for the whole kind.
-        group: regular expression for the whole group; messages without a group never match.
-        source: regular expression for the whole source.
+        kind: the kind; `*` and `?` match any characters, `[ab]` one of a and b.
+        group: the group, as `kind`; messages without a group never match.
+        source: the source, as `kind`.
         exact: compare kind, group and source as plain strings instead.
+        regex: compare the whole kind, group and source with regular expressions instead.
         lowest: lowest priority.
         highest: highest priority.
 
     Raises:
-        ConfigurationError: a regular expression is invalid, or the range of priorities is empty.
+        ConfigurationError: a regular expression is invalid, both `exact` and `regex` are set, or the range of
+            priorities is empty.
 
     Example:
-        >>> MessageFilter(kind="order[.].*", highest=-50).describe()
-        'kind ~ order[.].*, priority <= -50'
+        >>> MessageFilter(kind="order.*", highest=-50).describe()
+        'kind like order.*, priority <= -50'
     """
 
     ids: tuple[str, ...] = ()
@@ -66,6 +69,7 @@ class MessageFilter:
     group: str | None = None
     source: str | None = None
     exact: bool = False
+    regex: bool = False
     lowest: int | None = None
     highest: int | None = None
     _patterns: dict[str, re.Pattern[str]] = field(init=False, repr=False, compare=False)
@@ -77,11 +81,13 @@ class MessageFilter:
             if text is None:
                 continue
             try:
-                patterns[name] = re.compile(re.escape(text) if self.exact else text)
+                patterns[name] = re.compile(self._expression(text))
             except re.error as error:
                 problems.append(
-                    f"{name} is not a regular expression: {error}; --exact compares it as a plain string"
+                    f"{name} is not a regular expression: {error}; without --regex, * and ? match any characters"
                 )
+        if self.exact and self.regex:
+            problems.append("exact and regex exclude each other; set one of them")
         if self.lowest is not None and self.highest is not None and self.lowest > self.highest:
             problems.append(f"no priority is {self.lowest} or higher and {self.highest} or lower")
         if problems:
@@ -98,7 +104,7 @@ class MessageFilter:
         """Return the conditions as JSON-able data."""
         names = ("kind", "group", "source", "lowest", "highest")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
-        found |= {"ids": list(self.ids) or None, "exact": self.exact or None}
+        found |= {"ids": list(self.ids) or None, "exact": self.exact or None, "regex": self.regex or None}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
@@ -109,7 +115,7 @@ class MessageFilter:
     @property
     def by_group_alone(self) -> bool:
         """Whether group is the only condition, so that a group matches as a whole."""
-        return self.to_dict().keys() - {"exact"} == {"group"}
+        return self.to_dict().keys() - {"exact", "regex"} == {"group"}
 
     def matches(self, message: Filterable) -> bool:
         """Check whether the filter selects a message."""
@@ -132,7 +138,7 @@ class MessageFilter:
         return ", ".join(self._texts()) or "everything"
 
     def _texts(self) -> list[str]:
-        sign = "=" if self.exact else "~"
+        sign = "=" if self.exact else "~" if self.regex else "like"
         texts = [f"id = {' or '.join(self.ids)}"] if self.ids else []
         texts += [f"{name} {sign} {getattr(self, name)}" for name in self._patterns]
         if self.lowest is not None:
@@ -140,6 +146,11 @@ class MessageFilter:
         if self.highest is not None:
             texts.append(f"priority <= {self.highest}")
         return texts
+
+    def _expression(self, text: str) -> str:
+        if self.regex:
+            return text
+        return re.escape(text) if self.exact else fnmatch.translate(text)
 
     def _meets(self, name: str, value: str | None) -> bool:
         return value is not None and self._patterns[name].fullmatch(value) is not None

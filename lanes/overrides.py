@@ -12,6 +12,8 @@ import enum
 import re
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.message import MOVED
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -30,7 +32,7 @@ PUBLISHED_WITHIN = 3600.0
 """Seconds within which a message that was written before an override may have reached its queue after it."""
 
 # The time of the override is in the id, so that an older one never moves the message back.
-MOVED = re.compile(r"moved-(\d+)-\S+")
+MOVED_ID = re.compile(rf"{MOVED}(\d+)-\S+")
 
 
 class QueuedRecord(Protocol):
@@ -109,13 +111,13 @@ class Override:
 
         An environment that moved earlier would send a message on while another handles the next of its group.
         """
-        moved = MOVED.fullmatch(record.deduplication_id)
+        moved = MOVED_ID.fullmatch(record.deduplication_id)
         by = int(moved[1]) if moved else -1
         return now >= self.created_at + KNOWN_AFTER and by < self.milliseconds
 
     def moved_id(self, record: QueuedRecord) -> str:
         """Return the deduplication id of a record that it sends on: a repeat within five minutes has no effect."""
-        return f"moved-{self.milliseconds}-{record.message_id}"
+        return f"{MOVED}{self.milliseconds}-{record.message_id}"
 
     @property
     def milliseconds(self) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from local.interrupts import uninterrupted
 
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
+_GUARD = Path(__file__).with_name("guarded_process.py")
 _INSTALLED = CHECKOUT / "build" / "local" / "installed"
 
 
@@ -176,25 +176,25 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
 
 
 def _run(command: Sequence[str], *, cwd: Path, environment: dict[str, str], log_path: Path) -> int:
-    """Run the command in a group of its own, which ends with us when we are interrupted."""
+    """Run the command in a group of its own, which ends with this process, also when that is killed."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with log_path.open("wb") as log, uninterrupted():
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-P", str(_GUARD), *command],
                 cwd=cwd,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         return process.wait()
-    except BaseException:
-        if process is not None:
-            os.killpg(process.pid, signal.SIGKILL)
+    finally:
+        if process is not None and process.stdin is not None:
+            # This ends the group if the command still runs.
+            process.stdin.close()
             process.wait()
-        raise
 
 
 def _words_of(log_path: Path, status: int) -> str:

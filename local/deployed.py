@@ -1,6 +1,6 @@
 """Reads the deployed mappings, functions, queues and stack outputs through the AWS APIs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from local.account import PLATFORM_KEY, REGION, connection_variables
 from local.function import FunctionSettings
+from local.model.qualifier import without_qualifier
 from local.model.queue_mapping import QueueMapping
 from local.model.schedule import ScheduleSettings
 from local.model.stream_mapping import StreamMappingSettings
@@ -51,7 +52,7 @@ class Deployed:
     """
     Everything that runs needs, as one reading.
 
-    By mapping uuid, function ARN, queue ARN, uuid of a stream's mapping, and rule ARN.
+    By mapping uuid, function ARN without a qualifier, queue ARN, uuid of a stream's mapping, and rule ARN.
     """
 
     mappings: Mapping[str, QueueMapping] = field(default_factory=dict)
@@ -88,12 +89,15 @@ class DeploymentReader:
     def _cloudformation(self) -> Any:
         return make_client("cloudformation", self._endpoint_url)
 
-    def read(self) -> Deployed:
+    def read(self, *, functions: Collection[str] = ()) -> Deployed:
         """
         Read mappings on queues and streams of tables, and schedules, with their functions and queues.
 
         A mapping whose function or queue is being replaced at this moment is left out: the next reading
         finds it whole.
+
+        Args:
+            functions: ARNs of more functions to read.
         """
         pages = self._lambda.get_paginator("list_event_source_mappings").paginate()
         entries = [entry for page in pages for entry in page["EventSourceMappings"]]
@@ -103,19 +107,21 @@ class DeploymentReader:
             for entry in entries
             if ":dynamodb:" in entry["EventSourceArn"]
         ]
+        # Where one mapping is moved to an alias before the others, that alias decides for all.
+        invoked = {without_qualifier(arn): arn for arn in sorted(one["FunctionArn"] for one in entries)}
         arns = {one.function_arn for one in mappings} | {one.function_arn for one in streams}
         schedules = self._schedules()
         arns.update(arn for one in schedules for arn in one.function_arns)
-        functions = {arn: self._function(arn) for arn in arns}
+        found = {arn: self.function(invoked.get(arn, arn)) for arn in arns.union(functions)}
         queues = {arn: self._queue(arn) for arn in {one.queue_arn for one in mappings}}
-        whole = {one.uuid: one for one in mappings if functions[one.function_arn] and queues[one.queue_arn]}
+        whole = {one.uuid: one for one in mappings if found[one.function_arn] and queues[one.queue_arn]}
         return Deployed(
             mappings=whole,
-            functions={arn: settings for arn, settings in functions.items() if settings},
+            functions={arn: settings for arn, settings in found.items() if settings},
             queues={arn: queue for arn, queue in queues.items() if queue},
-            streams={one.uuid: one for one in streams if functions[one.function_arn]},
+            streams={one.uuid: one for one in streams if found[one.function_arn]},
             schedules={
-                one.rule_arn: one for one in schedules if all(functions[arn] for arn in one.function_arns)
+                one.rule_arn: one for one in schedules if all(found[arn] for arn in one.function_arns)
             },
         )
 
@@ -144,7 +150,8 @@ class DeploymentReader:
                 found.append(settings)
         return found
 
-    def _function(self, arn: str) -> FunctionSettings | None:
+    def function(self, arn: str) -> FunctionSettings | None:
+        """Read a function; None if there is none with this ARN."""
         try:
             answer = self._lambda.get_function(FunctionName=arn)
         except ClientError as error:
@@ -152,9 +159,10 @@ class DeploymentReader:
                 return None
             raise
         # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
-        concurrency = self._lambda.get_function_concurrency(FunctionName=arn)
+        name = answer["Configuration"]["FunctionName"]
+        concurrency = self._lambda.get_function_concurrency(FunctionName=name)
         reserved = concurrency.get("ReservedConcurrentExecutions")
-        return FunctionSettings.from_api(answer, reserved_concurrency=reserved)
+        return FunctionSettings.from_api(answer, arn=arn, reserved_concurrency=reserved)
 
     def _queue(self, arn: str) -> DeployedQueue | None:
         name = arn.rpartition(":")[2]

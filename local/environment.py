@@ -145,7 +145,9 @@ class ExecutionEnvironment:
     def _crashed(self, request_id: str) -> Invocation:
         status = self._discard(grace=_EXIT_GRACE)
         said = f"RequestId: {request_id} Error: Runtime exited with status {status}"
-        self._write_line(said)
+        # An environment that `close` ends is no fault of the function.
+        if not self._closed:
+            self._write_line(said)
         return _failed(_error("Runtime.ExitError", said))
 
     def _timed_out(self, request_id: str) -> Invocation:

@@ -22,7 +22,7 @@ _INHERITED = ("PATH", "LANG", "TMPDIR", "SSL_CERT_FILE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSettings:
-    """A function as GetFunction returns it."""
+    """A function as GetFunction returns it; `arn` is the invoked one, with the alias if there is one."""
 
     name: str
     arn: str
@@ -35,14 +35,15 @@ class FunctionSettings:
     log_group: str
     variables: Mapping[str, str] = field(default_factory=dict)
     reserved_concurrency: int | None = None
+    version: str = "$LATEST"
 
     @classmethod
-    def from_api(cls, answer: Mapping[str, Any], *, reserved_concurrency: int | None) -> Self:
-        """Read an answer of GetFunction and the number of GetFunctionConcurrency."""
+    def from_api(cls, answer: Mapping[str, Any], *, arn: str, reserved_concurrency: int | None) -> Self:
+        """Read an answer of GetFunction about an ARN, and the number of GetFunctionConcurrency."""
         configuration = answer["Configuration"]
         return cls(
             name=configuration["FunctionName"],
-            arn=configuration["FunctionArn"],
+            arn=arn,
             handler=configuration.get("Handler") or "",
             runtime=configuration.get("Runtime") or "",
             timeout=timedelta(seconds=configuration["Timeout"]),
@@ -52,6 +53,7 @@ class FunctionSettings:
             log_group=configuration["LoggingConfig"]["LogGroup"],
             variables=dict((configuration.get("Environment") or {}).get("Variables", {})),
             reserved_concurrency=reserved_concurrency,
+            version=configuration["Version"],
         )
 
     def same_environments(self, other: "FunctionSettings") -> bool:
@@ -62,6 +64,7 @@ class FunctionSettings:
 def _without_concurrency(settings: FunctionSettings) -> tuple[object, ...]:
     return (
         settings.arn,
+        settings.version,
         settings.handler,
         settings.runtime,
         settings.timeout,
@@ -88,7 +91,7 @@ def process_variables(
         **isolated_variables(endpoint_url, function_key(settings.name)),
         "AWS_EXECUTION_ENV": f"AWS_Lambda_{settings.runtime}",
         "AWS_LAMBDA_FUNCTION_NAME": settings.name,
-        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_FUNCTION_VERSION": settings.version,
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mb),
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_LAMBDA_LOG_GROUP_NAME": settings.log_group,

@@ -21,6 +21,7 @@ from local.function import DeployedFunction, FunctionSettings
 from local.function_code import CodeStore
 from local.function_log import FunctionLog
 from local.installed import CHECKOUT
+from local.invocations import InvokeEndpoint
 from local.log_delivery import LogDelivery
 from local.model.queue_mapping import QueueMapping
 from local.model.schedule import QueueTarget
@@ -93,6 +94,8 @@ class Platform:
             receives_path=self._receives_path if record_receives else None,
             unknowns=QueueUnknowns.of(self._unknowns),
         )
+        self._invocations = InvokeEndpoint(self._function_to_invoke)
+        self._invoked: set[str] = set()
         self._reader: DeploymentReader | None = None
         self._functions: dict[str, DeployedFunction] = {}
         self._mappings: dict[str, EventSourceMappingEmulator] = {}
@@ -116,7 +119,7 @@ class Platform:
 
     @property
     def functions(self) -> Mapping[str, DeployedFunction]:
-        """Functions behind the mappings, by name."""
+        """Functions behind the mappings and schedules, and those that were invoked, by name."""
         return {function.name: function for function in list(self._functions.values())}
 
     @property
@@ -159,7 +162,7 @@ class Platform:
         if self._app is not None:
             self._app.check()
         try:
-            self._server.start()
+            self._server.start(invocations=self._invocations.start())
             bootstrap(self.endpoint_url)
             self._delivery.start(self.endpoint_url)
             self._reader = DeploymentReader(self.endpoint_url)
@@ -189,10 +192,11 @@ class Platform:
     def follow_now(self) -> None:
         """Follow the deployed resources now instead of within a second."""
         assert self._reader is not None  # noqa: S101 - start came first
-        deployed = self._reader.read()
         with self._lock:
             if self._stopped.is_set():
                 return
+            # Within the lock: a function that is invoked for the first time must not be closed by an older reading.
+            deployed = self._reader.read(functions=self._invoked)
             self._follow_functions(deployed)
             self._follow_mappings(deployed)
             self._follow_streams(deployed)
@@ -290,6 +294,20 @@ class Platform:
         url = sqs.get_queue_url(QueueName=queue_arn.rpartition(":")[2])["QueueUrl"]
         sqs.send_message(QueueUrl=url, MessageBody=body, **more)
 
+    def _function_to_invoke(self, arn: str) -> DeployedFunction | None:
+        """Return a deployed function, also one that no mapping has."""
+        found = self._functions.get(arn)
+        if found is not None or self._reader is None:
+            return found
+        with self._lock:
+            settings = None if self._stopped.is_set() else self._reader.function(arn)
+            if settings is None:
+                return None
+            self._invoked.add(arn)
+            if arn not in self._functions:
+                self._functions[arn] = self._make_function(settings)
+            return self._functions[arn]
+
     def _make_function(self, settings: FunctionSettings) -> DeployedFunction:
         return DeployedFunction(
             settings,
@@ -323,6 +341,7 @@ class Platform:
                 *self._retired,
             ]
             functions = list(self._functions.values())
+        self._invocations.stop()
         for mapping in mappings:
             mapping.stop()
         for function in functions:

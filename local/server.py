@@ -13,13 +13,13 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from local.account import ACCOUNT, HOST, REGION, without_aws_settings
 from local.calls import CALLS_PATH
+from local.invocations import ADDRESS, InvokeRoute
 from local.unknowns import QueueUnknowns
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -72,14 +72,21 @@ class AwsServer:
         """Base address of every service, for AWS_ENDPOINT_URL."""
         return self._endpoint_url
 
-    def start(self) -> None:
-        """Start the process and return once it answers."""
+    def start(self, *, invocations: int | None = None) -> None:
+        """
+        Start the process and return once it answers.
+
+        Args:
+            invocations: port of an `InvokeEndpoint` that runs functions; without one Invoke fails.
+        """
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        unknowns = {UNKNOWNS: json.dumps(asdict(self._unknowns))}
+        unknowns = {UNKNOWNS: self._unknowns.to_json()}
         environment = without_aws_settings(os.environ) | {"PYTHONPATH": str(_ROOT)} | unknowns
         if self._receives_path is not None:
             self._receives_path.unlink(missing_ok=True)
             environment[RECEIVES] = str(self._receives_path)
+        if invocations is not None:
+            environment[ADDRESS] = str(invocations)
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "local.server", str(self._port), *self._options],
@@ -156,14 +163,18 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
-    set_unknowns(QueueUnknowns(**json.loads(environment.get(UNKNOWNS, "{}"))))
+    if UNKNOWNS in environment:
+        set_unknowns(QueueUnknowns.from_json(environment[UNKNOWNS]))
     if RECEIVES in environment:
         on_receive(partial(write_receives, Path(environment[RECEIVES])))
     if FIGURES in options:
         from local.figures import start_figures
 
         start_figures(account=ACCOUNT, region=REGION)
-    application: Any = CallCounter(DomainDispatcherApplication(create_backend_app))
+    application: Any = DomainDispatcherApplication(create_backend_app)
+    if ADDRESS in environment:
+        application = InvokeRoute(application, port=int(environment[ADDRESS]))
+    application = CallCounter(application)
     server = make_server(
         HOST, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno()
     )

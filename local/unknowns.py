@@ -1,21 +1,23 @@
 """Behaviour that AWS does not document, as settings of AWS on this machine, by the names of the simulator."""
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from typing import Self
 
+from lanes.testing.fifo.settings import GroupOrder
 from simulator.parameters import Unknowns, all_variants
 
 _EMULATED = frozenset(
-    {"backoff", "first_pollers", "ramp", "stale", "blocked_counted", "groups_in_turn", "missed_polls"}
+    {"backoff", "first_pollers", "ramp", "stale", "blocked_counted", "group_order", "missed_polls"}
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUnknowns:
-    """The part that the FIFO queues show; see `simulator.parameters.Unknowns`."""
+    """The part that FIFO queues show, of the order those in high-throughput mode; see `simulator.parameters`."""
 
-    groups_in_turn: bool = False
+    group_order: GroupOrder = GroupOrder.OLDEST
     stale: float = 0.0
     blocked_counted: bool = True
     missed_polls: float = 0.0
@@ -24,6 +26,16 @@ class QueueUnknowns:
     def of(cls, unknowns: Unknowns) -> Self:
         """Take the part of a queue."""
         return cls(**{field.name: getattr(unknowns, field.name) for field in dataclasses.fields(cls)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the form that `to_json` wrote."""
+        values = json.loads(text)
+        return cls(**values | {"group_order": GroupOrder(values["group_order"])})
+
+    def to_json(self) -> str:
+        """Write as one line, for the environment of the server."""
+        return json.dumps(dataclasses.asdict(self))
 
 
 def variant_names() -> list[str]:

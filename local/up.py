@@ -169,6 +169,7 @@ def _explain(addresses: Mapping[str, Any], app: CdkApp) -> str:
             f"AWS on this machine: {addresses['endpoint_url']}",
             *("", "Lanes:", *lanes),
             *("", "In another terminal, for any AWS SDK and the lanes command:", *exports),
+            "Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS: add --endpoint-url to its commands.",
             *("", "and then, to deploy a change, which is followed within two seconds:"),
             *(f"  {line}" for line in _deploy_lines(app)),
             *("", f"Logs of server, deploy and functions: {BUILD / 'logs'}", "Stop with Ctrl-C."),
@@ -180,12 +181,15 @@ def _deploy_lines(app: CdkApp) -> list[str]:
     """Shell lines that deploy the app once more, after the exports for any SDK."""
     variables = command_variables(app)
     path = variables.pop("PATH")
-    exports = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-    return [
-        " ".join(["export", *exports, f"PATH={shlex.quote(path)}:$PATH"]),
-        f"cd {shlex.quote(str(app.directory))}",
+    settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    # For cdk alone: with its PYTHONPATH, the lanes command of the same shell would not find its other packages.
+    command = [
+        "env",
+        *settings,
+        f"PATH={shlex.quote(path)}:$PATH",
         shlex.join(["cdk", *deploy_arguments(app)]),
     ]
+    return [f"cd {shlex.quote(str(app.directory))}", " ".join(command)]
 
 
 def _complain(text: str) -> int:

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
-from lanes.testing.fifo.settings import LOOK_AHEAD
+from lanes.testing.fifo.settings import LOOK_AHEAD, GroupOrder
 from lanes.testing.memory import MemoryQueues
 
 from .standard_queue import StandardQueue
@@ -57,10 +57,10 @@ class ApproximateQueues(MemoryQueues):
         super().__init__(
             config, scheduler.clock, calls, native=native, new_message_id=lambda: f"sqs-{next(numbers):x}"
         )
-        if look_ahead != LOOK_AHEAD or unknowns.groups_in_turn:
+        if look_ahead != LOOK_AHEAD or unknowns.group_order is not GroupOrder.OLDEST:
             for queue in self.live.values():
                 queue.settings = dataclasses.replace(
-                    queue.settings, look_ahead=look_ahead, groups_in_turn=unknowns.groups_in_turn
+                    queue.settings, look_ahead=look_ahead, group_order=unknowns.group_order
                 )
         if standard is not None:
             self.live = {

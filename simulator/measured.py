@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.mapping.undocumented import Winner
 from lanes.probe.analysis import CLEAR, share_of
 from lanes.probe.profile import NextGroup
+from lanes.testing.fifo.settings import GroupOrder
 
 from .parameters import Unknowns, all_variants, variants
 
@@ -129,9 +130,7 @@ def _pollers(found: Pollers, _base: Unknowns) -> Measured:
 def _order(found: Order, _base: Unknowns) -> Measured:
     if found.next is NextGroup.MIXED:
         return Measured()
-    return Measured(
-        typical={"groups_in_turn": found.next is not NextGroup.OLDEST}, replaces=("groups in turn",)
-    )
+    return Measured(typical={"group_order": GroupOrder(found.next)}, replaces=("groups in turn",))
 
 
 def _counts(found: Counts, _base: Unknowns) -> Measured:

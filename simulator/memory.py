@@ -41,6 +41,11 @@ class CountedLedger(MemoryLedger):
         self.writes += sum(1 if entry.park is None else 2 for entry in entries)
         super().note(entries)
 
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Put the entries of which no later receive was noted."""
+        self.writes += len(entries)
+        super().amend(entries)
+
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Unpark all or none."""
         self.writes += 3 * len(entries)

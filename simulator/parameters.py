@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
+from lanes.testing.fifo.settings import GroupOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +35,7 @@ class Unknowns:
         noise: largest relative error of such a count, up or down.
         blocked_counted: whether messages behind a group in flight count as visible.
         cold_start: seconds until a new environment runs its first batch.
-        groups_in_turn: whether a group goes behind all other waiting groups when it is received; otherwise the group
-            with the oldest message is received first. AWS promises neither.
+        group_order: order in which groups are received; see `lanes.testing.fifo.settings.GroupOrder`.
         receive: seconds of a receive of the function; None for `call`.
         missed_polls: share of short polls that miss the messages of a queue. AWS: a short poll asks a subset of the
             servers (Amazon SQS short and long polling).
@@ -58,7 +58,7 @@ class Unknowns:
     noise: float = 0.0
     blocked_counted: bool = True
     cold_start: float = 0.4
-    groups_in_turn: bool = False
+    group_order: GroupOrder = GroupOrder.OLDEST
     receive: float | None = None
     missed_polls: float = 0.0
 
@@ -121,7 +121,7 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
         "counts wrong by a third": {"noise": 0.34},
         "blocked groups not counted": {"blocked_counted": False},
         "calls of 25 ms, spread": {"call": 0.025, "call_spread": 0.7},
-        "groups in turn": {"groups_in_turn": True},
+        "groups in turn": {"group_order": GroupOrder.TURN},
         "short polls miss 1 in 10": {"missed_polls": 0.1},
         "short polls miss 1 in 3": {"missed_polls": 1 / 3},
         "receives of 25 ms": {"receive": 0.025, "poll": 0.025},

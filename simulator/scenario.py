@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.config.table import ConfigTable, nearest
 from lanes.errors import ConfigurationError
-from lanes.mapping.undocumented import Winner
 
 from .measured import measured_unknowns, measured_variants
 from .parameters import Faults, Unknowns
@@ -28,6 +28,7 @@ MANY = 10**9
 TEN_MINUTES = timedelta(minutes=10)
 DAY = timedelta(days=1)
 BRIEF = timedelta(seconds=60)
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +194,6 @@ def _arrivals(root: ConfigTable, config: LanesConfig, problems: list[str]) -> di
 def _unknowns(raw: object, problems: list[str], default: Unknowns) -> Unknowns:
     table = ConfigTable(raw, "unknowns", known=("backoff", *_UNKNOWN_KEYS), problems=problems)
     longest = table.duration("backoff", default.backoff.longest, minimum=timedelta(milliseconds=1))
-    winner = table.raw("winner", default.winner.value)
-    if winner not in list(Winner):
-        table.problem(f"winner is {winner!r}{nearest(winner, list(Winner))}")
-        winner = default.winner
     seconds = {
         key: table.duration(key, timedelta(seconds=getattr(default, key)), maximum=BRIEF).total_seconds()
         for key in ("poll", "notice", "invoke", "delete", "call", "stale", "cold_start")
@@ -204,16 +201,25 @@ def _unknowns(raw: object, problems: list[str], default: Unknowns) -> Unknowns:
     return dataclasses.replace(
         default,
         backoff=dataclasses.replace(default.backoff, longest=longest),
-        winner=Winner(winner),
+        winner=_choice(table, "winner", default.winner),
         first_pollers=table.integer("first_pollers", default.first_pollers, minimum=0),
         ramp=table.number("ramp", default.ramp, minimum=0, maximum=MANY),
         call_spread=table.number("call_spread", default.call_spread, minimum=0, maximum=3),
         noise=table.number("noise", default.noise, minimum=0, maximum=1),
         blocked_counted=table.boolean("blocked_counted", default.blocked_counted),
-        groups_in_turn=table.boolean("groups_in_turn", default.groups_in_turn),
+        group_order=_choice(table, "group_order", default.group_order),
         missed_polls=table.number("missed_polls", default.missed_polls, minimum=0, maximum=0.9),
         **seconds,
     )
+
+
+def _choice(table: ConfigTable, key: str, default: Choice) -> Choice:
+    kind = type(default)
+    value = table.raw(key, default.value)
+    if value in list(kind):
+        return kind(value)
+    table.problem(f"{key} is {value!r}{nearest(value, list(kind))}")
+    return default
 
 
 def _faults(raw: object, problems: list[str]) -> Faults:

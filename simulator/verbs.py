@@ -12,6 +12,7 @@ import typer
 
 from lanes.cli.printing import console, say, show_json, table_of
 from lanes.cli.target import Output, target_of
+from lanes.cli.usage import UsageError, usage
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, LanesError
 
@@ -27,7 +28,9 @@ DEFAULT_FILE = Path("lanes.toml")
 
 ScenarioFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[SCENARIO]", help="TOML file that describes the load.", dir_okay=False),
+    typer.Argument(
+        metavar="[SCENARIO]", help="TOML file that describes the load.", exists=True, dir_okay=False
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -153,7 +156,8 @@ def plan(
     from .targets import parse_target
 
     config = read_config(context, file, None)
-    targets = [parse_target(text, config) for text in target]
+    with usage("--target"):
+        targets = [parse_target(text, config) for text in target]
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
     answer = search.Search(
         load, config, targets=targets, prices=read_prices(prices), budget=budget, report=say
@@ -171,7 +175,8 @@ def read_config(context: typer.Context, file: Path | None, slots: int | None) ->
     stage = target_of(context).stage or None
     path = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     config = LanesConfig.load(path, stage=stage) if path else LanesConfig.from_dict({}, stage=stage)
-    return config if slots is None else Settings(slots=slots).apply(config)
+    with usage("--slots"):
+        return config if slots is None else Settings(slots=slots).apply(config)
 
 
 def read_load(
@@ -187,7 +192,8 @@ def read_load(
     Return the load of the file, overridden by the options.
 
     Raises:
-        ConfigurationError: lists all problems.
+        UsageError: an option is wrong, or no load is given; lists all problems.
+        ConfigurationError: the file alone is wrong; lists all problems.
 
     """
     from lanes.probe.profile import read_profile
@@ -199,15 +205,19 @@ def read_load(
     if path is not None:
         raw, source = _toml(path), str(path)
     tables = dict(raw["arrivals"]) if isinstance(raw.get("arrivals"), dict) else raw.get("arrivals", {})
-    for text in arrivals or ():
-        scenario.arrivals_option(text, tables)
     given = {"duration": duration, "seed": seed}
-    return scenario.resolve(
-        {**raw, "arrivals": tables, **{key: value for key, value in given.items() if value is not None}},
-        config,
-        source=source,
-        profile=read_profile(profile) if profile else None,
-    )
+    options = {key: value for key, value in given.items() if value is not None}
+    measured = None if profile is None else read_profile(profile)
+    try:
+        for text in arrivals or ():
+            scenario.arrivals_option(text, tables)
+        return scenario.resolve(
+            {**raw, "arrivals": tables, **options}, config, source=source, profile=measured
+        )
+    except ConfigurationError as error:
+        if path is not None and not (arrivals or options):
+            raise
+        raise UsageError(error.problems, source=source) from error
 
 
 def load_notes(load: Scenario, config: LanesConfig) -> list[str]:
@@ -276,7 +286,8 @@ def _show(context: typer.Context, runs: list[Run]) -> None:
 def _experiments(context: typer.Context, name: str) -> None:
     from . import experiments
 
-    found = experiments.named(name)
+    with usage("--experiment"):
+        found = experiments.named(name)
     if target_of(context).output is Output.JSON:
         show_json([experiments.replay(one).plain() for one in found])
         return

@@ -1,5 +1,5 @@
 """
-Bulk jobs on EMR Serverless: an application that costs nothing while no job runs, with everything that a job needs.
+Bulk jobs on EMR Serverless: an application that runs while a job does, with everything that a job needs.
 
 ``lanes bulk submit`` finds it in the parameter ``/lanes/<stack name>/bulk``.
 """
@@ -24,6 +24,7 @@ from ..findings import acknowledge
 from ..parameter import deployment_document
 from ..queues.lane_queues import LaneQueues
 from ..tables.ledger import Ledger
+from .catalog import Catalog
 from .network import JobNetwork
 from .packages import entry_point, job_packages
 from .permissions import add_job_role, grant_pass_role, grant_start
@@ -40,8 +41,14 @@ class BulkEnqueue(Construct):
     """
     An EMR Serverless application for bulk jobs, with role, network, files and the jobs themselves.
 
+    Put it into a stack of its own: CloudFormation can neither update nor delete an application while it is started,
+    which lasts ``idle_timeout`` beyond a job, and a failed update rolls back the whole stack.
+
     Example:
-        >>> bulk = BulkEnqueue(stack, "Bulk", queues=stack.queues, ledger=stack.ledger, inputs=[data_lake])
+        >>> bulk_stack = Stack(app, "PriorityLanes-bulk")
+        >>> bulk = BulkEnqueue(
+        ...     bulk_stack, "Bulk", queues=stack.queues, ledger=stack.ledger, inputs=[data_lake]
+        ... )
         >>> bulk.grant_start(operators)
 
     Args:
@@ -51,11 +58,17 @@ class BulkEnqueue(Construct):
         ledger: The table of the consumer, for the deployment document.
         lanes: The names of the lanes that jobs may send to. By default only the last lane.
         inputs: The buckets that jobs may read. None by default.
+        databases: The databases of the Glue Data Catalog that jobs may read. None by default. Grant the buckets of
+            their tables as ``inputs``.
         vpc: The VPC of the workers. By default the construct makes a closed one, see :class:`JobNetwork`.
+        zones: The names of the zones of the closed VPC, by default the first two of the region.
         maximum_vcpus: The vCPUs that all running jobs together may use; each comes with 4 GB of memory.
         idle_timeout: How long the application stays started after its last job, 15 minutes by default.
-        parameter_name: The name of the parameter, ``/lanes/<stack name>/bulk`` by default.
+        parameter_name: The name of the parameter, by default ``/lanes/<stack name>/bulk`` with the stack of ``queues``.
         removal_policy: Whether to keep or delete manifests and logs with the stack. They are kept by default.
+
+    Raises:
+        ConfigurationError: ``zones`` is refused by :class:`JobNetwork`.
 
     Attributes:
         application: The application.
@@ -75,28 +88,37 @@ class BulkEnqueue(Construct):
         ledger: Ledger,
         lanes: Sequence[str] | None = None,
         inputs: Sequence[s3.IBucket] = (),
+        databases: Sequence[str] = (),
         vpc: ec2.IVpc | None = None,
+        zones: Sequence[str] = (),
         maximum_vcpus: int = 16,
         idle_timeout: Duration | None = None,
         parameter_name: str | None = None,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         granted = [queues.lane(name) for name in lanes or [queues.config.last_lane.name]]
         self.files = self._files(removal_policy)
         self.entry_point = entry_point(self, "EntryPoint")
         self.packages = job_packages(self, "Packages")
-        self.network = JobNetwork(self, "Network", lanes=granted, vpc=vpc)
+        catalog = Catalog.of(self, databases)
+        self._has_catalog = catalog is not None
+        self.network = JobNetwork(self, "Network", lanes=granted, vpc=vpc, zones=zones, catalog=catalog)
         self.application = self._application(maximum_vcpus, idle_timeout or Duration.minutes(15))
         self.job_role = add_job_role(
-            self, lanes=granted, packages=[self.entry_point, self.packages], files=self.files, inputs=inputs
+            self,
+            lanes=granted,
+            packages=[self.entry_point, self.packages],
+            files=self.files,
+            inputs=inputs,
+            catalog=catalog,
         )
         self.deployment = deployment_document(queues=queues, ledger=ledger)
         self.parameter = ssm.StringParameter(
             self,
             "Parameter",
-            parameter_name=parameter_name or f"/lanes/{Stack.of(self).stack_name}/bulk",
-            description=f"The application for bulk jobs of {Stack.of(self).stack_name}",
+            parameter_name=parameter_name or f"/lanes/{Stack.of(queues).stack_name}/bulk",
+            description=f"The application for bulk jobs of {Stack.of(queues).stack_name}",
             string_value=json.dumps(
                 {
                     "version": 1,
@@ -105,6 +127,8 @@ class BulkEnqueue(Construct):
                     "entry_point": self.entry_point.s3_object_url,
                     "packages": self.packages.s3_object_url,
                     "files": self.files.s3_url_for_object(),
+                    "catalog": self._has_catalog,
+                    "endpoint_zones": self.network.endpoint_zones,
                 }
             ),
         )
@@ -183,7 +207,7 @@ class BulkEnqueue(Construct):
                 *["--run", EXECUTION, "--manifest", self.files.s3_url_for_object("runs")],
             ],
             "SparkSubmitParameters": spark_submit_parameters(
-                packages=self.packages.s3_object_url, executors=executors
+                packages=self.packages.s3_object_url, executors=executors, catalog=self._has_catalog
             ),
         }
         logs = {"S3MonitoringConfiguration": {"LogUri": self.files.s3_url_for_object("logs/")}}

@@ -1,13 +1,22 @@
-"""The network of Spark jobs: a closed VPC that reaches SQS and S3 and nothing else."""
+"""The network of Spark jobs: a closed VPC that reaches SQS, S3 and, if asked to, Glue, and nothing else."""
 
+import re
+from collections.abc import Sequence
+
+from aws_cdk import Annotations
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from lanes.errors import ConfigurationError
+
 from ..findings import acknowledge
 from ..queues.lane_queues import LaneQueue
+from .catalog import Catalog
 
 HTTPS = ec2.Port.tcp(443)
+MAX_ZONES = 2
+ZONE_ID = re.compile(r"[a-z]+\d-az\d+")
 
 
 class JobNetwork(Construct):
@@ -16,7 +25,10 @@ class JobNetwork(Construct):
 
     EMR Serverless reaches S3 without a VPC, but SQS only through one. If you pass no VPC, the construct makes one:
     isolated subnets in two zones, an interface endpoint of SQS that only allows sending to these lanes, and a gateway
-    endpoint of S3, which is free. There is no NAT gateway and no route to the internet.
+    endpoint of S3. A catalog adds an interface endpoint of Glue. There is no NAT gateway and no route to the internet.
+
+    AWS charges each interface endpoint by the hour and zone, whether jobs run or not: in two zones about $15 a month.
+    The gateway endpoint is free.
 
     Example:
         >>> network = JobNetwork(self, "Network", lanes=[queues.lane("MAIN")])
@@ -26,25 +38,41 @@ class JobNetwork(Construct):
         construct_id: The id in the parent.
         lanes: The lanes that jobs send to.
         vpc: A VPC with private or isolated subnets and a route to SQS and S3. By default the construct makes one.
+        zones: The names of the zones of the closed VPC, such as ``us-east-1a``. By default the first two of the region;
+            EMR Serverless is not in every zone.
+        catalog: The part of the Glue Data Catalog that jobs read, none by default.
+
+    Raises:
+        ConfigurationError: ``zones`` has the id of a zone, or comes with a VPC of yours.
 
     Attributes:
         vpc: The VPC.
         subnets: The subnets of the workers.
         workers: The security group of the workers.
+        endpoint_zones: The number of interface endpoints times their zones, which AWS charges by the hour.
 
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, lanes: list[LaneQueue], vpc: ec2.IVpc | None = None
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        lanes: list[LaneQueue],
+        vpc: ec2.IVpc | None = None,
+        zones: Sequence[str] = (),
+        catalog: Catalog | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.vpc = vpc or self._closed_vpc()
+        _refuse(zones, own_vpc=vpc is not None)
+        self.endpoint_zones = 0
+        self.vpc = vpc or self._closed_vpc(zones)
         self.workers = ec2.SecurityGroup(
             self, "Workers", vpc=self.vpc, description="Workers of bulk jobs", allow_all_outbound=True
         )
         self.workers.add_ingress_rule(self.workers, ec2.Port.all_tcp(), "drivers and executors of a job")
         if vpc is None:
-            self._add_endpoints(lanes)
+            self._add_endpoints(lanes, catalog)
         kind = (
             ec2.SubnetType.PRIVATE_ISOLATED
             if self.vpc.isolated_subnets
@@ -52,11 +80,19 @@ class JobNetwork(Construct):
         )
         self.subnets = self.vpc.select_subnets(subnet_type=kind)
 
-    def _closed_vpc(self) -> ec2.Vpc:
+    def _closed_vpc(self, zones: Sequence[str]) -> ec2.Vpc:
+        if not zones:
+            # AWS: in us-east-1, for example, use1-az3 is missing (EMR-Serverless-UserGuide/endpoints-quotas).
+            Annotations.of(self).add_info_v2(
+                "lanes:bulkZones",
+                "The subnets of bulk jobs are in the first two zones of the region, and EMR Serverless is not in "
+                "every zone. If the deployment refuses a subnet, name other zones: -c bulk_zones=us-east-1a,us-east-1b",
+            )
         vpc = ec2.Vpc(
             self,
             "Vpc",
-            max_azs=2,
+            max_azs=None if zones else MAX_ZONES,
+            availability_zones=[*zones] or None,
             nat_gateways=0,
             # One address for each worker; a /20 has four thousand.
             subnet_configuration=[
@@ -69,25 +105,55 @@ class JobNetwork(Construct):
         acknowledge(
             vpc,
             "AwsSolutions::AwsSolutions-VPC7",
-            "The VPC connects only to two endpoints of AWS, so there are no other flows to log",
+            "The VPC connects only to endpoints of AWS, so there are no other flows to log",
         )
         return vpc
 
-    def _add_endpoints(self, lanes: list[LaneQueue]) -> None:
+    def _add_endpoints(self, lanes: list[LaneQueue], catalog: Catalog | None) -> None:
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
-        group = ec2.SecurityGroup(
-            self, "SqsAccess", vpc=self.vpc, description="Endpoint of SQS", allow_all_outbound=False
-        )
-        group.add_ingress_rule(self.workers, HTTPS, "workers send messages")
-        endpoint = self.vpc.add_interface_endpoint(
-            "Sqs", service=ec2.InterfaceVpcEndpointAwsService.SQS, security_groups=[group], open=False
-        )
         bell = lanes[0].bell
         queues = [lane.queue for lane in lanes] + ([] if bell is None else [bell.queue])
-        endpoint.add_to_policy(
-            iam.PolicyStatement(
-                principals=[iam.AnyPrincipal()],
-                actions=["sqs:SendMessage", "sqs:GetQueueAttributes"],
-                resources=[queue.queue_arn for queue in queues],
-            )
+        self._add_endpoint(
+            "Sqs",
+            ec2.InterfaceVpcEndpointAwsService.SQS,
+            actions=["sqs:SendMessage", "sqs:GetQueueAttributes"],
+            resources=[queue.queue_arn for queue in queues],
         )
+        if catalog is not None:
+            self._add_endpoint(
+                "Glue",
+                ec2.InterfaceVpcEndpointAwsService.GLUE,
+                actions=catalog.actions,
+                resources=catalog.resources,
+            )
+
+    def _add_endpoint(
+        self,
+        name: str,
+        service: ec2.InterfaceVpcEndpointAwsService,
+        *,
+        actions: Sequence[str],
+        resources: Sequence[str],
+    ) -> None:
+        group = ec2.SecurityGroup(
+            self, f"{name}Access", vpc=self.vpc, description=f"Endpoint of {name}", allow_all_outbound=False
+        )
+        group.add_ingress_rule(self.workers, HTTPS, "workers call it")
+        endpoint = self.vpc.add_interface_endpoint(name, service=service, security_groups=[group], open=False)
+        endpoint.add_to_policy(
+            iam.PolicyStatement(principals=[iam.AnyPrincipal()], actions=[*actions], resources=[*resources])
+        )
+        self.endpoint_zones += len(self.vpc.isolated_subnets)
+
+
+def _refuse(zones: Sequence[str], *, own_vpc: bool) -> None:
+    problems = [
+        f"zone {zone!r} is the id of a zone; give its name in your account, such as us-east-1a, from "
+        "`aws ec2 describe-availability-zones`"
+        for zone in zones
+        if ZONE_ID.fullmatch(zone)
+    ]
+    if zones and own_vpc:
+        problems.append("zones are given together with a VPC of your own; select its subnets instead")
+    if problems:
+        raise ConfigurationError(problems, source="bulk jobs")

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from ..findings import acknowledge
 from ..queues.lane_queues import LaneQueue
+from .catalog import Catalog
 
 SERVICE = "emr-serverless.amazonaws.com"
 
@@ -22,9 +23,10 @@ def add_job_role(
     packages: Sequence[assets.Asset],
     files: s3.IBucket,
     inputs: Sequence[s3.IBucket],
+    catalog: Catalog | None,
 ) -> iam.Role:
     """
-    Add the role of jobs: send to the lanes, read packages and inputs, keep manifests and logs.
+    Add the role of jobs: send to the lanes, read packages, inputs and the catalog, keep manifests and logs.
 
     Args:
         scope: The construct to add it to.
@@ -32,6 +34,7 @@ def add_job_role(
         packages: The assets that jobs load.
         files: The bucket with manifests and logs.
         inputs: The buckets that jobs may read.
+        catalog: The part of the Glue Data Catalog that jobs may read, or None.
 
     """
     role = iam.Role(
@@ -58,11 +61,17 @@ def add_job_role(
     for bucket in inputs:
         if bucket.encryption_key is not None:
             bucket.encryption_key.grant_decrypt(role)
-    for arn in [*written, *(bucket.arn_for_objects("*") for bucket in inputs)]:
+    wide = [*written, *(bucket.arn_for_objects("*") for bucket in inputs)]
+    if catalog is not None:
+        iam.Grant.add_to_principal(
+            grantee=role, actions=[*catalog.actions], resource_arns=[*catalog.resources]
+        )
+        wide += [arn for arn in catalog.resources if arn.endswith("*")]
+    for arn in wide:
         acknowledge(
             role,
             f"AwsSolutions::AwsSolutions-IAM5[Resource::{_flat(Stack.of(role).resolve(arn))}]",
-            "A job reads any object of its inputs, and writes any object below its own prefixes",
+            "A job reads any object and table of its inputs, and writes any object below its own prefixes",
         )
     return role
 

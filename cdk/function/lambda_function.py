@@ -1,15 +1,16 @@
-"""Lambda functions as this package deploys them: runtime, role, logs, variables and acknowledged findings."""
+"""Lambda functions as this package deploys them: runtime, role, logs, variables, versions and acknowledged findings."""
 
 from collections.abc import Mapping
 from datetime import timedelta
 
-from aws_cdk import CfnResource, Duration
+from aws_cdk import CfnResource, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from lanes.config import deployment
+from lanes.operate.lanes.releases import ALIAS
 
 from ..findings import acknowledge
 
@@ -83,6 +84,10 @@ def add_function(
         reserved_concurrent_executions=reserved_concurrency,
         recursive_loop=recursive_loop,
         log_group=log_group,
+        # CloudFormation would delete the version that you may want to go back to.
+        current_version_options=lambda_.VersionOptions(
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+        ),
         # The managed policy of Lambda's default role may write to every log group of the account.
         role=iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
     )
@@ -98,3 +103,18 @@ def add_function(
         # The CDK lists the role under DependsOn although the function refers to it.
         resource.add_metadata("cfn-lint", {"config": {"ignore_checks": ["W3005"]}})
     return function
+
+
+def add_live_alias(scope: Construct, function: lambda_.Function) -> lambda_.Alias:
+    """
+    Add the alias that mappings and schedules invoke, on the version of this deployment.
+
+    Each deployment that changes the function publishes a version, and earlier ones stay: going back is a change of the
+    alias. The reserved concurrency bounds all versions together.
+
+    Args:
+        scope: The construct to add it to, with the id ``Live``.
+        function: The function.
+
+    """
+    return lambda_.Alias(scope, "Live", alias_name=ALIAS, version=function.current_version)

@@ -13,12 +13,11 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from lanes.config import EngineName, Lane, LanesConfig
+from lanes.config import MAX_RECEIVES, EngineName, Lane, LanesConfig
 
 from ..findings import acknowledge
 from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
-from .receive_budget import MAX_RECEIVES
 
 
 class LaneQueue(Construct):
@@ -183,7 +182,7 @@ class LaneQueues(Construct):
         config: LanesConfig,
         retention: timedelta = MAX_RETENTION,
         max_receive_count: int = MAX_RECEIVES,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
         refuse_contradictions(config, retention=retention, max_receive_count=max_receive_count)

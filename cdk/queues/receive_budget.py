@@ -7,10 +7,8 @@ SQS counts every receive, also those that end in a yield. The consumer parks a y
 
 from datetime import timedelta
 
+from lanes.config import MAX_RECEIVES
 from lanes.consumer.settlement import receive_floor
-
-# AWS: maxReceiveCount is 1 to 1,000 (Amazon SQS Developer Guide, "Configure a dead-letter queue").
-MAX_RECEIVES = 1000
 
 
 def receives_by_yields(*, retention: timedelta, yield_delay_min: timedelta) -> int:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
-Kind = Annotated[
-    str | None, typer.Option(help="Select this kind: a regular expression that matches all of it.")
-]
-Group = Annotated[str | None, typer.Option(help="Select this group: a regular expression, as for --kind.")]
-Source = Annotated[str | None, typer.Option(help="Select this source: a regular expression, as for --kind.")]
+Kind = Annotated[str | None, typer.Option(help="Select this kind; * and ? match any characters.")]
+Group = Annotated[str | None, typer.Option(help="Select this group; * and ? match any characters.")]
+Source = Annotated[str | None, typer.Option(help="Select this source; * and ? match any characters.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Match kind, group and source literally.")]
+Regex = Annotated[
+    bool,
+    typer.Option("--regex", help="Match kind, group and source as regular expressions, each as a whole."),
+]
 Lowest = Annotated[
     int | None,
     typer.Option(
@@ -88,6 +90,7 @@ def _wanted(
     group: Group = None,
     source: Source = None,
     exact: Exact = False,
+    regex: Regex = False,
     from_priority: Lowest = None,
     to_priority: Highest = None,
 ) -> MessageFilter:
@@ -98,6 +101,7 @@ def _wanted(
             group=group,
             source=source,
             exact=exact,
+            regex=regex,
             lowest=from_priority,
             highest=to_priority,
         )

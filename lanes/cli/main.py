@@ -18,6 +18,7 @@ from lanes.cli import (
     overrides,
     pause,
     probe,
+    rollback,
     send,
     simulator,
     status,
@@ -48,6 +49,7 @@ app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(pause.pause)
 app.command()(pause.resume)
+app.command()(rollback.rollback)
 app.command()(move.prioritize)
 app.command()(move.cancel)
 app.add_typer(overrides.app, name="overrides")

@@ -13,7 +13,7 @@ from lanes.cli.arguments import operations_of
 from lanes.cli.printing import console, layout, say, show_json
 from lanes.cli.target import Output, target_of
 from lanes.cli.watch import parse_interval, readings
-from lanes.operate.lanes.figures import Drain
+from lanes.operate.lanes.figures import DepthTrend, Drain
 from lanes.operate.lanes.status import StatusReader
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def status(
     shows its rings.
 
     No message is received. Age, rates and yields come from CloudWatch, averaged over five minutes, and are unknown
-    without metrics. The time to drain assumes constant rates.
+    without metrics. The time to drain assumes constant rates: with --watch those of the last minute, as counted here.
     """
     target = target_of(context)
     operations = operations_of(context)
@@ -49,6 +49,7 @@ def status(
         depths=operations.depths,
         mappings=operations.mappings,
         figures=operations.figures,
+        trend=DepthTrend(),
     )
     if watch:
         seen = readings(reader.read, every=parse_interval(interval), times=times)
@@ -95,6 +96,7 @@ def _record(lane: LaneStatus) -> dict[str, Any]:
         "parked": lane.parked,
         "oldest_age": lane.figures.oldest_age,
         "handled_per_minute": lane.figures.pace,
+        "leaving_per_minute": lane.figures.leaving,
         "sent_per_minute": lane.figures.arrivals,
         "yields_per_minute": lane.figures.yields,
         "drain": lane.drain,

@@ -2,6 +2,7 @@
 
 from lanes.config.model import LanesConfig
 from lanes.config.settings import (
+    MAX_RECEIVES,
     VISIBILITY_FACTOR,
     ConsumerSettings,
     EngineName,
@@ -12,6 +13,7 @@ from lanes.config.settings import (
 )
 
 __all__ = [
+    "MAX_RECEIVES",
     "VISIBILITY_FACTOR",
     "ConsumerSettings",
     "EngineName",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.config.settings import ConsumerSettings, EngineName, OnDeadLetter, Policy
+from lanes.config.settings import MAX_RECEIVES, ConsumerSettings, EngineName, OnDeadLetter, Policy
 from lanes.config.table import SECOND, ConfigTable, format_duration
 
 CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
@@ -14,8 +14,8 @@ PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)
-# AWS: SQS moves a message away after at most 1,000 receives of any cause; half of them are left to yields.
-MAX_ATTEMPTS = 500
+# The other half of the receives is left to yields.
+MAX_ATTEMPTS = MAX_RECEIVES // 2
 # With ten slots the top lane's p99 wait is 3.6 s at 150 ms and 4.2 s at 250 ms, for 3 % of the work and 9 % more calls;
 # with fewer slots nothing is gained (docs/decisions/0014-defaults.md).
 # In the pull engine several slots look in turn. With ten of them and records of 100 ms, 400 ms costs 7 % less than

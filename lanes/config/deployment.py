@@ -124,14 +124,15 @@ class Deployment:
         Return the lane of a queue, by the queue's name, ARN or URL.
 
         Raises:
-            KeyError: no lane has this queue.
+            ConfigurationError: no lane of the deployment has this queue.
         """
         wanted = _queue_name(name_or_arn)
         for lane in self.config.lanes:
             if _queue_name(self.queues[lane.name].url) == wanted:
                 return lane
         known = ", ".join(_queue_name(queues.url) for queues in self.queues.values())
-        raise KeyError(f"queue {wanted!r} is not a lane of this deployment; lanes: {known}")
+        text = f"queue {wanted!r} is not a lane of this deployment; lanes: {known}"
+        raise ConfigurationError([text], source="event of the mapping")
 
     def is_bell(self, name_or_arn: str) -> bool:
         """Check whether a queue, by its name, ARN or URL, is the bell."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from lanes.config.settings import VISIBILITY_FACTOR, ConsumerSettings, Lane, default_lanes
+from lanes.config.settings import LARGEST_BATCH, VISIBILITY_FACTOR, ConsumerSettings, Lane, default_lanes
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
@@ -134,7 +134,7 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         name="",
         threshold=table.integer("threshold", 0) if table.has("threshold") else None,
         # AWS: a FIFO batch holds at most 10 records (lambda/latest/dg/services-sqs-parameters).
-        batch_size=table.integer("batch_size", default.batch_size, minimum=1, maximum=10),
+        batch_size=table.integer("batch_size", default.batch_size, minimum=1, maximum=LARGEST_BATCH),
         visibility_timeout=table.duration(
             "visibility_timeout", needed, maximum=LONGEST_VISIBILITY, whole_seconds=True
         ),

@@ -15,6 +15,12 @@ from datetime import timedelta
 # AWS: six times the function timeout, so that a throttled batch can be tried again in time (Lambda developer guide,
 # queue for a mapping).
 VISIBILITY_FACTOR = 6
+# AWS: SQS delivers at most ten messages at once, and so does a mapping of a FIFO queue (API_ReceiveMessage, Lambda's
+# CreateEventSourceMapping).
+LARGEST_BATCH = 10
+# AWS: the largest maxReceiveCount; SQS moves a message away after so many receives of any cause (Amazon SQS developer
+# guide, "Configure a dead-letter queue").
+MAX_RECEIVES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 PACKAGES = "packages"
 ARROW_BATCH_BYTES = "8388608"
+# AWS: a run that the API starts has no catalog unless it names this class (EMR-Serverless-UserGuide/metastore-config).
+CATALOG = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.hadoop.hive.metastore.client.factory.class": (
+        "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClientFactory"
+    ),
+}
 
 
-def spark_submit_parameters(*, packages: str, executors: int) -> str:
+def spark_submit_parameters(*, packages: str, executors: int, catalog: bool) -> str:
     """
     Return the parameters of spark-submit.
 
     Args:
         packages: URL of the archive with the job's packages; driver and executors unpack it.
         executors: maximum number of executors; each has two cores and 4 GB, as the driver has.
+        catalog: whether names of tables are looked up in the AWS Glue Data Catalog.
     """
     settings = {
         "spark.archives": f"{packages}#{PACKAGES}",
@@ -29,5 +37,6 @@ def spark_submit_parameters(*, packages: str, executors: int) -> str:
         # Explicit, since the share of each task in a rate limit follows from it.
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.maxExecutors": str(executors),
+        **(CATALOG if catalog else {}),
     }
     return " ".join(f"--conf {name}={value}" for name, value in settings.items())

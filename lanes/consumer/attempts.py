@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.handlers import HandlerContext, Yielded, check_ran
-from lanes.consumer.ledger import Ending
+from lanes.consumer.ledger import Ending, twice
 from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.records import SETTLING
 from lanes.errors import AwsError, DeadLetter, Retry
@@ -124,7 +124,9 @@ class Attempts:
             except AwsError:
                 self._telemetry.problem(Event.ATTEMPT_NOT_BEGUN, lane=lane.name, message_id=record.message_id)
                 self._telemetry.count(Metric.AWS_ERRORS)
-                return Outcome(entry=entry, delay=self._delays.after_failure(lane), reason=Reason.NOT_BEGUN)
+                return Outcome(
+                    entry=entry, delay=self._delays.after_error(lane, record), reason=Reason.NOT_BEGUN
+                )
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
             self._call(batch, record, work, attempt=attempt, check=check)
@@ -152,18 +154,17 @@ class Attempts:
         trace = work.trace.child() if work.trace else None
         arguments: list[Any] = [work.argument]
         if work.handler.takes_context:
-            arguments.append(
-                HandlerContext(
-                    lane=batch.lane.name,
-                    attempt=attempt,
-                    max_attempts=self._settings.max_attempts,
-                    receive_count=record.receive_count,
-                    message_id=record.message_id,
-                    remaining=lambda: timedelta(seconds=max(0.0, batch.seconds_left)),
-                    check=check,
-                    traceparent=str(trace) if trace else None,
-                )
+            context = HandlerContext(
+                lane=batch.lane.name,
+                attempt=attempt,
+                max_attempts=self._settings.max_attempts,
+                receive_count=record.receive_count,
+                message_id=record.message_id,
+                remaining=lambda: timedelta(seconds=max(0.0, batch.seconds_left)),
+                check=check,
+                traceparent=str(trace) if trace else None,
             )
+            arguments.append(context)
         # Not the public blocks: those check their arguments and are objects, and every message passes here.
         outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
         before = CONTINUED_TRACE.set(trace)
@@ -191,8 +192,9 @@ class Attempts:
         if entry.given_up:
             return _dead_letter(entry, entry.given_up, work=work)
         if not isinstance(error, Retry):
+            trace_id = work.trace.trace_id if work.trace else None
             self._telemetry.problem(
-                Event.HANDLER_FAILED, lane=lane.name, message_id=record.message_id, trace_id=work.trace_id
+                Event.HANDLER_FAILED, lane=lane.name, message_id=record.message_id, trace_id=trace_id
             )
         if entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
@@ -217,17 +219,12 @@ class Attempts:
             last_error=error,
         )
         try:
-            self._ledger.write([counted])
+            twice(lambda: self._ledger.write([counted]))
         except AwsError:
-            try:
-                self._ledger.write([counted])
-            except AwsError:
-                if ending is Ending.STARTED:
-                    raise  # it has not begun, so it must not begin
-                # Settlement writes the same entry again.
-                self._telemetry.problem(
-                    Event.ATTEMPT_NOT_COUNTED, lane=entry.lane, message_id=record.message_id
-                )
+            if ending is Ending.STARTED:
+                raise  # it has not begun, so it must not begin
+            # Settlement writes the same entry again.
+            self._telemetry.problem(Event.ATTEMPT_NOT_COUNTED, lane=entry.lane, message_id=record.message_id)
         return counted
 
     def _forgive(self, entry: Entry, record: RawRecord) -> None:

@@ -23,7 +23,7 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lanes.consumer.attempts import Attempts
     from lanes.consumer.engines import Turn
@@ -51,7 +51,8 @@ class Corridor:
             if self._prepare(batch, turn, outcomes):
                 self._work(batch, turn, outcomes)
         except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
-            self.telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name)
+            unfinished = [report.unopened(record) for record in outcomes.undecided()]
+            self.telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=unfinished)
         finally:
             turn.close(outcomes)
         return outcomes
@@ -63,12 +64,20 @@ class Corridor:
             outcomes.entries = self.ledger.entries_of(batch.lane.name, batch.records)
             problem = Event.RECORDS_NOT_HELD
             if lost := turn.hold(outcomes):
-                outcomes.lose(lost)
+                self._report_lost(batch, outcomes, lost)
         except AwsError:
             self._return_unprepared(batch, outcomes, problem)
             return False
         report.received(self.telemetry, batch.records, outcomes.entries)
         return True
+
+    def _report_lost(self, batch: Batch, outcomes: Outcomes, lost: Collection[str]) -> None:
+        """Leave records alone that another invocation may have by now; settlement reports the rest of their groups."""
+        outcomes.lose(lost)
+        expired = [record for record in batch.records if record.message_id in lost]
+        report.together(
+            self.telemetry, Event.BATCH_RETURNED, batch.lane, expired, reason=Reason.EXPIRED, delay=None
+        )
 
     def _return_unprepared(self, batch: Batch, outcomes: Outcomes, problem: Event) -> None:
         """Report a failed call, in an `except` block, and return every record for the time of a yield."""

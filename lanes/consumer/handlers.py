@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
-from lanes.message import Message
+from lanes.message import Message, event_key
 from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ class Work:
     kind: str = ""
     priority: int | None = None
     trace: TraceContext | None = None
-    trace_id: str | None = None
     refusal: str = ""
 
 
@@ -144,7 +143,14 @@ class Handlers:
         try:
             message = Message.from_body(record.body, group=record.group)
         except MessageDecodeError as error:
-            return self._raw_work(record, header, refusal="" if self._raw else str(error))
+            return Work(
+                handler=self._raw,
+                argument=record,
+                id=record.message_id,
+                effect_id=record.message_id,
+                trace=TraceContext.of_xray_header(header),
+                refusal="" if self._raw else str(error),
+            )
         handler = self._by_kind.get(message.kind)
         trace = None
         if message.traceparent or header:
@@ -154,24 +160,11 @@ class Handlers:
             argument=message,
             id=message.id,
             # CloudEvents: source and id together are unique, an id alone is not.
-            effect_id=f"{message.source}#{message.id}",
+            effect_id=event_key(message.source, message.id),
             kind=message.kind,
             priority=message.priority,
             trace=trace,
-            trace_id=trace.trace_id if trace else None,
             refusal="" if handler else str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind))),
-        )
-
-    def _raw_work(self, record: RawRecord, header: str | None, *, refusal: str) -> Work:
-        trace = TraceContext.of_xray_header(header)
-        return Work(
-            handler=self._raw,
-            argument=record,
-            id=record.message_id,
-            effect_id=record.message_id,
-            trace=trace,
-            trace_id=trace.trace_id if trace else None,
-            refusal=refusal,
         )
 
 
@@ -190,9 +183,12 @@ def registered(handler: Callable[..., Any]) -> Registered:
             f"functions (use asyncio.run inside one)"
         )
     signature = inspect.signature(handler)
-    if not _accepts(signature, 1) and not _accepts(signature, 2):
+    takes_one, takes_two = _accepts(signature, 1), _accepts(signature, 2)
+    if not takes_one and not takes_two:
         raise TypeError(f"{name}{signature} must take (message) or (message, context)")
-    return Registered(function=handler, takes_context=_wants_context(signature))
+    # A second parameter is for the context if it has no default, or is called context.
+    takes_context = takes_two and (not takes_one or "context" in signature.parameters)
+    return Registered(function=handler, takes_context=takes_context)
 
 
 def _through(around: Around, handler: Registered) -> Registered:
@@ -225,13 +221,6 @@ def _runs_later(handler: Any) -> bool:
         for check in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
         for function in (handler, getattr(handler, "__call__", None))  # noqa: B004 - the method itself is looked at
     )
-
-
-def _wants_context(signature: inspect.Signature) -> bool:
-    """Whether the second parameter is for the context: it has no default, or is called context."""
-    if not _accepts(signature, 2):
-        return False
-    return not _accepts(signature, 1) or "context" in signature.parameters
 
 
 def _accepts(signature: inspect.Signature, count: int) -> bool:

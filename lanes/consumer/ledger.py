@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections import OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.errors import AwsError
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from lanes.consumer.records import RawRecord
 
+T = TypeVar("T")
 
 # AWS calls the stamp approximate (ApproximateFirstReceiveTimestamp), so a smaller difference proves nothing.
 NEXT_GENERATION = 1.0
@@ -135,7 +137,13 @@ class Effect(enum.Enum):
 
     BEGUN = enum.auto()  # claimed
     DONE = enum.auto()  # done within the idempotency window
-    ELSEWHERE = enum.auto()  # another delivery of the same id is being handled
+    ELSEWHERE = enum.auto()  # another message of the same id is being handled
+    TWICE = enum.auto()  # another delivery of the same message is being handled
+
+    @classmethod
+    def held_by(cls, holder: str, owner: str) -> Effect:
+        """Return the state of an effect that `holder` has claimed, for another owner."""
+        return cls.TWICE if holder.partition("/")[0] == owner.partition("/")[0] else cls.ELSEWHERE
 
 
 class Ledger(Protocol):
@@ -155,6 +163,9 @@ class Ledger(Protocol):
         Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
         """
 
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Write entries again, but for those of which a later receive was written since."""
+
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""
 
@@ -162,7 +173,7 @@ class Ledger(Protocol):
         """Return the records of a lane parked until later than `after`, the earliest to return first."""
 
     def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
-        """Claim the right to run the effect of an id until a time."""
+        """Claim the right to run the effect of an id until a time; an owner is a message id, a slash, a delivery."""
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that the effect was done."""
@@ -174,18 +185,17 @@ class Ledger(Protocol):
 MOST_CACHED = 20_000
 """Entries without a park that one environment keeps: 17 fields each, about 10 MB."""
 
-INDEX_LAG = 2.0
-"""
-Seconds for which this environment's own writes count more than the ledger's index.
-
-AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
-"""
-
-
 # With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
 # by default.
 PARKED_AGE = 1.0
 """Seconds for which a reading of parked records is reused; 15 times as long without peers that park others."""
+
+INDEX_LAG = 2 * PARKED_AGE
+"""
+Seconds for which this environment's own writes count more than the ledger's index, which the next reading shows.
+
+AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
+"""
 
 
 class CachedLedger:
@@ -202,6 +212,7 @@ class CachedLedger:
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
         self._parked: dict[str, dict[str, Entry]] = defaultdict(dict)
         self._parked_read_at: dict[str, float] = {}
+        self._cut: set[str] = set()
         self._unwritten: set[tuple[str, str]] = set()
 
     def entries_of(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
@@ -229,13 +240,13 @@ class CachedLedger:
             known |= twice(lambda: self._ledger.read(lane, missing))
         return known
 
-    def write(self, entries: Sequence[Entry]) -> None:
-        """Write entries and cache them; raises `AwsError`."""
+    def write(self, entries: Sequence[Entry], *, amends: bool = False) -> None:
+        """Write entries and cache them, or amend those of records that may be with another slot; raises `AwsError`."""
         # Cached before the call: an entry that can't be written still counts here.
         for entry in entries:
             self.remember(entry)
             self._unwritten.discard((entry.lane, entry.message_id))
-        self._ledger.note(entries)
+        (self._ledger.amend if amends else self._ledger.note)(entries)
 
     def remember(self, entry: Entry) -> None:
         """Cache an entry without writing it."""
@@ -271,10 +282,14 @@ class CachedLedger:
 
         """
         now = self._clock()
-        if now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1):
+        is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1)
+        # A limited reading proves nothing once all of its entries are woken.
+        if is_fresh and (lane not in self._cut or self.parked(lane)):
             return
         entries = list(self._ledger.parked(lane, after=now, limit=limit))
-        if limit is not None and len(entries) >= limit and entries[0].batch != entries[-1].batch:
+        is_cut = limit is not None and len(entries) >= limit
+        (self._cut.add if is_cut else self._cut.discard)(lane)
+        if is_cut and entries[0].batch != entries[-1].batch:
             # Half a batch would leave its groups blocked.
             entries = [entry for entry in entries if entry.batch != entries[-1].batch]
         recent = {
@@ -285,9 +300,10 @@ class CachedLedger:
         self._parked[lane] = {entry.message_id: entry for entry in entries} | recent
         self._parked_read_at[lane] = now
 
-    def expire_parked(self, lane: str) -> None:
-        """Have the next `read_parked` of a lane read the table."""
-        self._parked_read_at.pop(lane, None)
+    def expire_parked(self, lane: str, *, read_before: float = math.inf) -> None:
+        """Have the next `read_parked` of a lane read the table, if the last one was before a moment."""
+        if self._parked_read_at.get(lane, 0.0) < read_before:
+            self._parked_read_at.pop(lane, None)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """
@@ -301,11 +317,15 @@ class CachedLedger:
         unparked = not written or self._ledger.unpark(written)
         for entry in entries:
             self._parked[entry.lane].pop(entry.message_id, None)
+            if not unparked:
+                # Another environment was faster with one of them, and perhaps with more that are cached here.
+                self._parked[entry.lane].clear()
+                self.expire_parked(entry.lane)
         return unparked
 
 
-def twice(call: Callable[[], Mapping[str, Entry]]) -> Mapping[str, Entry]:
-    """Repeat a read once if it fails."""
+def twice(call: Callable[[], T]) -> T:
+    """Make a call, and once more if it fails; raises the second `AwsError`."""
     try:
         return call()
     except AwsError:

@@ -38,6 +38,9 @@ class Reason(enum.StrEnum):
     ASIDE = "aside"  # its batch was set aside for higher lanes for long
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
+    EXPIRED = (
+        "expired"  # its visibility timeout ended before it could be held, so another receive may have it
+    )
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import uuid
@@ -10,6 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
+from lanes.message import size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,6 +60,13 @@ class RawRecord:
     attributes: Mapping[str, str]
     message_attributes: Mapping[str, Any]
     entry: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    def size_with(self, body: str) -> int:
+        """Return the size of `body` with this record's attributes, as SQS counts it: names, types and values."""
+        return size_bytes(body) + sum(
+            len(name.encode()) + len(value["dataType"]) + _value_bytes(value)
+            for name, value in self.message_attributes.items()
+        )
 
     @property
     def event(self) -> SQSRecord:
@@ -108,6 +117,13 @@ class RawRecord:
             message_attributes=record.get("messageAttributes") or {},
             entry=record,
         )
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    binary = value.get("binaryValue")
+    if binary is None:
+        return size_bytes(value.get("stringValue", ""))
+    return len(base64.b64decode(binary) if isinstance(binary, str) else binary)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

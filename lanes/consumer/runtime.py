@@ -18,20 +18,16 @@ from lanes.consumer.engines.mapped.waking import Waker
 from lanes.consumer.engines.presence import Peers, PresenceTable
 from lanes.consumer.engines.pull.beside import Threads
 from lanes.consumer.engines.pull.engine import PullEngine
-from lanes.consumer.engines.pull.looks import Looking, ReceivingQueues
+from lanes.consumer.engines.pull.looks import Looking, Paused, ReceivingQueues
 from lanes.consumer.engines.pull.pace import Pace
-from lanes.consumer.engines.pull.paused import Paused
-from lanes.consumer.engines.pull.policy import Strict, Weighted
-from lanes.consumer.engines.pull.rates import Rate
-from lanes.consumer.engines.pull.slot import Choice, SlotServices
-from lanes.consumer.engines.pull.tenants import Tenants
+from lanes.consumer.engines.pull.policy import KindRate, Rate, Strict, Weighted
+from lanes.consumer.engines.pull.slot import SlotServices
 from lanes.consumer.engines.reserve import Reserve
 from lanes.consumer.interceptors import Forwarding, Reach
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.idempotency import Idempotency
-from lanes.consumer.interceptors.kind_rate import KindRate
 from lanes.consumer.interceptors.overrides import OverrideFilter
-from lanes.consumer.interceptors.tenant_share import TenantShare
+from lanes.consumer.interceptors.tenant_share import Tenants, TenantShare
 from lanes.consumer.ledger import CachedLedger
 from lanes.consumer.settlement import Delays, Settlement
 from lanes.consumer.settlement import Queues as SettlementQueues
@@ -51,10 +47,6 @@ if TYPE_CHECKING:
     from lanes.holds import Holds
     from lanes.overrides import Overrides
     from lanes.pauses import Pauses
-
-
-BESIDES = 4
-"""Calls at once besides a poll of each lane: a look, deletions of two lanes, and the paused lanes."""
 
 
 class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
@@ -106,7 +98,7 @@ class Runtime:
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
-        peers = Peers(config=config, table=self.presence, environment=environment, ledger=ledger, clock=clock)
+        peers = Peers(config=config, table=self.presence, environment=environment, clock=clock)
         attempts = Attempts(
             settings=config.consumer,
             handlers=handlers,
@@ -117,7 +109,7 @@ class Runtime:
         )
         corridor = Corridor(
             ledger=ledger,
-            interceptors=self._interceptors(settlement, peers),
+            interceptors=self._interceptors(settlement, peers, environment),
             attempts=attempts,
             settlement=settlement,
             telemetry=telemetry,
@@ -132,15 +124,11 @@ class Runtime:
         consumer = config.consumer
         looking = Looking(
             queues=self.queues,
-            beside=self.beside or Threads(len(config.lanes) + BESIDES),
+            # A poll and a deletion for each lane, a look, and the paused lanes.
+            beside=self.beside or Threads(2 * len(config.lanes) + 2),
             pace=Pace(consumer),
             telemetry=self.telemetry,
             clock=clock,
-        )
-        choice = Choice(
-            policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
-            reserve=Reserve(share=consumer.reserve, clock=clock),
-            rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
         )
         has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
         tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
@@ -151,7 +139,9 @@ class Runtime:
             corridor=corridor,
             settlement=corridor.settlement,
             looking=looking,
-            choice=choice,
+            policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
+            reserve=Reserve(share=consumer.reserve, clock=clock),
+            rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
             bell=self.bell,
             sleep=self.sleep,
         )
@@ -168,7 +158,7 @@ class Runtime:
         slots = self.deployment.config.consumer.reserved_concurrency
         return Rate(rate, slots=slots, clock=self.clock, random=self.random)
 
-    def _interceptors(self, settlement: Settlement, peers: Peers) -> list[Interceptor]:
+    def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
         reach = Reach(
@@ -190,5 +180,6 @@ class Runtime:
             found.append(KindRate(rates=rates, sleep=self.sleep))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
-            found.append(Idempotency(ledger=self.ledger, window=settings.idempotency_window, reach=reach))
+            window = settings.idempotency_window
+            found.append(Idempotency(ledger=self.ledger, environment=environment, window=window, reach=reach))
         return found

@@ -13,9 +13,10 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.config.lane_tables import LONGEST_VISIBILITY
 from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import Ending, Park
-from lanes.consumer.outcome import Outcome
+from lanes.consumer.outcome import SOON, Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -34,23 +35,12 @@ RECEIVE_FLOOR = 0.004
 """
 Seconds times the square of the receive count: the shortest yield delay of a record received so often.
 
-AWS: a queue's maxReceiveCount is at most 1,000 and a message lives at most 14 days. Summed over 1,000 receives this
-floor is 15 days, so yields alone never bring a message to its queue's native dead-letter queue.
+AWS: a message lives at most 14 days. Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields nor failing
+calls let SQS dead-letter a healthy message by itself.
 """
 
-LAST_RECEIVE = 1000
-"""AWS: the largest maxReceiveCount. A record received so often is handled rather than yielded to its end."""
-
-RESEND = 120
-"""
-Longest delay in seconds before a dead letter that could not be sent is sent again.
-
-AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
-"""
-
-# AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility).
-VISIBILITY_LIMIT = timedelta(hours=12)
-SHORTEST_LIMIT = timedelta(hours=6)
+# AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
+LONGEST_RESEND = timedelta(minutes=2)
 
 
 def receive_floor(receive_count: int) -> float:
@@ -61,6 +51,11 @@ def receive_floor(receive_count: int) -> float:
 def shortest_delay(records: Sequence[RawRecord]) -> int:
     """Return the whole seconds after which untouched records may return: more if they were received often."""
     return math.floor(receive_floor(max(record.receive_count for record in records)))
+
+
+def soon(record: RawRecord) -> int:
+    """Return the seconds until a record returns that another delivery or its group keeps waiting."""
+    return max(SOON, shortest_delay([record]))
 
 
 class Delays:
@@ -94,15 +89,20 @@ class Delays:
         full = min(cap, base * 2.0 ** min(attempt - 1, 32))
         return _in_limits(full * self._random.uniform(0.75, 1.0), lane)
 
+    def after_error(self, lane: Lane, record: RawRecord) -> int:
+        """Return the seconds until a call that failed for a record is repeated: more if it was received often."""
+        return _in_limits(max(self.after_failure(lane), receive_floor(record.receive_count)), lane)
+
     def asked(self, lane: Lane, after: timedelta) -> int:
         """Return the delay that a handler asked for, within SQS's limits."""
         return _in_limits(after.total_seconds(), lane)
 
 
 def _in_limits(seconds: float, lane: Lane) -> int:
-    # A record may have been held for most of its visibility timeout. Where that leaves no room, SQS refuses a longer
-    # delay, and the record returns when its visibility ends.
-    longest = max(VISIBILITY_LIMIT - lane.visibility_timeout, SHORTEST_LIMIT).total_seconds()
+    # AWS: a message stays invisible at most 12 hours after it was received (SQS, ChangeMessageVisibility), and a record
+    # may have been held for most of its visibility timeout. Where that leaves no room, SQS refuses a longer delay, and
+    # the record returns when its visibility ends.
+    longest = max(LONGEST_VISIBILITY - lane.visibility_timeout, LONGEST_VISIBILITY / 2).total_seconds()
     return max(0, min(math.ceil(seconds), int(longest)))
 
 
@@ -191,14 +191,20 @@ class Settlement:
         try:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
-            self.telemetry.problem(Event.DEAD_LETTER_NOT_SENT, lane=lane.name, message_id=record.message_id)
-            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, entry))
+            self.telemetry.problem(
+                Event.DEAD_LETTER_NOT_SENT,
+                lane=lane.name,
+                message_id=record.message_id,
+                receive_count=record.receive_count,
+            )
+            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, record, entry))
         report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome
 
-    def resend_delay(self, lane: Lane, entry: Entry) -> int:
+    def resend_delay(self, lane: Lane, record: RawRecord, entry: Entry) -> int:
         """Return the seconds until a dead letter that failed is sent again."""
-        return min(self.delays.after_failure(lane, attempt=max(1, entry.attempts)), RESEND)
+        delay = self.delays.after_failure(lane, attempt=max(1, entry.attempts))
+        return min(max(delay, shortest_delay([record])), int(LONGEST_RESEND.total_seconds()))
 
     def keep_dead_letter(self, outcome: Outcome, *, delay: int) -> Outcome:
         """Return the outcome of a record that becomes a dead letter later: its entry says so."""
@@ -246,10 +252,11 @@ class Settlement:
                 self.ledger.remember(entry)
         else:
             self._write(lane, entries)
+        # Refused, or only the answer was lost: then another slot may have received a record and counted an attempt.
         if refused := self._change_visibility(lane, kept):
             lost = [item for item in kept if item[0].message_id in refused]
             entries = [entry for item in lost if (entry := self._entry(batch, *item, refused=True))]
-            self._write(lane, entries)
+            self._write(lane, entries, amends=True)
 
     def _entry(
         self, batch: Batch, record: RawRecord, outcome: Outcome, *, refused: bool = False
@@ -273,11 +280,11 @@ class Settlement:
             receipt_handle=record.receipt_handle if park is Park.YIELD else "",
         )
 
-    def _write(self, lane: Lane, entries: Sequence[Entry]) -> None:
+    def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> None:
         # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
-                self.ledger.write(entries)
+                self.ledger.write(entries, amends=amends)
             except AwsError:
                 self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
                 self.telemetry.count(Metric.AWS_ERRORS)
@@ -305,10 +312,8 @@ class Settlement:
 
 def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
     """Return the records of the batches parked first: a group is free only when all of its records are."""
-    order: dict[str, float] = {}
-    for entry in entries:
-        order[entry.batch] = min(order.get(entry.batch, entry.noted_at), entry.noted_at)
-    chosen = set(sorted(order, key=lambda batch: order[batch])[:count])
+    oldest_first = sorted(entries, key=lambda entry: entry.noted_at)
+    chosen = list(dict.fromkeys(entry.batch for entry in oldest_first))[:count]
     return [entry for entry in entries if entry.batch in chosen]
 
 

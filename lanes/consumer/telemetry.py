@@ -7,6 +7,7 @@ never seen by the function.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
@@ -83,7 +84,7 @@ def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
         "group": record.group,
         "id": work.id,
         "kind": work.kind,
-        "trace_id": work.trace_id,
+        "trace_id": work.trace.trace_id if work.trace else None,
         "receive_count": record.receive_count,
     }
 
@@ -215,7 +216,12 @@ def unopened(record: RawRecord) -> dict[str, Any]:
     Its id is that of the event in its body. Without an event, or in a long body, it is the deduplication id, which
     is made from the event's id unless the sender gave another.
     """
-    event = _opened(record)
+    event: Any = None
+    if len(record.body) <= READ_FOR_ID:
+        with contextlib.suppress(ValueError, RecursionError):
+            event = json.loads(record.body)
+    if not isinstance(event, dict):
+        event = {}
     return {
         "message_id": record.message_id,
         "id": str(event.get("id") or record.deduplication_id),
@@ -223,13 +229,3 @@ def unopened(record: RawRecord) -> dict[str, Any]:
         "group": record.group,
         "receive_count": record.receive_count,
     }
-
-
-def _opened(record: RawRecord) -> dict[str, Any]:
-    if len(record.body) > READ_FOR_ID:
-        return {}
-    try:
-        event = json.loads(record.body)
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}

@@ -27,8 +27,8 @@ class EntryFilter(MessageFilter):
         ConfigurationError: a regular expression is invalid.
 
     Example:
-        >>> EntryFilter(kind="order[.].*", highest=-50).describe()
-        'kind ~ order[.].*, priority <= -50'
+        >>> EntryFilter(kind="order.*", highest=-50).describe()
+        'kind like order.*, priority <= -50'
     """
 
     states: frozenset[EntryState] = EVERY_STATE
@@ -42,6 +42,7 @@ class EntryFilter(MessageFilter):
             group=wanted.group,
             source=wanted.source,
             exact=wanted.exact,
+            regex=wanted.regex,
             lowest=wanted.lowest,
             highest=wanted.highest,
             states=states,

@@ -163,10 +163,21 @@ class MemoryLedger:
         """Put the entries."""
         with self.calls.make("PutItem" if len(entries) == 1 else "BatchWriteItem"):
             for entry in entries:
-                self.entries[entry.lane, entry.message_id] = entry
-                if entry.park is not None:
-                    park = (entry.parked_until, next(self._numbers), entry.message_id)
-                    bisect.insort(self._parks[entry.lane], park)
+                self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
+        self.entries[entry.lane, entry.message_id] = entry
+        if entry.park is not None:
+            park = (entry.parked_until, next(self._numbers), entry.message_id)
+            bisect.insort(self._parks[entry.lane], park)
+
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Put the entries of which no later receive was noted."""
+        for entry in entries:
+            with self.calls.make("PutItem"):
+                known = self.entries.get((entry.lane, entry.message_id))
+                if known is None or known.noted_receive <= entry.noted_receive:
+                    self._put(entry)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Unpark all or none."""
@@ -216,7 +227,7 @@ class MemoryLedger:
             if done_until > now:
                 return Effect.DONE
             if held_by != owner and held_until > now:
-                return Effect.ELSEWHERE
+                return Effect.held_by(held_by, owner)
             self.effects[effect_id] = (owner, until, 0.0)
             return Effect.BEGUN
 

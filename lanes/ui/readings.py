@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lanes.errors import AwsError
+from lanes.operate.lanes.figures import DepthTrend
 from lanes.operate.lanes.status import StatusReader
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class LaneReadings:
         self._session = session
         self._figures = CachedFigures(self._read_figures, lasts=FIGURES_LAST)
         self._mappings = CachedMappings(self._read_mappings, self._read_bell)
+        self._trend = DepthTrend()
 
     def read(self) -> Status:
         """
@@ -129,6 +131,7 @@ class LaneReadings:
             depths=operations.depths,
             mappings=self._mappings,
             figures=self._figures,
+            trend=self._trend,
         )
         return reader.read()
 

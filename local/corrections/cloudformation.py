@@ -16,7 +16,7 @@ from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
-from local.corrections import resources
+from local.corrections import mappings, resources
 from local.corrections.moto_version import check_moto_version
 from local.corrections.recorded_resource import RecordedResource
 
@@ -37,12 +37,14 @@ def install() -> None:
     _installed.append(True)
     _record_unknown_types()
     _read_templates_from_any_host()
+    _read_outputs_of_other_stacks()
     _keep_resources_without_an_update()
     _keep_what_a_deletion_policy_retains()
     _delete_after_everything_else()
     _resolve_previous_parameter_values()
     _complete_change_sets()
     _fail_fast()
+    mappings.install()
     resources.install()
 
 
@@ -81,6 +83,27 @@ def _read_templates_from_any_host() -> None:
 
     for module in (templates, stacks, responses):
         module.get_stack_from_s3_url = read
+
+
+def _read_outputs_of_other_stacks() -> None:
+    """Resolve Fn::GetStackOutput, by which a CDK app with weak references reads from its other stacks."""
+    resolve = parsing.clean_json
+
+    def clean(resource_json: Any, resources_map: Any) -> Any:
+        if isinstance(resource_json, dict) and "Fn::GetStackOutput" in resource_json:
+            return _output(resolve(resource_json["Fn::GetStackOutput"], resources_map), resources_map)
+        return resolve(resource_json, resources_map)
+
+    parsing.clean_json = clean
+
+
+def _output(wanted: dict[str, str], resources_map: Any) -> str:
+    name, region = wanted["StackName"], wanted.get("Region", resources_map._region_name)  # noqa: SLF001
+    backend = stacks.cloudformation_backends[resources_map._account_id][region]  # noqa: SLF001
+    outputs = {one.key: one.value for one in backend.get_stack(name).output_map.values() if one}
+    if wanted["OutputName"] not in outputs:
+        raise ValidationError(message=f"stack {name} has no output {wanted['OutputName']}")
+    return str(outputs[wanted["OutputName"]])
 
 
 def _keep_resources_without_an_update() -> None:
@@ -329,5 +352,8 @@ def _with_a_reason(call: Callable[..., Any], *, forget: bool) -> Callable[..., A
 
 def _discard(backend: Any, stack_ids: set[str]) -> None:
     for stack_id in stack_ids:
-        stack = backend.stacks.pop(stack_id)
-        stack.resource_map.delete()
+        resource_map = backend.stacks.pop(stack_id).resource_map
+        for resource_json in resource_map._resource_json_map.values():  # noqa: SLF001
+            if resource_json.get("DeletionPolicy") == "RetainExceptOnCreate":
+                del resource_json["DeletionPolicy"]
+        resource_map.delete()

@@ -12,8 +12,12 @@ from typing import Any
 import moto.awslambda.models as functions
 import moto.dynamodb.models.table as tables
 import moto.sqs.models as queues
+from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
+
+from local.corrections import function_versions
+from local.model.qualifier import without_qualifier
 
 _FIFO = ".fifo"
 _QUEUE_NAME_LENGTH = 80
@@ -32,6 +36,7 @@ def install() -> None:
     _switch_off_motos_mapping()
     _correct_queues()
     _correct_functions()
+    function_versions.install()
     _correct_mappings()
     _correct_tables()
 
@@ -61,10 +66,16 @@ def _replace(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -
 
 def _correct_queues() -> None:
     def named(original: Any) -> Callable[..., Any]:
-        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
-            if _is_true(cloudformation_json["Properties"].get("FifoQueue")):
-                resource_name = _fifo_name(str(resource_name))
-            return original(cls, resource_name, cloudformation_json, *args, **kw)
+        def create(
+            cls: Any, resource_name: str, cloudformation_json: Any, account: str, region: str, **kw: Any
+        ) -> Any:
+            properties = cloudformation_json["Properties"]
+            name = str(resource_name)
+            if not properties.get("QueueName"):
+                name = _generated_queue_name(name, is_fifo=_is_true(properties.get("FifoQueue")))
+            if name in queues.sqs_backends[account][region].queues:
+                raise ValidationError(message=f"the queue {name} already exists")
+            return original(cls, name, cloudformation_json, account, region, **kw)
 
         return create
 
@@ -83,9 +94,12 @@ def _correct_queues() -> None:
     _replace(queues.Queue, "update_from_cloudformation_json", all_attributes)
 
 
-def _fifo_name(name: str) -> str:
-    # AWS: CloudFormation gives a FIFO queue without QueueName a unique name that ends in .fifo.
-    return name if name.endswith(_FIFO) else name[: _QUEUE_NAME_LENGTH - len(_FIFO)] + _FIFO
+def _generated_queue_name(name: str, *, is_fifo: bool) -> str:
+    # AWS: CloudFormation gives a queue without QueueName a unique name, that of a FIFO queue ends in .fifo. moto cuts
+    # the name behind its random end, so that long ids would give one name to several queues.
+    ids, _, random_end = name.rpartition("-")
+    ending = f"-{random_end}{_FIFO if is_fifo else ''}"
+    return ids[: _QUEUE_NAME_LENGTH - len(ending)] + ending
 
 
 def _correct_functions() -> None:
@@ -164,6 +178,14 @@ def _publish_code(function: Any) -> None:
 
 
 def _correct_mappings() -> None:
+    def of_the_alias(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            mapping = original(cls, resource_name, cloudformation_json, *args, **kw)
+            _keep_alias(mapping, cloudformation_json)
+            return mapping
+
+        return create
+
     def defaults_for_the_rest(original: Any) -> Callable[..., Any]:
         def update(cls: Any, original_resource: Any, cloudformation_json: Any, **kw: Any) -> Any:
             place = (kw["account_id"], kw["region_name"])
@@ -180,11 +202,23 @@ def _correct_mappings() -> None:
                 **cloudformation_json["Properties"],
             }
             changed = {"Properties": properties}
-            return original(cls, original_resource=original_resource, cloudformation_json=changed, **kw)
+            mapping = original(cls, original_resource=original_resource, cloudformation_json=changed, **kw)
+            _keep_alias(mapping, cloudformation_json)
+            return mapping
 
         return update
 
+    _replace(functions.EventSourceMapping, "create_from_cloudformation_json", of_the_alias)
     _replace(functions.EventSourceMapping, "update_from_cloudformation_json", defaults_for_the_rest)
+
+
+def _keep_alias(mapping: Any, cloudformation_json: Any) -> None:
+    """Keep the alias that a mapping invokes; moto writes down the version that it points to at this moment."""
+    named = str(cloudformation_json["Properties"]["FunctionName"])
+    # A name has no colon, and an ARN without a qualifier ends in a name.
+    function, _, qualifier = named.rpartition(":")
+    if function and not function.endswith(":function"):
+        mapping.function_arn = f"{without_qualifier(mapping.function_arn)}:{qualifier}"
 
 
 def _correct_tables() -> None:

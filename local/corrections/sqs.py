@@ -6,7 +6,9 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
 
 * order within a group after a visibility timeout of several messages ends (moto: the last comes first);
 * group exclusivity between concurrent and waiting receives, under a lock;
-* as many messages as possible of one group first, the groups in turn;
+* a message in flight blocks those behind it in its group, and no other;
+* as many messages as possible of one group first; returned messages behind all groups that waited, but in
+  high-throughput mode, where no order of groups has been observed, by their age;
 * deduplication for five minutes also after the delete, per queue or per group; a duplicate answers with the
   original's message id and sequence number; sequence numbers rise and are never missing;
 * receipt handles: new at each receive, refused once expired; visibility only changes in flight, 12 hours in
@@ -15,10 +17,12 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
   body characters and the number of attributes are checked;
 * long polls wake on send, delete, change of visibility and its end, and sleep in between;
 * redrive resolves the dead-letter queue by name at each receive, starts its retention again and adds
-  DeadLetterQueueSourceArn; StartMessageMoveTask and ListMessageMoveTasks exist, moving everything at once;
+  DeadLetterQueueSourceArn; the deduplication id becomes the message id. Message move tasks exist, moving everything
+  at once under new message ids;
 * retention drops messages, counts are exact and cheap, every call costs the same at any depth;
-* for all queues: attributes out of range, FIFO names of standard queues and dead-letter queues of another
-  type are refused; moto's own event source mapping inside SendMessage never fires.
+* for all queues: attributes out of range, FIFO names of standard queues, another type for an existing queue and
+  dead-letter queues of another type are refused; timestamps of queues are whole seconds; moto's own event source
+  mapping inside SendMessage never fires.
 
 Not modelled: throttling, ReceiveRequestAttemptId, approximate counts, permissions.
 """
@@ -31,7 +35,7 @@ from moto.sqs import models, responses
 
 from local.corrections import sqs_move_tasks, sqs_operations
 from local.corrections.moto_version import check_moto_version
-from local.corrections.sqs_attributes import check_attributes, check_new_queue
+from local.corrections.sqs_attributes import check_attributes, check_new_queue, check_type
 from local.corrections.sqs_queue import LocalQueue, look_again, read_clock, set_clock
 
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
@@ -76,6 +80,7 @@ def _route_operations() -> None:
         setattr(responses.SQSResponse, name, _routed(operation, original))
     responses.SQSResponse.start_message_move_task = _start_message_move_task
     responses.SQSResponse.list_message_move_tasks = _list_message_move_tasks
+    responses.SQSResponse.cancel_message_move_task = _cancel_message_move_task
 
 
 def _routed(
@@ -98,6 +103,10 @@ def _start_message_move_task(response: Any) -> ActionResult:
 
 def _list_message_move_tasks(response: Any) -> ActionResult:
     return ActionResult(sqs_move_tasks.list_tasks(response.sqs_backend, response.params))
+
+
+def _cancel_message_move_task(response: Any) -> ActionResult:
+    return ActionResult(sqs_move_tasks.cancel(response.sqs_backend, response.params))
 
 
 def _correct_backend() -> None:
@@ -129,6 +138,7 @@ def _correct_administration() -> None:
         return stock_create(self, name, tags, **kwargs)
 
     def set_queue_attributes(self: Any, queue_name: str, attributes: dict[str, Any]) -> Any:
+        check_type(queue_name, attributes)
         check_attributes(queue_name, attributes)
         return stock_set(self, queue_name, attributes)
 
@@ -183,6 +193,7 @@ def _correct_queue() -> None:
     ):
         setattr(queue, name, _counted(count, getattr(queue, name)))
     queue.add_message = _add_message
+    queue.attributes = _in_whole_seconds(queue.attributes)
 
 
 def _counted(count: str, original: property) -> property:
@@ -192,6 +203,17 @@ def _counted(count: str, original: property) -> property:
         return original.__get__(queue)
 
     return property(value)
+
+
+def _in_whole_seconds(original: property) -> property:
+    # AWS: CreatedTimestamp and LastModifiedTimestamp are in epoch time in seconds (GetQueueAttributes API page).
+    def attributes(queue: Any) -> dict[str, Any]:
+        return {
+            name: int(value) if name.endswith("Timestamp") else value
+            for name, value in original.__get__(queue).items()
+        }
+
+    return property(attributes)
 
 
 def _add_message(queue: Any, message: Any) -> None:

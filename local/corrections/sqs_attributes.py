@@ -28,12 +28,31 @@ def check_new_queue(name: str, attributes: Mapping[str, Any]) -> None:
         SQSException: with SQS's error code.
     """
     # AWS: the name of a FIFO queue, and only such a name, ends in .fifo (CreateQueue API page).
-    is_fifo = str(attributes.get("FifoQueue", "false")).lower() == "true"
-    if name.endswith(_FIFO_SUFFIX) and not is_fifo:
+    if name.endswith(_FIFO_SUFFIX) and not _is_true(attributes.get("FifoQueue")):
         raise InvalidParameterValue(
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length"
         )
     check_attributes(name, attributes)
+
+
+def check_type(name: str, attributes: Mapping[str, Any]) -> None:
+    """
+    Refuse another type for an existing queue.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    wanted = attributes.get("FifoQueue")
+    # AWS: the type of an existing queue can't be changed (CreateQueue API page, FifoQueue).
+    if wanted is not None and _is_true(wanted) != name.endswith(_FIFO_SUFFIX):
+        raise SQSException(
+            "InvalidAttributeValue",
+            "Invalid value for the parameter FifoQueue. Reason: Modifying queue type is not supported.",
+        )
+
+
+def _is_true(value: Any) -> bool:
+    return str(value).lower() == "true"
 
 
 def check_attributes(name: str, attributes: Mapping[str, Any]) -> None:

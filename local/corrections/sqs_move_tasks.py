@@ -1,4 +1,4 @@
-"""StartMessageMoveTask and ListMessageMoveTasks for FIFO queues: a task is done when its start returns."""
+"""Message move tasks for FIFO queues: a task is done when its start returns."""
 
 import uuid
 from typing import Any
@@ -38,7 +38,24 @@ def start(backend: SQSBackend, parameters: dict[str, Any]) -> dict[str, Any]:
             if target is not None:
                 target.wake()
         local.move_tasks.insert(0, _task(source, destination_arn, moved))
-    return {"TaskHandle": str(uuid.uuid4())}
+    handle = str(uuid.uuid4())
+    local.move_handles.add(handle)
+    return {"TaskHandle": handle}
+
+
+def cancel(backend: SQSBackend, parameters: dict[str, Any]) -> dict[str, Any]:
+    """
+    Refuse: a task has ended before you have its handle.
+
+    # AWS: only a running task can be cancelled (CancelMessageMoveTask API page).
+    """
+    handle = parameters["TaskHandle"]
+    queues = (LocalQueue.of(queue) for queue in backend.queues.values() if queue.fifo_queue)
+    if any(handle in queue.move_handles for queue in queues):
+        raise SQSException(
+            "AWS.SimpleQueueService.UnsupportedOperation", "Only active tasks can be cancelled."
+        )
+    raise SQSException("ResourceNotFoundException", "Task does not exist.")
 
 
 def list_tasks(backend: SQSBackend, parameters: dict[str, Any]) -> dict[str, Any]:

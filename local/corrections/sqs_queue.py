@@ -18,12 +18,13 @@ from moto.sqs.models import Queue, sqs_backends
 
 from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
+from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 from local.unknowns import QueueUnknowns
 
 LOCK = RLock()
 
 _ATTRIBUTE = "lanes_fifo_queue"
+_HIGH_THROUGHPUT = "perMessageGroupId"
 
 
 def _real_time() -> float:
@@ -89,6 +90,7 @@ class LocalQueue:
         self._applied: tuple[Any, ...] = ()
         self.engine = FifoQueue(read_clock, name=queue.queue_arn, handle_prefix=f"{uuid.uuid4().hex}.")
         self.move_tasks: list[dict[str, Any]] = []
+        self.move_handles: set[str] = set()
         self._tally: Counter[str] = Counter()
         self._past: deque[tuple[float, QueueCounts]] = deque([(0.0, QueueCounts(0, 0, 0))])
 
@@ -113,6 +115,7 @@ class LocalQueue:
             queue.content_based_deduplication,
             queue.deduplication_scope,
             policy["maxReceiveCount"] if policy else None,
+            queue.fifo_throughput_limit,
         )
         if attributes == self._applied:
             return
@@ -124,7 +127,10 @@ class LocalQueue:
                 content_based_deduplication=attributes[3],
                 deduplicate_by_group=attributes[4] == "messageGroup",
                 max_receive_count=attributes[5],
-                groups_in_turn=_time.unknowns.groups_in_turn,
+                # The order of groups has been observed in default mode alone.
+                group_order=_time.unknowns.group_order
+                if attributes[6] == _HIGH_THROUGHPUT
+                else GroupOrder.BACK,
             )
             self._applied = attributes
             self._changed.notify_all()

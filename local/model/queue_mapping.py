@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from lanes.mapping.event import polled_record
 from lanes.mapping.settings import MappingSettings
+from local.model.qualifier import without_qualifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class QueueMapping:
         return cls(
             uuid=configuration["UUID"],
             queue_arn=configuration["EventSourceArn"],
-            function_arn=configuration["FunctionArn"],
+            function_arn=without_qualifier(configuration["FunctionArn"]),
             settings=MappingSettings.from_api(configuration),
         )
 

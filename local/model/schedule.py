@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+from local.model.qualifier import without_qualifier
+
 _RATE = re.compile(r"rate\((\d+) (minute|hour|day)s?\)")
 
 
@@ -59,7 +61,7 @@ class ScheduleSettings:
     def from_api(cls, rule: Mapping[str, Any], targets: Sequence[Mapping[str, Any]]) -> Self | None:
         """Read a rule; None where it has no rate and no function or queue, so that there is nothing to emulate."""
         rate = parse_rate(rule.get("ScheduleExpression") or "")
-        arns = tuple(target["Arn"] for target in targets if ":lambda:" in target["Arn"])
+        arns = tuple(without_qualifier(target["Arn"]) for target in targets if ":lambda:" in target["Arn"])
         queues = tuple(QueueTarget.from_api(target) for target in targets if ":sqs:" in target["Arn"])
         if rate is None or not (arns or queues):
             return None

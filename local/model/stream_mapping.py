@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+from local.model.qualifier import without_qualifier
+
 # AWS: BatchSize of a stream is 100 unless set (CreateEventSourceMapping, API reference of Lambda).
 USUAL_BATCH = 100
 # AWS: "Lambda polls shards in your DynamoDB stream for records at a base rate of 4 times per second" (Developer
@@ -44,7 +46,7 @@ class StreamMappingSettings:
         return cls(
             uuid=configuration["UUID"],
             stream_arn=configuration["EventSourceArn"],
-            function_arn=configuration["FunctionArn"],
+            function_arn=without_qualifier(configuration["FunctionArn"]),
             batch_size=int(configuration.get("BatchSize") or USUAL_BATCH),
             enabled=configuration.get("State") in {"Enabled", "Enabling"},
             patterns=tuple(one["Pattern"] for one in filters),

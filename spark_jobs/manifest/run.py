@@ -2,7 +2,7 @@
 The manifest of a run: the ids of sent messages, written while the run is in progress.
 
     <manifestPath>/<runId>/begun/<session>.json                         when a session began
-    <manifestPath>/<runId>/sent/<session>/p00003-a17-0001-5000.json     5,000 ids sent for partition 3, attempt 17
+    <manifestPath>/<runId>/sent/<session>/p00003-a17-0001-1000.json     1,000 ids sent for partition 3, attempt 17
     <manifestPath>/<runId>/quarantine/<session>/p00003-a17-0001-2.jsonl    2 rows that cannot be sent, with reasons
     <manifestPath>/<runId>/sessions/<session>.json                      the summary of a finished session
 
@@ -72,11 +72,9 @@ class RunManifest:
         sent = f"{self.run_id}/sent/"
         if self.earlier or not first:
             # Other tasks of this session matter only after a failure, when rows may be in other partitions.
-            before.add_all(
-                read_ids(self.storage, name)
-                for name in self.storage.names(sent)
-                if not first or f"/sent/{self.session}/" not in name
-            )
+            names = self.storage.names(sent)
+            own = f"/sent/{self.session}/"
+            before.add_all(read_ids(self.storage, (name for name in names if not first or own not in name)))
         task = TaskManifest(
             self.storage,
             run_id=self.run_id,

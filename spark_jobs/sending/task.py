@@ -179,9 +179,8 @@ class _Run:
 
     def _collect(self, timeout: float | None) -> None:
         self._settle(timeout)
-        for window in self._windows.values():
-            if window.failed:
-                self._sort_failures(window)
+        self._set_refused_aside()
+        self._raise_failures()
 
     def _settle(self, timeout: float | None) -> None:
         task = self._task
@@ -194,12 +193,15 @@ class _Run:
                 self.counts.lanes[window.lane] += len(accepted)
                 task.record.sent(window.lane, accepted)
 
-    def _sort_failures(self, window: SendWindow) -> None:
-        refused = [one for one in window.failed if one.refused]
-        window.failed = [one for one in window.failed if not one.refused]
-        for one in refused:
-            self._refuse(one.item.row, one.item.position, f"{one.code}: {one.reason}", None)
-        self._raise_failures()
+    def _set_refused_aside(self) -> None:
+        """Set refused rows of all lanes aside, since answers of several lanes may arrive together."""
+        for window in self._windows.values():
+            failed, window.failed = window.failed, []
+            for one in failed:
+                if one.refused:
+                    self._refuse(one.item.row, one.item.position, f"{one.code}: {one.reason}", None)
+                else:
+                    window.failed.append(one)
 
     def _raise_failures(self) -> None:
         failed = [one for window in self._windows.values() for one in window.failed]

@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 
+from lanes.operate.dead_letters.progress import RunProgress
 from tests.support.operating import drain, put_dead_letters
 
 # By hand: REDRIVE_MESSAGES=5000 REDRIVE_KILLS=10 pytest tests/acceptance/test_dead_letters.py -k killed
@@ -64,7 +65,7 @@ def test_one_is_shown_with_everything_that_was_noted(typed, sqs, deployment, req
     assert json.loads(shown["body"])["data"] == {"number": 1}
     assert typed.json("dead-letters", "show", "original-1")["message_id"] == shown["message_id"]
     missing = typed("dead-letters", "show", "nobody")
-    assert (missing.returncode, "nobody" in missing.stderr) == (1, True)
+    assert (missing.returncode, "nobody" in missing.stderr) == (3, True)
 
 
 def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deployment, request):
@@ -86,6 +87,18 @@ def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deploymen
     entry = typed.json("audit", "--limit", "1")[0]
     assert (entry["action"], entry["target"], entry["outcome"]) == ("dead-letters redrive", "MAIN", "done")
     assert entry["details"]["done"] == 8
+
+
+def test_a_redrive_whose_messages_came_back_does_not_end_like_a_good_one(typed, sqs, deployment, request):
+    """A script has to notice that the handler still refuses them."""
+    put_dead_letters(sqs, deployment, "MAIN", 1, groups=1, kind=fresh_kind(request))
+    run = RunProgress(done=3, returned=3, left=3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lanes.cli.dead_letters.app._run", lambda *_given: run)
+        done = typed("dead-letters", "redrive", "MAIN", "--yes")
+
+    assert (done.returncode, "3 came back" in done.stderr) == (3, True)
 
 
 def test_nothing_is_redriven_or_deleted_where_nobody_can_confirm(typed, sqs, deployment, request):

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from lanes import bell
-from lanes.consumer.engines.pull.paused import READ_EVERY
 from lanes.message import Message
+from lanes.overrides import OVERRIDES_AGE
 from local.deploy import CdkApp
 from local.platform import Platform
 from tests.support.command import ROOT, Typed
@@ -107,7 +107,7 @@ def test_a_paused_lane_waits_holds_nobody_back_and_goes_on(handled, lanes):
     paused = lanes("pause", "high")
     assert (paused["mapping"], states(lanes)) == ("Disabled", {"HIGH": "Disabled", "MAIN": "Enabled"})
     # The function may have read the paused lanes just before, and nothing shows when it reads them again.
-    threading.Event().wait(READ_EVERY)
+    threading.Event().wait(OVERRIDES_AGE)
     send(lanes, "urgent", priority=50)
     send(lanes, "bulk", priority=-100)
 

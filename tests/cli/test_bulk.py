@@ -51,6 +51,8 @@ def application(aws, lanes):
         "entry_point": "s3://assets/entry.py",
         "packages": "s3://assets/packages.zip",
         "files": "s3://files",
+        "catalog": False,
+        "endpoint_zones": 2,
     }
     ssm = boto3.client("ssm", endpoint_url=aws.endpoint_url)
     ssm.put_parameter(Name=f"/lanes/{lanes.name}/bulk", Type="String", Value=json.dumps(document))
@@ -125,7 +127,7 @@ def test_without_an_application_the_way_to_one_is_told(command, aws):
     done = command("--stack", "Other", "bulk", "status", "1234", status=1)
 
     assert "there is no parameter /lanes/Other/bulk" in done.stderr
-    assert "cdk deploy -c bulk=on" in done.stderr
+    assert "cdk deploy --all -c bulk=on" in done.stderr
 
 
 @pytest.mark.deep

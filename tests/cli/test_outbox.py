@@ -72,7 +72,7 @@ def test_a_change_is_previewed_made_and_audited(verbs):
     verbs.write(a="mail.sent", b="mail.sent", c="order.placed")
 
     looked = verbs("prioritize", "100", "--kind", "mail.*", "--dry-run")
-    assert "2 entries: kind ~ mail.*" in looked.stderr
+    assert "2 entries: kind like mail.*" in looked.stderr
     assert "mail.sent 2" in looked.stderr
     assert {one["priority"] for one in verbs.rows("list")} == {-100}
 
@@ -101,13 +101,18 @@ def test_without_a_yes_and_a_person_nothing_is_changed(verbs):
     assert [one["state"] for one in verbs.rows("list")] == ["PENDING"]
 
 
-def test_a_filter_is_a_regular_expression_unless_exact(verbs):
-    """A dot is a dot only with --exact."""
-    verbs.write(a="mail.sent", b="mailxsent")
+def test_a_filter_has_stars_and_question_marks_as_everywhere(verbs):
+    """A dot is a dot; a regular expression says so."""
+    verbs.write(a="mail.sent", b="mailxsent", c="order.placed")
 
-    assert verbs.rows("cancel", "--kind", "mail.sent", "--exact", "--yes")["entries_changed"] == 1
-    assert {one["id"]: one["state"] for one in verbs.rows("list")} == {"a": "ABANDONED", "b": "PENDING"}
-    assert verbs("list", "--kind", "(").returncode == 2
+    def found(*options):
+        return [row["id"] for row in verbs.rows("list", "--kind", *options)]
+
+    assert found("mail.sent") == ["a"]
+    assert sorted(found("mail*")) == sorted(found("mail.sent", "--regex")) == ["a", "b"]
+    assert found("mail*", "--exact") == []
+    refused = verbs("list", "--kind", "(", "--regex")
+    assert (refused.returncode, "not a regular expression" in refused.stderr) == (2, True)
 
 
 def test_a_cancelled_entry_can_be_brought_back(verbs):
@@ -137,7 +142,7 @@ def test_what_does_not_exist_is_said_without_a_traceback(verbs):
     assert done.returncode == 2
     assert "did you mean 'PUBLISHED'" in done.stderr
     assert "Traceback" not in done.stderr
-    assert verbs("show", "nothing").returncode == 1
+    assert verbs("show", "nothing").returncode == 3
 
 
 def test_a_database_without_an_outbox_is_said_without_a_traceback(typed, tmp_path):

@@ -65,6 +65,27 @@ def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("simulate",), "no lane has a rate"),
+        (("simulate", "none.toml"), "does not exist"),
+        (("simulate", "--arrivals", "HIGH often"), "not key=value"),
+        (("simulate", "--arrivals", "HIHG rate=1"), "did you mean 'HIGH'"),
+        (("simulate", *LOAD, "--duration", "soon"), "duration"),
+        (("simulate", "--experiment", "fiffo"), "did you mean 'fifo'"),
+        (("plan", *LOAD, "--target", "HIGH p98 < 2s"), "did you mean 'p9"),
+        (("plan", *LOAD), "--target"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_options_are_wrong_usage(lanes, arguments, text):
+    """As in every other verb; a wrong file is no wrong option."""
+    done = lanes(*arguments)
+
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+
+
 def test_a_stage_of_lanes_toml_is_what_is_simulated(lanes, tmp_path):
     """The lanes of the stage before the verb, from the file after it."""
     settings = tmp_path / "lanes.toml"

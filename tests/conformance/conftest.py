@@ -4,6 +4,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from lanes.testing.fifo.settings import GroupOrder
 from local.corrections import sqs as corrections
 from tests.conformance.subjects import BotoSubject, Clock, ModelSubject, SimulatedSubject
 
@@ -25,9 +26,28 @@ def corrected(clock):
         yield BotoSubject(boto3.client("sqs"), clock)
 
 
+@pytest.fixture
+def high_throughput(clock):
+    """A FIFO queue of corrected moto in high-throughput mode."""
+    mode = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+    with mock_aws():
+        yield BotoSubject(boto3.client("sqs"), clock, **mode)
+
+
 @pytest.fixture(params=["model", "simulator", "moto"])
 def queue(request):
     """Each subject in turn."""
     if request.param == "moto":
         return request.getfixturevalue("corrected")
     return ModelSubject() if request.param == "model" else SimulatedSubject()
+
+
+@pytest.fixture(
+    params=["model-oldest", "model-back", "simulator-oldest", "simulator-back", "moto-oldest", "moto-back"]
+)
+def queue_of_order(request):
+    """Each subject with each order of groups that has been observed or is the default."""
+    subject, _, order = request.param.partition("-")
+    if subject == "moto":
+        return order, request.getfixturevalue("corrected" if order == "back" else "high_throughput")
+    return order, {"model": ModelSubject, "simulator": SimulatedSubject}[subject](GroupOrder(order))

@@ -17,7 +17,7 @@ from lanes.testing.fifo.errors import (
     VisibilityTimeoutError,
 )
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
+from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 from simulator.counts import ApproximateQueues
 from simulator.memory import Calls
 from simulator.parameters import Unknowns
@@ -46,6 +46,7 @@ class Delivery:
     group: str
     handle: str
     message_id: str
+    deduplication_id: str
     sequence_number: int
     receive_count: int
     sent_at: float
@@ -77,17 +78,19 @@ class Clock:
 class ModelSubject:
     """The model itself."""
 
-    def __init__(self):
+    def __init__(self, order=GroupOrder.OLDEST):
+        self._order = order
         self.clock = Clock()
         self._ids = itertools.count()
         self._dead = FifoQueue(self.clock, name="dead.fifo", handle_prefix="d.")
         self._queue = FifoQueue(
             self.clock, name="queue.fifo", handle_prefix="q.", dead_letter_queue=self._dead
         )
+        self.configure()
 
     def configure(self, **settings):
         """Set attributes; those not named take their default."""
-        self._queue.settings = FifoSettings(**settings)
+        self._queue.settings = FifoSettings(group_order=self._order, **settings)
 
     def send(self, body, *, group="A", deduplication_id=None):
         """Send one message, by default with a deduplication id of its own."""
@@ -135,6 +138,7 @@ class ModelSubject:
             group=message.group,
             handle=message.receipt_handle,
             message_id=message.message_id,
+            deduplication_id=message.deduplication_id,
             sequence_number=message.sequence_number,
             receive_count=message.receive_count,
             sent_at=message.sent_at,
@@ -161,14 +165,15 @@ class VirtualClock:
 class SimulatedSubject(ModelSubject):
     """A lane's queue as the simulator sets it up, in its virtual time."""
 
-    def __init__(self):
+    def __init__(self, order=GroupOrder.OLDEST):
+        self._order = order
         scheduler = Scheduler()
         queues = ApproximateQueues(
             LanesConfig(),
             scheduler=scheduler,
             calls=Calls(),
             native=None,
-            unknowns=Unknowns(),
+            unknowns=Unknowns(group_order=order),
             chance=Random(1),
         )
         self.clock = VirtualClock(scheduler)
@@ -181,14 +186,16 @@ class SimulatedSubject(ModelSubject):
 class BotoSubject:
     """A queue behind a boto3 client; the clock is the one given to the corrections."""
 
-    def __init__(self, client, clock):
+    def __init__(self, client, clock, **more):
         self.client = client
         self.clock = clock
         self._ids = itertools.count()
         self.dead_url = client.create_queue(QueueName="dead.fifo", Attributes={"FifoQueue": "true"})[
             "QueueUrl"
         ]
-        self.url = client.create_queue(QueueName="queue.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+        self.url = client.create_queue(QueueName="queue.fifo", Attributes={"FifoQueue": "true", **more})[
+            "QueueUrl"
+        ]
         self._content_based = False
 
     def configure(self, **settings):
@@ -278,6 +285,7 @@ class BotoSubject:
             group=attributes["MessageGroupId"],
             handle=message["ReceiptHandle"],
             message_id=message["MessageId"],
+            deduplication_id=attributes["MessageDeduplicationId"],
             sequence_number=int(attributes["SequenceNumber"]),
             receive_count=int(attributes["ApproximateReceiveCount"]),
             sent_at=int(attributes["SentTimestamp"]) / 1000,

@@ -28,8 +28,8 @@ def test_a_receive_takes_as_many_as_possible_of_one_group_first(queue):
     assert bodies(queue.receive()) == ["A1", "A2", "B1", "B2", "C1"]
 
 
-def test_a_group_in_flight_gives_nothing_and_others_do(queue):
-    """One message in flight blocks its group and no other."""
+def test_a_message_in_flight_blocks_those_behind_it_and_no_other_group(queue):
+    """A group with its first message in flight gives nothing."""
     for body in ("A1", "A2", "B1"):
         queue.send(body, group=body[0])
     queue.receive(1)
@@ -48,6 +48,48 @@ def test_a_group_stays_blocked_until_its_last_message_in_flight_is_deleted(queue
 
     assert blocked == []
     assert bodies(queue.receive()) == ["A3"]
+
+
+def test_messages_with_a_visibility_that_ended_come_up_to_one_that_is_extended(queue):
+    """The rest of the batch waits behind the extended message."""
+    for body in ("A1", "A2", "A3"):
+        queue.send(body)
+    _, second, _ = queue.receive(3, visibility=10)
+    queue.change_visibility(second.handle, 20)
+    queue.clock.advance(10)
+
+    assert bodies(queue.receive(visibility=5)) == ["A1"]
+    queue.clock.advance(10)
+    assert bodies(queue.receive()) == ["A1", "A2", "A3"]
+
+
+def returned_groups(queue):
+    """Send to three groups, let messages of the first two return, and give all bodies of the next receive."""
+    for body in ("A1", "A2", "B1", "C1"):
+        queue.send(body, group=body[0])
+    queue.receive(1, visibility=1)
+    queue.receive(1, visibility=1)
+    queue.clock.advance(1)
+    return bodies(queue.receive())
+
+
+def test_a_returned_message_is_behind_all_groups_that_waited(queue_of_order):
+    """In the order `back`; in the order `oldest` it has its old place."""
+    order, queue = queue_of_order
+
+    expected = {"oldest": ["A1", "A2", "B1", "C1"], "back": ["C1", "A1", "A2", "B1"]}
+    assert returned_groups(queue) == expected[order]
+
+
+def test_a_group_keeps_its_place_when_its_received_messages_are_deleted(queue_of_order):
+    """Its next message has not been received, so that it is behind older ones only."""
+    _, queue = queue_of_order
+    for body in ("A1", "B1", "A2", "B2", "A3", "C1"):
+        queue.send(body, group=body[0])
+    for delivery in queue.receive(2):
+        queue.delete(delivery.handle)
+
+    assert bodies(queue.receive()) == ["B1", "B2", "A3", "C1"]
 
 
 def test_the_group_with_the_oldest_message_is_served_first(queue):
@@ -79,8 +121,8 @@ def test_several_messages_return_in_order_when_their_visibility_ends(queue):
     assert bodies(queue.receive()) == ["A1", "A2", "A3", "A4"]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_a_group_given_back_is_in_order_whatever_the_order_of_the_calls(queue, order):
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2, 0)])
+def test_messages_given_back_wait_for_those_in_front_of_them(queue, order):
     """Setting visibility to zero one by one never lets a later message pass an earlier one."""
     for body in ("A1", "A2", "A3", "A4"):
         queue.send(body)
@@ -92,6 +134,22 @@ def test_a_group_given_back_is_in_order_whatever_the_order_of_the_calls(queue, o
 
     assert between == []
     assert bodies(queue.receive()) == ["A1", "A2", "A3", "A4"]
+
+
+def test_a_message_given_back_comes_while_later_ones_are_in_flight(queue):
+    """A message in flight blocks only the messages behind it."""
+    for body in ("A1", "A2", "A3", "A4", "A5"):
+        queue.send(body)
+    first, second, third, _ = queue.receive(4)
+    queue.change_visibility(second.handle, 0)
+    behind_the_first = queue.receive()
+    queue.change_visibility(first.handle, 0)
+    front = queue.receive()
+    queue.change_visibility(third.handle, 0)
+
+    assert behind_the_first == []
+    assert bodies(front) == ["A1", "A2"]
+    assert queue.receive() == []
 
 
 def test_a_changed_visibility_counts_from_the_call(queue):

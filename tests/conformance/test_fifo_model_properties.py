@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue
-from lanes.testing.fifo.settings import FifoSettings
+from lanes.testing.fifo.settings import FifoSettings, GroupOrder
 from tests.conformance.subjects import Clock
 
 RETENTION_SECONDS = 500
@@ -52,13 +52,14 @@ class Reference:
         return (len(self.messages) - hidden - delayed, hidden, delayed)
 
     def available(self, now):
-        """Return what a receive may take, by group: the visible front of each group that is not blocked."""
+        """Return what a receive may take, by group: the visible messages in front of the first in flight."""
         self.settle(now)
         searched = [m for m in self.messages if m.shown_at <= now][: self.look_ahead]
-        blocked = {m.group for m in self.messages if m.hidden_until is not None}
-        groups = {}
+        groups, blocked = {}, set()
         for message in searched:
-            if message.group not in blocked:
+            if message.hidden_until is not None:
+                blocked.add(message.group)
+            elif message.group not in blocked:
                 groups.setdefault(message.group, []).append(message)
         return groups
 
@@ -78,8 +79,9 @@ class FifoMachine(RuleBasedStateMachine):
         look_ahead=st.sampled_from([3, 1000]),
         limit=st.sampled_from([None, 2]),
         by_group=st.booleans(),
+        order=st.sampled_from(GroupOrder),
     )
-    def create(self, delay, look_ahead, limit, by_group):
+    def create(self, delay, look_ahead, limit, by_group, order):
         """Take one of several kinds of queue; a limit of receives only with the full look-ahead."""
         self.limit = limit
         self.delay = delay
@@ -93,6 +95,7 @@ class FifoMachine(RuleBasedStateMachine):
                 look_ahead=1000 if limit else look_ahead,
                 max_receive_count=limit,
                 deduplicate_by_group=by_group,
+                group_order=order,
             ),
             dead_letter_queue=self.dead,
         )

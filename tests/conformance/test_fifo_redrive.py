@@ -23,7 +23,7 @@ def test_a_message_moves_on_the_receive_after_the_last_allowed_one(queue):
 
 
 def test_a_moved_message_keeps_its_identity_and_its_sending_starts_anew(queue):
-    """Id, group, sequence number and receive count stay; the time of sending is that of the move."""
+    """Id, group, sequence number and receive count stay; deduplication id and time of sending are those of the move."""
     queue.configure(max_receive_count=2)
     sent = queue.send("A1")
     receive_often(queue, 2)
@@ -33,6 +33,7 @@ def test_a_moved_message_keeps_its_identity_and_its_sending_starts_anew(queue):
 
     assert (sent.message_id, sent.sequence_number) == (dead.message_id, dead.sequence_number)
     assert (dead.group, dead.receive_count, dead.source) == ("A", 3, "queue.fifo")
+    assert dead.deduplication_id == dead.message_id
     assert queue.clock() == dead.sent_at
 
 

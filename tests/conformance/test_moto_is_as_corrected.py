@@ -80,7 +80,8 @@ def test_moto_answers_each_routed_operation_and_no_move_task():
     methods = methods_of("moto.sqs.responses", "SQSResponse")
 
     assert methods.keys() >= sqs._OPERATIONS.keys() | {"_get_queue_name", "sqs_backend"}
-    assert not methods.keys() & {"start_message_move_task", "list_message_move_tasks"}
+    tasks = {"start_message_move_task", "list_message_move_tasks", "cancel_message_move_task"}
+    assert not methods.keys() & tasks
 
 
 def test_a_queue_keeps_its_attributes_where_the_model_reads_them():

@@ -322,8 +322,7 @@ def test_a_deleted_dead_letter_queue_loses_no_message(corrected):
 def test_moving_dead_letters_back_starts_their_history_again(corrected):
     """A move task without a destination returns messages to where they came from, in order."""
     corrected.configure(max_receive_count=1)
-    for body in ("A1", "A2"):
-        corrected.send(body)
+    sent = {corrected.send(body).message_id for body in ("A1", "A2")}
     corrected.receive(visibility=0)
     emptied = corrected.receive()
     dead_arn = corrected.client.get_queue_attributes(
@@ -336,6 +335,7 @@ def test_moving_dead_letters_back_starts_their_history_again(corrected):
     assert emptied == []
     assert (task["Status"], task["ApproximateNumberOfMessagesMoved"]) == ("COMPLETED", 2)
     assert [(message.body, message.receive_count) for message in returned] == [("A1", 1), ("A2", 1)]
+    assert not sent & {message.message_id for message in returned}
 
 
 def test_only_dead_letter_queues_can_be_redriven(corrected):
@@ -344,3 +344,49 @@ def test_only_dead_letter_queues_can_be_redriven(corrected):
         corrected.client.start_message_move_task(SourceArn="arn:aws:sqs:eu-central-1:123456789012:queue.fifo")
 
     assert refused.value.response["Error"]["Code"] == "InvalidParameterValue"
+
+
+@pytest.mark.parametrize(
+    ("is_known", "code"),
+    [(True, "AWS.SimpleQueueService.UnsupportedOperation"), (False, "ResourceNotFoundException")],
+)
+def test_a_move_task_that_has_ended_cannot_be_cancelled(corrected, is_known, code):
+    """A task ends with its start, and another handle is unknown."""
+    corrected.configure(max_receive_count=1)
+    dead_arn = corrected.client.get_queue_attributes(
+        QueueUrl=corrected.dead_url, AttributeNames=["QueueArn"]
+    )["Attributes"]["QueueArn"]
+    handle = corrected.client.start_message_move_task(SourceArn=dead_arn)["TaskHandle"]
+
+    with pytest.raises(ClientError) as refused:
+        corrected.client.cancel_message_move_task(TaskHandle=handle if is_known else "another")
+
+    assert refused.value.response["Error"]["Code"] == code
+
+
+@pytest.mark.parametrize("name", ["typed.fifo", "typed"])
+def test_an_existing_queue_keeps_its_type(corrected, name):
+    """FifoQueue with another value is refused, with its own value it changes nothing."""
+    is_fifo = name.endswith(".fifo")
+    url = corrected.client.create_queue(QueueName=name, Attributes={"FifoQueue": "true"} if is_fifo else {})[
+        "QueueUrl"
+    ]
+
+    with pytest.raises(ClientError) as refused:
+        corrected.client.set_queue_attributes(
+            QueueUrl=url, Attributes={"FifoQueue": "false" if is_fifo else "true"}
+        )
+
+    corrected.client.set_queue_attributes(QueueUrl=url, Attributes={"FifoQueue": str(is_fifo).lower()})
+    assert refused.value.response["Error"]["Code"] == "InvalidAttributeValue"
+
+
+@pytest.mark.parametrize("name", ["timed.fifo", "timed"])
+def test_timestamps_of_a_queue_are_whole_seconds(corrected, name):
+    """As decimal digits, which a program reads as an integer."""
+    attributes = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
+    url = corrected.client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    found = corrected.client.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+
+    assert found["CreatedTimestamp"].isdecimal()
+    assert found["LastModifiedTimestamp"].isdecimal()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lanes.testing.fifo.settings import GroupOrder
 from local.corrections.sqs_queue import set_unknowns
 from local.unknowns import QueueUnknowns
 
@@ -51,9 +52,10 @@ def test_short_polls_may_miss_and_long_ones_do_not(corrected, unknowns):
 
 
 def test_groups_may_take_turns(corrected, unknowns):
-    """A group goes behind the others when it is received."""
-    unknowns(groups_in_turn=True)
-    corrected.configure()
+    """A group of a queue in high-throughput mode goes behind the others when it is received."""
+    unknowns(group_order=GroupOrder.TURN)
+    high = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+    corrected.client.set_queue_attributes(QueueUrl=corrected.url, Attributes=high)
     for group in "AABB":
         corrected.send(group, group=group)
     (first,) = corrected.receive(1)

@@ -1,10 +1,13 @@
 """Overrides: what waits in a queue is cancelled, or sent on to another lane with the order of its group kept."""
 
+import dataclasses
 import json
 
 import pytest
 
-from lanes.message import Message
+from lanes.consumer.records import RawRecord
+from lanes.events import Event
+from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
 from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE
 from tests.support.memory import aws_error
 from tests.support.overriding import Overridden
@@ -68,7 +71,7 @@ def test_what_an_outbox_publishes_after_the_override_is_cancelled_too(scenario):
 def test_a_body_that_is_no_event_is_cancelled_by_its_group_alone(scenario):
     """Its kind can't be known, so a filter that asks for one leaves it."""
     scenario.world.send_body("MAIN", "plain", group="raw")
-    scenario.put("cancel", kind=".*")
+    scenario.put("cancel", kind="*")
     scenario.drain()
     assert scenario.cancelled() == []
 
@@ -123,6 +126,45 @@ def test_a_message_without_a_group_moves_alone(scenario):
 
     assert scenario.lane_of("single") == "HIGH"
     assert scenario.world.overrides.following == {}
+
+
+def large_message(scenario, *, beside):
+    """Send a message that fills a MiB with the attributes beside it, and another of its group behind it."""
+    message = Message(kind="work", data={"does": ["ok"], "more": ""}, group="g", id="large")
+    room = LARGEST_BODY_BYTES - size_bytes(message.to_body()) - beside
+    message = dataclasses.replace(message, data={"does": ["ok"], "more": "x" * room})
+    scenario.world.send_body("MAIN", message.to_body(), group="g")
+    scenario.send("MAIN", "small", group="g")
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+@pytest.mark.parametrize("attributes", [{}, {"trace": {"dataType": "String", "stringValue": "y" * 100_000}}])
+def test_a_message_that_its_priority_makes_too_large_is_handled_where_it_is(monkeypatch, engine, attributes):
+    """SQS refuses body and attributes over 1 MiB, so it could never be sent on, and its group would wait behind it."""
+    scenario = Overridden(engine=engine)
+    from_event, forward = RawRecord.from_event, scenario.world.queues.forward
+    beside = sum(len(name) + len("String") + len(one["stringValue"]) for name, one in attributes.items())
+
+    def with_attributes(event):
+        return from_event({**event, "messageAttributes": attributes})
+
+    def checked(lane, record, *, body, deduplication_id):
+        if size_bytes(body) + beside > LARGEST_BODY_BYTES:
+            raise aws_error("SendMessage")
+        forward(lane, record, body=body, deduplication_id=deduplication_id)
+
+    monkeypatch.setattr(RawRecord, "from_event", with_attributes)
+    monkeypatch.setattr(scenario.world.queues, "forward", checked)
+    large_message(scenario, beside=beside)
+    override = scenario.put("prioritize", priority=50, group="g")
+
+    scenario.drain()
+
+    assert scenario.done == ["large", "small"]
+    assert (scenario.lane_of("large"), scenario.lane_of("small")) == ("MAIN", "HIGH")
+    (event,) = scenario.world.recorder.named(Event.MESSAGE_NOT_MOVED)
+    assert (event["id"], event["to_lane"], event["override"]) == ("large", "HIGH", override.id)
+    assert event["size_bytes"] == LARGEST_BODY_BYTES + len('"priority":50,')
 
 
 def test_a_demoted_message_goes_to_the_lower_lane(scenario):
@@ -248,7 +290,7 @@ def test_cancelled_and_moved_messages_need_no_reading_of_the_higher_lanes():
     """Nothing of the batch is left to handle or to yield: no queue is read, and no record is parked."""
     scenario = Overridden({"consumer": {"reserved_concurrency": 2}}, environments=2)
     send_some(scenario, groups=2)
-    scenario.put("prioritize", priority=50, group="g.")
+    scenario.put("prioritize", priority=50, group="g?")
     scenario.put("cancel", ids=("m0",))
 
     scenario.step("MAIN")

@@ -6,7 +6,7 @@ import pytest
 
 from lanes.config.deployment import Deployment
 from lanes.consumer.consumer import Consumer
-from lanes.consumer.engines.pull.slot import REPORT_EVERY
+from lanes.consumer.engines.pull.pace import PATIENCE
 from lanes.consumer.runtime import Runtime
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.queue import FifoQueue
@@ -99,7 +99,7 @@ def test_a_long_invocation_reports_as_it_works(world):
     for number in range(30):
         world.send("MAIN", group=f"g{number}")
 
-    telemetry = rung(world, lambda _message: world.clock.advance(REPORT_EVERY / 10))
+    telemetry = rung(world, lambda _message: world.clock.advance(PATIENCE / 10))
 
     assert telemetry.counts["HandledMessages"] == 30
     assert telemetry.reports == ["MAIN"] * 3

@@ -215,3 +215,37 @@ def test_the_order_holds_in_any_mixture(engine, messages, batch_size, slots, ide
             mine = [sent.id for sent in scenario.sent if (sent.lane, sent.group) == (lane, group)]
             assert [name for name in dict.fromkeys(scenario.done) if name in mine] == mine
     scenario.check_kept()
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize(("first", "idempotency"), [("fail", False), ("retry", False), ("ok", True)])
+def test_the_records_of_a_group_return_at_one_moment(engine, first, idempotency, slots):
+    """Failed, behind it, or held by another delivery: with two moments a later one could be received alone."""
+    scenario = Scenario(
+        {"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}},
+        environments=slots,
+        engine=engine,
+    )
+    changes = []
+    change = scenario.world.queues.change_visibility
+
+    def noting(lane, asked):
+        changes.extend((one.message_id, one.seconds) for one in asked)
+        return change(lane, asked)
+
+    scenario.world.queues.change_visibility = noting
+    sent = [scenario.send("MAIN", "a", first, "ok"), scenario.send("MAIN", "b"), scenario.send("MAIN", "c")]
+    if idempotency:
+        scenario.world.ledger.begin_effect(
+            "lanes#a",
+            owner="other/delivery",
+            now=scenario.world.clock.now,
+            until=scenario.world.clock.now + 9,
+        )
+
+    scenario.invoke("MAIN", scenario.world.receive("MAIN"))
+
+    delays = {name: {seconds for one, seconds in changes if one == name} for name in sent}
+    assert len(delays[sent[0]]) == 1
+    assert delays[sent[0]] != {0}
+    assert delays[sent[1]] == delays[sent[2]] == delays[sent[0]]

@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 from lanes.consumer.ledger import Cause
 from lanes.consumer.records import RawRecord
 from lanes.consumer.telemetry import READ_FOR_ID, receives, unopened
+from lanes.events import Event
 from tests.support.memory import aws_error
+from tests.support.overriding import Overridden
 from tests.support.scenario import Scenario
-
-TOLD_ALONE = ("message_handled", "message_failed", "message_dead_lettered", "duplicate_skipped")
 
 
 def told(scenario):
     """Give (message id, receive count) of everything that the events tell of."""
-    events = scenario.world.recorder.events
-    alone = [fields for name, fields in events if name in TOLD_ALONE]
+    recorder = scenario.world.recorder
+    events = [*recorder.events, *recorder.problems]
+    # Without a delay the dead letter follows at once, and its event is the last of the receive.
+    held_now = [fields for fields in recorder.named(Event.GROUP_HELD) if not fields["delay"]]
+    alone = [fields for _, fields in events if "receive_count" in fields and fields not in held_now]
     together = [one for _, fields in events for one in fields.get("messages", ())]
     return [(one["message_id"], one["receive_count"]) for one in alone + together]
 
@@ -72,6 +75,81 @@ def test_every_receive_is_told_once(engine, messages, slots, idempotency, seed):
     assert sorted(told(scenario)) == sorted(received)
     assert sum(counts[receives(cause)] for cause in Cause) == len(received)
     assert counts[receives(Cause.FIRST)] == len({message_id for message_id, _ in received})
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    messages=st.lists(
+        st.tuples(
+            st.sampled_from(["HIGH", "MAIN"]),
+            st.sampled_from(["ok", "fail", "retry", "dead", "check"]),
+            st.sampled_from(["a", "b", "c"]),
+        ),
+        min_size=5,
+        max_size=20,
+    ),
+    consumer=st.fixed_dictionaries(
+        {"reserved_concurrency": st.sampled_from([1, 3]), "idempotency": st.booleans()}
+    ),
+    faults=st.sets(st.integers(0, 80), max_size=12),
+    seed=st.integers(0, 99),
+)
+def test_every_receive_is_told_once_with_overrides_holds_and_failed_calls(
+    engine, messages, consumer, faults, seed
+):
+    """Cancelled, moved, held, sent behind its group, kept because a dead letter was not sent, and all others."""
+    held = {"consumer": {**consumer, "max_attempts": 2, "on_dead_letter": {"work": "hold"}}}
+    slots = consumer["reserved_concurrency"]
+    scenario = Overridden(held, environments=slots, seed=seed, engine=engine)
+    received = listen(scenario)
+    for number, (lane, does, group) in enumerate(messages):
+        scenario.send(lane, f"m{number}", does, "ok", group=f"{lane}-{group}")
+    scenario.put("cancel", ids=("m0",))
+    scenario.put("prioritize", ids=("m1",), priority=0)
+    scenario.world.calls.break_if = lambda name, place: aws_error(name) if place in faults else None
+
+    scenario.drain()
+    scenario.world.calls.break_if = lambda _name, _place: None
+    for lane in ("HIGH", "MEDIUM", "MAIN"):
+        scenario.redrive(lane)
+    scenario.drain()
+
+    assert sorted(told(scenario)) == sorted(received)
+
+
+def test_a_batch_that_an_error_of_ours_interrupts_names_its_records(engine):
+    """And the receive of each."""
+    scenario = Scenario(engine=engine)
+    received = listen(scenario)
+    scenario.send("MAIN", "m0", group="a")
+    scenario.send("MAIN", "m1", group="b")
+    active = scenario.world.overrides.active
+
+    def active_once_broken():
+        scenario.world.overrides.active = active
+        raise TypeError("a defect")
+
+    scenario.world.overrides.active = active_once_broken
+    scenario.drain()
+
+    assert [name for name, _ in scenario.world.recorder.problems] == ["batch_interrupted"]
+    assert sorted(told(scenario)) == sorted(received)
+
+
+def test_a_record_that_is_no_longer_ours_is_named():
+    """Its visibility timeout has ended, so that another invocation may have it by now."""
+    scenario = Scenario({"consumer": {"reserved_concurrency": 2}}, environments=2)
+    message_id = scenario.send("MAIN", "late")
+    taken = scenario.world.receive("MAIN")
+    scenario.world.clock.advance(10_000)
+    scenario.world.receive("MAIN")
+
+    scenario.invoke("MAIN", taken)
+
+    (returned,) = scenario.world.recorder.named("batch_returned")
+    assert returned["reason"] == "expired"
+    assert [one["message_id"] for one in returned["messages"]] == [message_id]
+    assert scenario.starts == []
 
 
 @pytest.mark.parametrize(

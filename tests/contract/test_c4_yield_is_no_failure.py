@@ -393,3 +393,30 @@ def test_a_late_note_of_what_went_back_never_replaces_a_later_attempt(engine, do
     assert meanwhile
     assert [start.attempt for start in scenario.starts if start.id == "failing"] == [1, 2, 3, 4, 5]
     scenario.check_kept()
+
+
+@pytest.mark.parametrize("does", ["fail", "crash"])
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_a_late_note_of_a_refused_return_erases_no_attempt(engine, idempotency, does):
+    """The change of visibility lost its answer only: another slot has made an attempt before it is repeated."""
+    consumer = {"reserved_concurrency": 2, "idempotency": idempotency, "max_attempts": 3}
+    scenario = Scenario({"consumer": consumer}, environments=2, engine=engine)
+    scenario.send("MAIN", "a", "fail", does)
+    handled_meanwhile = []
+
+    def lost(operation, _position):
+        if operation != "ChangeMessageVisibilityBatch" or handled_meanwhile:
+            return None
+        handled_meanwhile.append(operation)
+        scenario.world.clock.advance(60)
+        (again,) = scenario.world.receive("MAIN", 1)
+        scenario.invoke("MAIN", [again], environment=1)
+        return aws_error()
+
+    scenario.world.calls.lose_if = lost
+    scenario.invoke("MAIN", scenario.world.receive("MAIN", 1))
+    assert len(scenario.starts) == 2
+    scenario.drain()
+
+    assert [start.attempt for start in scenario.starts] == [1, 2, 3]
+    assert scenario.dead() == {"a": "attempts exhausted"}

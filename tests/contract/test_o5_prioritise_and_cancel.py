@@ -72,10 +72,16 @@ def desk(subject, clock):
     ("fields", "found"),
     [
         ({}, "abc"),
-        ({"kind": "mail.sent"}, "abc"),
+        ({"kind": "mail.sent"}, "ab"),
+        ({"kind": "mail*"}, "abc"),
+        ({"kind": "mail?sent"}, "abc"),
+        ({"kind": "mail.sent", "regex": True}, "abc"),
         ({"kind": "mail.sent", "exact": True}, "ab"),
+        ({"kind": "mail*", "exact": True}, ""),
         ({"kind": "mail"}, ""),
-        ({"group": "g."}, "ab"),
+        ({"kind": "mail", "regex": True}, ""),
+        ({"group": "g?"}, "ab"),
+        ({"group": "g.", "regex": True}, "ab"),
         ({"group": "g1", "exact": True}, "a"),
         ({"source": "lanes"}, "abc"),
         ({"lowest": 0}, "bc"),
@@ -91,13 +97,15 @@ def test_filters_find_what_they_say(desk, fields, found):
 
 def test_a_filter_that_can_not_be_read_is_refused():
     """With the way out."""
-    with pytest.raises(ConfigurationError, match="--exact"):
-        EntryFilter(kind="(")
+    with pytest.raises(ConfigurationError, match="without --regex"):
+        EntryFilter(kind="(", regex=True)
+    with pytest.raises(ConfigurationError, match="exclude each other"):
+        EntryFilter(kind="a", regex=True, exact=True)
 
 
 def test_a_preview_counts_and_shows_some(desk):
     """Nothing is changed."""
-    preview = desk.operator.preview(EntryFilter(kind="mail.*"))
+    preview = desk.operator.preview(EntryFilter(kind="mail*"))
 
     assert (preview.count, preview.lowest, preview.highest) == (3, -100, 50)
     assert preview.kinds == {"mail.sent": 2, "mailxsent": 1}

@@ -10,6 +10,7 @@ from moto import mock_aws
 from lanes.aws.cloudwatch.costs import CloudWatchUse
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.errors import AwsError
 from lanes.operate.lanes.deployed import FunctionState
 
 NOW = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
@@ -40,7 +41,9 @@ def aws():
         yield lambda service: boto3.client(service, region_name="eu-central-1")
 
 
-def use(aws, *, window=timedelta(hours=1), cloudformation=None, deployment=DEPLOYMENT):
+def use(
+    aws, *, window=timedelta(hours=1), cloudformation=None, deployment=DEPLOYMENT, endpoint_zones=lambda: 0
+):
     return CloudWatchUse(
         deployment=deployment,
         function=FUNCTION,
@@ -48,6 +51,7 @@ def use(aws, *, window=timedelta(hours=1), cloudformation=None, deployment=DEPLO
         stack_name="Orders",
         cloudwatch=aws("cloudwatch"),
         cloudformation=cloudformation or aws("cloudformation"),
+        endpoint_zones=endpoint_zones,
         now=lambda: NOW,
     ).read(window)
 
@@ -159,6 +163,19 @@ def test_alarms_and_dashboards_are_those_of_the_stack(aws):
 
     assert (unknown.shared.alarms, unknown.notes != []) == (None, True)
     assert (known.shared.alarms, known.shared.dashboards, known.notes) == (2, 0, [])
+
+
+def test_endpoints_of_bulk_jobs_are_charged_while_no_job_runs(aws):
+    """Without the right to read their parameter they are unknown, with a note."""
+
+    def denied():
+        raise AwsError(operation="GetParameter", code="AccessDenied", retryable=False)
+
+    known, unknown = use(aws, endpoint_zones=lambda: 2), use(aws, endpoint_zones=denied)
+
+    assert known.shared.endpoint_zones == 2
+    assert unknown.shared.endpoint_zones is None
+    assert any("endpoints of bulk jobs" in note for note in unknown.notes)
 
 
 def _resource(place, kind):

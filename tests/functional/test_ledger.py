@@ -119,6 +119,17 @@ def test_a_later_note_replaces_an_earlier_one(ledger):
     assert list(ledger.parked("MAIN", after=NOW)) == []
 
 
+@pytest.mark.parametrize(("noted", "kept"), [(None, 2), (3, 2), (4, 2), (5, 1)])
+def test_an_amendment_leaves_the_entry_of_a_later_receive_alone(ledger, noted, kept):
+    """Another slot has received the message and counted an attempt."""
+    if noted is not None:
+        ledger.note([entry_of(noted_receive=noted, attempts=1)])
+
+    ledger.amend([entry_of(noted_receive=4, attempts=2)])
+
+    assert ledger.read("MAIN", ["m"])["m"].attempts == kept
+
+
 def test_parked_records_are_found_by_lane_and_time(ledger):
     """The earliest to return first; what is over is not among them."""
     ledger.note(
@@ -192,11 +203,18 @@ def finish(ledger, owner="one", now=NOW, keep=100, effect_id="e"):
 
 
 def test_an_effect_begins_once_for_each_owner(ledger):
-    """The same message may begin again after a crash, another one waits."""
+    """The client repeats a call with a lost answer; another message waits."""
     assert begin(ledger) is Effect.BEGUN
     assert begin(ledger) is Effect.BEGUN
     assert begin(ledger, "two") is Effect.ELSEWHERE
     assert begin(ledger, "two", effect_id="other") is Effect.BEGUN
+
+
+def test_two_deliveries_of_one_message_are_two_owners(ledger):
+    """The second one learns that it is the same message, which the first one accounts for."""
+    assert begin(ledger, "m1/one") is Effect.BEGUN
+    assert begin(ledger, "m1/two") is Effect.TWICE
+    assert begin(ledger, "m2/one") is Effect.ELSEWHERE
 
 
 def test_a_claim_ends_with_its_time(ledger):

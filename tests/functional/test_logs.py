@@ -84,3 +84,24 @@ def test_a_group_that_does_not_exist_is_an_error_that_says_so(client):
     """Not an empty log."""
     with pytest.raises(AwsError, match="ResourceNotFoundException"):
         list(LogCalls(client=client, group="/aws/lambda/other").lines(since=0))
+
+
+def test_lines_without_an_event_id_are_told_apart(client, now, monkeypatch):
+    """Some emulations of CloudWatch leave the id out; the same line has the same id at each reading."""
+    put(client, "a", (now, "one"), (now, "two"), (now + 1, "one"))
+    put(client, "b", (now, "one"))
+    whole = client.filter_log_events(logGroupName=GROUP)
+    for event in whole["events"]:
+        del event["eventId"]
+
+    class Pages:
+        def paginate(self, **_request):
+            return [whole]
+
+    monkeypatch.setattr(client, "get_paginator", lambda _name: Pages())
+    logs = LogCalls(client=client, group=GROUP)
+
+    first, second = ([line.id for line in logs.lines(since=now)] for _ in range(2))
+
+    assert len(set(first)) == 4
+    assert first == second

@@ -241,6 +241,12 @@ def test_figures_are_means_of_the_last_five_whole_minutes(operations):
                     "Value": 4.0,
                     "Dimensions": dimensions,
                 },
+                {
+                    "MetricName": "NumberOfMessagesDeleted",
+                    "Timestamp": at,
+                    "Value": 12.0,
+                    "Dimensions": dimensions,
+                },
             ],
         )
 
@@ -249,6 +255,8 @@ def test_figures_are_means_of_the_last_five_whole_minutes(operations):
     ).read()
 
     assert figures["MAIN"].pace == 10.0
+    # Two of them were dead-lettered, cancelled or moved.
+    assert figures["MAIN"].leaving == 12.0
     assert figures["MAIN"].arrivals == 4.0
     assert figures["MAIN"].yields == 0.0
     assert figures["MAIN"].oldest_age == timedelta(seconds=99)

@@ -69,7 +69,7 @@ def override(name="o", *, at=NOW, lasts=60.0, **wanted):
 
 def test_what_is_put_on_the_board_is_read_from_it(overrides):
     """The latest first, with everything it says."""
-    first, second = override("a", at=NOW - 1), override("b", group="g", exact=True)
+    first, second = override("a", at=NOW - 1), override("b", group="g", regex=True)
     overrides.add(first)
     overrides.add(second)
 

@@ -19,6 +19,7 @@ from cfnlint.config import ManualArgs
 import app as cdk_app
 from cdk import BulkEnqueue, LaneQueues, Ledger
 from cdk.bulk.packages import bundle
+from lanes.config.spark_submit import spark_submit_parameters
 from lanes.errors import ConfigurationError
 from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
 
@@ -60,7 +61,7 @@ def the_only(template, kind):
     return name, properties
 
 
-def test_the_application_costs_nothing_while_no_job_runs(bulk_template):
+def test_the_application_runs_only_while_a_job_does(bulk_template):
     """Spark 4 on arm64; it starts with a job, stops after the last, and can't grow without end."""
     _, application = the_only(bulk_template, APPLICATION)
 
@@ -229,22 +230,110 @@ def test_a_schedule_starts_the_job_once_for_each_execution(bulk_template):
     assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 3
 
 
-def test_the_default_stack_has_none_of_it():
-    """Bulk jobs are asked for, by context."""
-    plain, bulk = (new_app(), new_app(bulk="on"))
-    for one in (plain, bulk):
-        cdk_app.add_stack(one)
-    (without,), (with_it,) = plain.synth().stacks, bulk.synth().stacks
+def stacks_of_the_app(**context):
+    """Synthesise the app and give the templates of its stacks by name."""
+    app = new_app(**context)
+    cdk_app.add_stacks(app)
+    return {stack.stack_name: stack.template for stack in app.synth().stacks}
 
-    kinds = {resource["Type"] for resource in with_it.template["Resources"].values()}
-    assert APPLICATION in kinds
-    assert APPLICATION not in {resource["Type"] for resource in without.template["Resources"].values()}
+
+def types(template):
+    """Give the types of a template's resources."""
+    return {resource["Type"] for resource in template["Resources"].values()}
+
+
+def test_bulk_jobs_have_a_stack_of_their_own():
+    """An application that is started can't be updated: it must not hold up an urgent fix of the consumer."""
+    plain, both = stacks_of_the_app(), stacks_of_the_app(bulk="on")
+    resources_of_lanes = both["PriorityLanes"]["Resources"]
+
+    assert plain.keys() == {"PriorityLanes"}
+    assert both.keys() == {"PriorityLanes", "PriorityLanes-bulk"}
+    assert resources_of_lanes == plain["PriorityLanes"]["Resources"]
+    assert APPLICATION in types(both["PriorityLanes-bulk"])
+
+
+def test_the_parameter_has_the_name_of_the_stack_with_the_lanes():
+    """`lanes bulk` looks for it there, and the bulk stack of a stage belongs to that stage."""
+    template = stacks_of_the_app(stage="demo", bulk="on")["PriorityLanes-demo-bulk"]
+
+    (parameter,) = (
+        one["Properties"] for one in template["Resources"].values() if one["Type"] == "AWS::SSM::Parameter"
+    )
+    assert parameter["Name"] == "/lanes/PriorityLanes-demo/bulk"
+
+
+def test_nothing_of_the_lanes_is_exported():
+    """An export in use would refuse the deployment that removes a lane."""
+    outputs = stacks_of_the_app(bulk="on")["PriorityLanes"]["Outputs"]
+
+    assert not [output for output in outputs.values() if "Export" in output]
+
+
+def test_inputs_and_zones_are_asked_for_by_context():
+    """`-c bulk_inputs=lake,other` grants reading, `-c bulk_zones=...` selects the zones of the subnets."""
+    app = new_app(bulk="on", bulk_inputs="lake, other", bulk_zones="us-east-1b,us-east-1d")
+    cdk_app.add_stacks(app)
+    template = Template.from_stack(app.node.find_child("PriorityLanes-bulk"))
+    found = allowed(template, "BulkJobRole")
+
+    for name in ("lake", "other"):
+        assert ("s3:GetObject", f"arn:<AWS::Partition>:s3:::{name}/*") in found
+        assert ("s3:ListBucket", f"arn:<AWS::Partition>:s3:::{name}") in found
+    zones = [subnet["AvailabilityZone"] for subnet in resources(template, "AWS::EC2::Subnet").values()]
+    assert zones == ["us-east-1b", "us-east-1d"]
+
+
+def test_a_catalog_gets_the_rights_the_endpoint_and_the_setting():
+    """Jobs read the databases that were named, through an endpoint, since the VPC has no other way to Glue."""
+    app = new_app(bulk="on", bulk_databases="sales")
+    cdk_app.add_stacks(app)
+    template = Template.from_stack(app.node.find_child("PriorityLanes-bulk"))
+    read = {
+        arn.rpartition("<AWS::AccountId>:")[2]
+        for action, arn in allowed(template, "BulkJobRole")
+        if action == "glue:GetTable"
+    }
+    endpoints = {
+        render(one["ServiceName"]).rpartition(".")[2]
+        for one in resources(template, "AWS::EC2::VPCEndpoint").values()
+    }
+    ((_, parameter),) = resources(template, "AWS::SSM::Parameter").items()
+    document = json.loads(render(parameter["Value"]))
+
+    databases = {"database/default", "database/global_temp", "database/sales"}
+    assert read == {"catalog", *databases, "table/sales/*", "userDefinedFunction/sales/*"}
+    assert not [action for action, _ in allowed(template, "BulkJobRole") if "Create" in action]
+    assert endpoints == {"s3", "sqs", "glue"}
+    assert (document["catalog"], document["endpoint_zones"]) == (True, 4)
+    parameters = spark_submit_parameters(packages="p", executors=1, catalog=True)
+    assert "AWSGlueDataCatalogHiveClientFactory" in parameters
+    assert "metastore" not in spark_submit_parameters(packages="p", executors=1, catalog=False)
+
+
+def test_the_id_of_a_zone_is_refused():
+    """The documentation of EMR Serverless names zones by id; a subnet needs the name."""
+    with pytest.raises(ConfigurationError, match=r"'use1-az3' is the id .* describe-availability-zones"):
+        cdk_app.add_stacks(new_app(bulk="on", bulk_zones="use1-az3"))
+
+
+def test_settings_of_bulk_jobs_without_bulk_jobs_are_refused():
+    """They would have no effect."""
+    with pytest.raises(ConfigurationError, match=r"bulk_inputs is 'lake', .* -c bulk=on"):
+        cdk_app.add_stacks(new_app(bulk_inputs="lake"))
+
+
+def test_a_stage_can_not_take_the_name_of_a_stack_of_bulk_jobs():
+    """PriorityLanes-bulk holds the bulk jobs of PriorityLanes."""
+    for stage in ("bulk", "demo-bulk"):
+        with pytest.raises(ConfigurationError, match="end in 'bulk'"):
+            cdk_app.add_stacks(new_app(stage=stage))
 
 
 def test_an_unknown_word_for_bulk_is_refused():
     """A typing mistake must not go unnoticed."""
     with pytest.raises(ConfigurationError, match="bulk is 'yes'"):
-        cdk_app.add_stack(new_app(bulk="yes"))
+        cdk_app.add_stacks(new_app(bulk="yes"))
 
 
 def test_the_packages_run_a_job_with_nothing_else_on_the_path(tmp_path):
@@ -286,6 +375,7 @@ def test_security_rules_find_nothing_unacknowledged():
             queues=more,
             ledger=Ledger(stack, "SecondLedger"),
             inputs=[lake],
+            databases=["sales"],
             parameter_name="/lanes/second/bulk",
         )
 

@@ -89,7 +89,9 @@ def test_queue_names_are_left_to_cloudformation(template):
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [(None, "Retain"), (RemovalPolicy.DESTROY, "Delete")], ids=["default", "destroy"]
+    ("policy", "expected"),
+    [(None, ("RetainExceptOnCreate", "Retain")), (RemovalPolicy.DESTROY, ("Delete", "Delete"))],
+    ids=["default", "destroy"],
 )
 def test_queues_stay_unless_they_may_be_destroyed(policy, expected):
     """Messages outlive the stack by default."""
@@ -100,9 +102,7 @@ def test_queues_stay_unless_they_may_be_destroyed(policy, expected):
 
     found = Template.from_stack(stack).find_resources(QUEUE).values()
 
-    assert {(queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) for queue in found} == {
-        (expected, expected)
-    }
+    assert {(queue["DeletionPolicy"], queue["UpdateReplacePolicy"]) for queue in found} == {expected}
 
 
 def test_grant_send_returns_a_grant_that_was_given():

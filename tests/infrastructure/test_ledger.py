@@ -43,7 +43,9 @@ def test_the_table_is_recoverable_and_expires_its_items(template):
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [(None, "Retain"), (RemovalPolicy.DESTROY, "Delete")], ids=["default", "destroy"]
+    ("policy", "expected"),
+    [(None, "RetainExceptOnCreate"), (RemovalPolicy.DESTROY, "Delete")],
+    ids=["default", "destroy"],
 )
 def test_the_table_stays_unless_it_may_be_destroyed(policy, expected):
     """Attempts outlive the stack by default."""

@@ -19,6 +19,7 @@ from tests.support.infrastructure import (
     foreign_template,
     lane_queue,
     lanes_config,
+    live_function,
     render,
     resources,
 )
@@ -53,12 +54,14 @@ def test_every_lane_is_mapped_to_the_function_and_reports_partial_failures(forei
     function, _properties = only_function(template)
 
     template.resource_count_is(MAPPING, len(config.lanes))
+    assert {
+        live_function(template, one["FunctionName"]) for one in resources(template, MAPPING).values()
+    } == {function}
     for lane in config.lanes:
         queue, _dead_letters = lane_queue(template, lane)
         template.has_resource_properties(
             MAPPING,
             {
-                "FunctionName": {"Ref": function},
                 "EventSourceArn": {"Fn::GetAtt": [queue, "Arn"]},
                 "BatchSize": lane.batch_size,
                 "ScalingConfig": {"MaximumConcurrency": lane.maximum_concurrency},
@@ -66,6 +69,14 @@ def test_every_lane_is_mapped_to_the_function_and_reports_partial_failures(forei
                 "MetricsConfig": {"Metrics": ["EventCount"]},
             },
         )
+
+
+def test_an_earlier_version_of_the_function_stays(template):
+    """So that going back is one change of the alias. The reserved concurrency is that of all versions."""
+    ((_, version),) = template.find_resources("AWS::Lambda::Version").items()
+
+    assert version["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert "ProvisionedConcurrencyConfig" not in version["Properties"]
 
 
 def test_no_mapping_filters_messages(template):

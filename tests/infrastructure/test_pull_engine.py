@@ -23,6 +23,7 @@ from tests.support.infrastructure import (
     foreign_template,
     lane_queue,
     lanes_config,
+    live_function,
     new_app,
     render,
     resources,
@@ -76,7 +77,7 @@ def test_the_bell_is_the_only_queue_that_is_mapped(pulled):
 
     _, mapping = the_only(template, MAPPING)
 
-    assert mapping["FunctionName"] == {"Ref": function}
+    assert live_function(template, mapping["FunctionName"]) == function
     assert mapping["EventSourceArn"] == {"Fn::GetAtt": [queue, "Arn"]}
     assert mapping["BatchSize"] == 1
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -267,7 +268,7 @@ def test_bad_settings_end_the_synth_with_the_errors_of_the_configuration(
     monkeypatch.setattr(cdk_app, "ROOT", tmp_path)
 
     with pytest.raises(ConfigurationError, match=complaint):
-        cdk_app.add_stack(App())
+        cdk_app.add_stacks(App())
 
 
 def test_security_rules_find_nothing_unacknowledged():

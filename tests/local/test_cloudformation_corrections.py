@@ -121,6 +121,28 @@ def test_a_fifo_queue_without_a_name_gets_one_that_ends_in_fifo(stack):
     assert attributes["VisibilityTimeout"] == "77"
 
 
+def test_queues_with_long_ids_keep_apart(stack):
+    """A generated name is shortened in front of its random end, for both types of queue."""
+    name = "ThePriorityLanesOfTheOrdersOfTheWarehouseInTheNorth"
+    fifo = {f"{name}Lane{number}Queue{'X' * 20}": _queue() for number in range(3)}
+    standard = {f"{name}Standard{number}{'X' * 20}": {**_queue(), "Properties": {}} for number in range(3)}
+    stack.create({**fifo, **standard})
+
+    names = [stack.physical_id(logical_id).rpartition("/")[2] for logical_id in (*fifo, *standard)]
+
+    assert len(set(names)) == 6
+    assert {len(one) for one in names} == {80}
+    assert [one.endswith(".fifo") for one in names] == [True] * 3 + [False] * 3
+
+
+def test_a_name_that_another_queue_has_is_refused(stack):
+    """Two resources with one QueueName are not silently one queue."""
+    twins = {logical_id: _queue(QueueName="twin.fifo") for logical_id in ("First", "Second")}
+
+    with pytest.raises(ClientError, match=r"twin\.fifo already exists"):
+        stack.create(twins)
+
+
 def test_unknown_types_are_recorded_so_that_references_to_them_resolve(stack):
     """Ref, GetAtt and DependsOn on a type that moto lacks work, custom resources included."""
     stack.create(
@@ -196,6 +218,54 @@ def test_a_mapping_follows_updates_and_is_deleted_with_the_template(stack):
     assert (mapping["BatchSize"], mapping["State"]) == (4, "Enabled")
     assert "ScalingConfig" not in mapping
     assert functions.list_event_source_mappings()["EventSourceMappings"] == []
+
+
+REFUSED_MAPPINGS = [
+    ({"BatchSize": 11}, {}, "InvalidParameterValueException", "BatchSize 11 exceeds 10"),
+    ({"MaximumBatchingWindowInSeconds": 1}, {}, "InvalidParameterValueException", "Batching window"),
+    ({}, {"VisibilityTimeout": "2"}, "InvalidParameterValueException", "2 seconds is less than Function"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "queue", "code", "reason"), REFUSED_MAPPINGS)
+def test_mappings_that_lambda_refuses_are_refused(stack, mapping, queue, code, reason):
+    """By the API with Lambda's code, for a new mapping and for a change, and in a deploy."""
+    parts = {"Role": ROLE, "Function": _function(Timeout=3), "Queue": _queue()}
+    stack.create(parts | {"Mapping": _mapping()})
+    functions, sqs = stack.client("lambda"), stack.client("sqs")
+    (deployed,) = functions.list_event_source_mappings()["EventSourceMappings"]
+    url = sqs.create_queue(QueueName="refused.fifo", Attributes={"FifoQueue": "true", **queue})["QueueUrl"]
+    try:
+        arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        with pytest.raises(ClientError, match=reason) as refused:
+            functions.create_event_source_mapping(
+                EventSourceArn=arn, FunctionName=deployed["FunctionArn"], **mapping
+            )
+        assert refused.value.response["Error"]["Code"] == code
+    finally:
+        sqs.delete_queue(QueueUrl=url)
+    if mapping:
+        with pytest.raises(ClientError, match=reason):
+            functions.update_event_source_mapping(UUID=deployed["UUID"], **mapping)
+    visibility = {name: int(value) for name, value in queue.items()}
+    with pytest.raises(ClientError, match=reason):
+        stack.update(parts | {"Queue": _queue(**visibility), "Mapping": _mapping(**mapping, Enabled=False)})
+
+
+def test_a_second_mapping_of_a_queue_and_a_function_is_refused(stack):
+    """The error names the mapping that exists."""
+    parts = {"Role": ROLE, "Function": _function(), "Queue": _queue(), "Mapping": _mapping()}
+    stack.create(parts)
+    functions = stack.client("lambda")
+    (deployed,) = functions.list_event_source_mappings()["EventSourceMappings"]
+
+    with pytest.raises(ClientError, match=deployed["UUID"]) as refused:
+        functions.create_event_source_mapping(
+            EventSourceArn=deployed["EventSourceArn"], FunctionName=deployed["FunctionArn"]
+        )
+
+    assert refused.value.response["Error"]["Code"] == "ResourceConflictException"
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 409
 
 
 def test_a_mapping_on_another_queue_is_another_mapping(stack):
@@ -349,6 +419,25 @@ def test_previous_values_of_defaulted_parameters_are_found(stack):
     assert stack.queue_attributes()["VisibilityTimeout"] == "77"
 
 
+def test_a_stack_reads_the_outputs_of_another(stack):
+    """By Fn::GetStackOutput; an output that is not there is refused."""
+    stack.cloudformation.create_stack(
+        StackName="producing", TemplateBody=_template({"Queue": _queue()}, {"Seconds": "77"})
+    )
+    read = {"StackName": "producing", "Region": {"Ref": "AWS::Region"}, "OutputName": "Seconds"}
+
+    stack.create({"Queue": _queue(VisibilityTimeout={"Fn::GetStackOutput": read})})
+    attributes = stack.queue_attributes()
+    missing = {"Fn::GetStackOutput": read | {"OutputName": "Minutes"}}
+    with pytest.raises(ClientError, match="producing has no output Minutes"):
+        stack.cloudformation.create_stack(
+            StackName="reading", TemplateBody=_template({"Queue": _queue(VisibilityTimeout=missing)})
+        )
+    stack.cloudformation.delete_stack(StackName="producing")
+
+    assert attributes["VisibilityTimeout"] == "77"
+
+
 def test_a_template_that_cannot_be_deployed_is_a_client_error_and_leaves_nothing(stack):
     """The caller hears why at once, and the next try starts clean."""
     broken = {"Queue": _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})}
@@ -359,6 +448,28 @@ def test_a_template_that_cannot_be_deployed_is_a_client_error_and_leaves_nothing
 
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
     assert stack.queue_attributes()["FifoQueue"] == "true"
+
+
+def test_a_failed_creation_keeps_only_resources_that_are_always_retained(stack):
+    """RetainExceptOnCreate keeps a queue with its messages when the stack goes, not when it never was complete."""
+    always = {"Always": {**_queue(), "DeletionPolicy": "Retain"}}
+    stateful = {"Stateful": {**_queue(), "DeletionPolicy": "RetainExceptOnCreate"}}
+    broken = {"Queue": _queue(RedrivePolicy={"deadLetterTargetArn": "arn:none", "maxReceiveCount": 3})}
+
+    with pytest.raises(ClientError, match="dead-letter queue"):
+        stack.create({**always, **stateful, **broken})
+    after_failure = _retained(stack)
+    stack.create(stateful)
+    stack.cloudformation.delete_stack(StackName=STACK)
+    after_deletion = _retained(stack)
+
+    assert after_failure == {"Always"}
+    assert after_deletion == {"Always", "Stateful"}
+
+
+def _retained(stack):
+    urls = stack.client("sqs").list_queues(QueueNamePrefix=f"{STACK}-").get("QueueUrls", [])
+    return {url.rpartition("/")[2].split("-")[1] for url in urls} & {"Always", "Stateful"}
 
 
 def test_deleting_a_stack_deletes_what_it_made(stack):

@@ -14,6 +14,7 @@ from lanes.producer import Producer
 from local.deploy import CdkApp
 from local.deployed import DeploymentReader
 from local.event_source_mapping import EventSourceMappingEmulator
+from local.model.qualifier import without_qualifier
 from local.platform import Platform
 from local.polled_queue import SqsQueue
 from tests.support.waiting import SLACK, until
@@ -130,7 +131,7 @@ def outliving_mappings(platform):
     Yields them.
     """
     deployed = DeploymentReader(platform.endpoint_url).read()
-    functions = {function.settings.arn: function for function in platform.functions.values()}
+    functions = {without_qualifier(one.settings.arn): one for one in platform.functions.values()}
     old = [
         EventSourceMappingEmulator(
             mapping,

@@ -215,6 +215,7 @@ def test_closing_ends_an_invocation_under_way(make, lines):
 
     assert answers[0][1] == "Unhandled"
     assert _invoke(environment)[0]["errorType"] == "Runtime.Closed"
+    assert not [line for line in lines.seen if "exited with status" in line]
 
 
 @pytest.mark.parametrize(

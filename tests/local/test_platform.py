@@ -90,6 +90,62 @@ def test_a_second_deploy_is_followed(platform, lines):
     assert function.settings.variables["STAGE"] == "second"
 
 
+def test_a_function_can_be_invoked(platform, lines):
+    """With an answer at once, later, or not at all; errors of the handler come as on AWS."""
+    functions, name = platform.client("lambda"), platform.outputs["SecondApp"]["FunctionName"]
+    event = {"Records": [{"body": "invoked"}]}
+
+    answer = functions.invoke(FunctionName=name, Payload=json.dumps(event))
+    later = functions.invoke(
+        FunctionName=platform.functions[name].settings.arn,
+        InvocationType="Event",
+        Payload=json.dumps({"Records": [{"body": "invoked later"}]}),
+    )
+    tried = functions.invoke(FunctionName=name, InvocationType="DryRun")
+    failed = functions.invoke(FunctionName=name)
+
+    assert (answer["StatusCode"], json.load(answer["Payload"])) == (200, {"batchItemFailures": []})
+    assert _handled(platform, "invoked") == platform.functions[name].settings.variables["STAGE"]
+    lines.wait_for("job invoked later done")
+    assert (later["StatusCode"], tried["StatusCode"]) == (202, 204)
+    assert (failed["FunctionError"], json.load(failed["Payload"])["errorType"]) == ("Unhandled", "KeyError")
+
+
+ALONE = {
+    "Role": {
+        "Type": "AWS::IAM::Role",
+        "Properties": {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": []}},
+    },
+    "Function": {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "FunctionName": "alone",
+            "Code": {"ZipFile": "def handle(event, context): return event"},
+            "Handler": "index.handle",
+            "Runtime": "python3.13",
+            "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+        },
+    },
+}
+
+
+def test_an_invocation_beyond_the_reserved_concurrency_is_throttled(platform):
+    """The limit is that of the function, whatever invokes it; a function without a mapping works too."""
+    functions, cloudformation = platform.client("lambda"), platform.client("cloudformation")
+    cloudformation.create_stack(StackName="Alone", TemplateBody=json.dumps({"Resources": ALONE}))
+
+    echoed = json.load(functions.invoke(FunctionName="alone", Payload=b'{"n": 1}')["Payload"])
+    functions.put_function_concurrency(FunctionName="alone", ReservedConcurrentExecutions=0)
+    platform.follow_now()
+    with pytest.raises(functions.exceptions.TooManyRequestsException) as throttled:
+        functions.invoke(FunctionName="alone")
+    with pytest.raises(functions.exceptions.ResourceNotFoundException):
+        functions.invoke(FunctionName="nothing")
+
+    assert echoed == {"n": 1}
+    assert throttled.value.response["Reason"] == "ReservedFunctionConcurrentInvocationLimitExceeded"
+
+
 def test_a_failing_app_is_told_in_the_words_of_the_command(tmp_path):
     """The error shows what the CDK printed."""
     program = f"{sys.executable} -c \"raise SystemExit('no such stage')\""

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client
 from local.unknowns import unknowns_of, variant_names
-from local.up import FunctionTroubles, _explain, add_arguments, describe
+from local.up import FunctionTroubles, _deploy_lines, _explain, add_arguments, describe
 
 FIFO = {"FifoQueue": "true"}
 
@@ -60,7 +61,28 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
     assert told["lanes"]["ALL"] == f"{server.endpoint_url}/123456789012/up.fifo"
     assert told["dead_letters"]["ALL"] == f"{server.endpoint_url}/123456789012/up-dead.fifo"
     assert "\n  export LANES_STACK=Up\n" in text
-    assert "\n  cdk deploy " in text
+    assert " cdk deploy " in text
+    assert "add --endpoint-url" in text
+
+
+def test_the_deploy_lines_leave_the_shell_as_it_was(tmp_path, monkeypatch):
+    """They are pasted into the shell in which lanes runs next, which must keep its own packages."""
+    fake = tmp_path / "cdk"
+    fake.write_text('#!/bin/sh\necho "cdk $1 with $PYTHONPATH"\n')
+    fake.chmod(0o755)
+    variables = {"PATH": str(tmp_path), "PYTHONPATH": "/installed/names"}
+    monkeypatch.setattr("local.up.command_variables", lambda _app: dict(variables))
+    lines = [*_deploy_lines(CdkApp(directory=tmp_path)), 'echo "lanes with ${PYTHONPATH-none}"']
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", "\n".join(lines)],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == ["cdk deploy with /installed/names", "lanes with none"]
 
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
@@ -116,4 +138,4 @@ def test_variants_are_combined():
     """Each changes its own part."""
     unknowns = unknowns_of(["counts 5 s old", "groups in turn", "throttled batches dropped"])
 
-    assert (unknowns.stale, unknowns.groups_in_turn, unknowns.backoff.retries) == (5.0, True, False)
+    assert (unknowns.stale, unknowns.group_order, unknowns.backoff.retries) == (5.0, "turn", False)

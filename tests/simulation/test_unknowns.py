@@ -6,6 +6,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.mapping.undocumented import Winner
+from lanes.testing.fifo.settings import GroupOrder
 from simulator.counts import ApproximateQueues
 from simulator.memory import Calls
 from simulator.parameters import Unknowns, all_variants, variants
@@ -170,12 +171,12 @@ def order_of_groups(**unknowns):
 def test_groups_are_received_by_their_oldest_message_or_in_turn():
     """AWS promises neither: by age one group is emptied first, in turn all proceed together."""
     assert order_of_groups() == "aabbcc"
-    assert order_of_groups(groups_in_turn=True) == "abcabc"
+    assert order_of_groups(group_order=GroupOrder.TURN) == "abcabc"
 
 
 def test_a_new_group_waits_behind_one_that_had_its_turn_before_it_came():
     """It was sent later, and the other has waited since."""
-    queues, _ = counts_with(groups_in_turn=True)
+    queues, _ = counts_with(group_order=GroupOrder.TURN)
     send(queues, 3, group="a")
     queue = queues.live["HIGH"]
     (first,) = queue.receive(1)

@@ -107,10 +107,22 @@ def render(value: Any) -> str:
         return f"<{value['Ref']}>"
     if "Fn::GetAtt" in value:
         return f"<{'.'.join(value['Fn::GetAtt'])}>"
+    if "Fn::GetStackOutput" in value:
+        return f"<{value['Fn::GetStackOutput']['OutputName']}>"
     if "Fn::Sub" in value:
         return str(value["Fn::Sub"]).replace("${", "<").replace("}", ">")
     separator, parts = value["Fn::Join"]
     return separator.join(render(part) for part in parts)
+
+
+def live_function(template: Template, name: Any) -> str:
+    """Give the logical id of the function behind the alias `live`, by the function name of a mapping."""
+    (split, suffix) = name["Fn::Join"][1]
+    alias = resources(template, "AWS::Lambda::Alias")[split["Fn::Select"][1]["Fn::Split"][1]["Ref"]]
+    assert (suffix, alias["Name"]) == (":live", "live")
+    version = resources(template, "AWS::Lambda::Version")[alias["FunctionVersion"]["Fn::GetAtt"][0]]
+    assert version["FunctionName"] == alias["FunctionName"]
+    return str(alias["FunctionName"]["Ref"])
 
 
 def lane_queue(template: Template, lane: Lane) -> tuple[str, str]:

@@ -33,15 +33,17 @@ ENTRIES = st.builds(
     batch=st.sampled_from(["b1", "b2"]),
     receipt_handle=st.sampled_from(["r1", "r2"]),
 )
+OWNERS = st.sampled_from(["a/1", "a/2", "b/1"])
 SECONDS = st.sampled_from([0.0, 4.0, 20.0, 100.0])
 STEPS = st.one_of(
     st.tuples(
         st.just("note"), st.lists(ENTRIES, min_size=1, max_size=3, unique_by=lambda e: (e.lane, e.message_id))
     ),
+    st.tuples(st.just("amend"), ENTRIES),
     st.tuples(st.just("unpark"), ENTRIES),
-    st.tuples(st.just("begin"), IDS, st.sampled_from(["a", "b"]), SECONDS),
-    st.tuples(st.just("finish"), IDS, st.sampled_from(["a", "b"]), SECONDS),
-    st.tuples(st.just("release"), IDS, st.sampled_from(["a", "b"])),
+    st.tuples(st.just("begin"), IDS, OWNERS, SECONDS),
+    st.tuples(st.just("finish"), IDS, OWNERS, SECONDS),
+    st.tuples(st.just("release"), IDS, OWNERS),
 )
 
 
@@ -57,6 +59,8 @@ def apply(ledger, step):
     match step:
         case "note", entries:
             return ledger.note([parked(entry) for entry in entries])
+        case "amend", entry:
+            return ledger.amend([parked(entry)])
         case "unpark", entry:
             return ledger.unpark([entry])
         case "begin", effect, owner, at:

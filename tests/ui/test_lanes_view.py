@@ -76,6 +76,32 @@ def test_the_timeline_shows_what_cloudwatch_kept(writing, tab):
     expect(cell(tab, "MAIN", "yields/min")).to_have_text("30")
 
 
+def test_times_without_a_page_are_not_drawn_as_empty(writing, tab):
+    """CloudWatch fills them as far as it can; what nobody knows has no line."""
+
+    def with_an_old_sample(route):
+        response = route.fetch()
+        look = response.json()
+        first = look["samples"][0]
+        look["samples"].insert(0, {**first, "number": first["number"] - 1, "at": look["at"] - 1500})
+        route.fulfill(response=response, json=look)
+
+    tab.route("**/api/lanes", with_an_old_sample, times=1)
+    tab.goto(writing.url)
+    picture = tab.locator("svg.timeline")
+
+    expect(picture.locator("rect.bar.lane-2").first).to_be_visible()
+    picture.focus()
+    for _ in range(10):
+        tab.keyboard.press("ArrowLeft")
+    expect(tab.locator(".tip")).to_contain_text("MAIN 40 waiting, 10 in work")
+    expect(tab.locator(".tip")).to_contain_text("HIGH not known")
+    known = picture.locator("g.lane-0 line.base").evaluate_all(
+        "lines => lines.reduce((sum, line) => sum + line.x2.baseVal.value - line.x1.baseVal.value, 0)"
+    )
+    assert known < picture.bounding_box()["width"] / 10
+
+
 def test_a_lane_is_paused_after_a_preview_and_resumed(scene, writing, tab):
     """Cancelling changes nothing; the table shows the new state by itself."""
     tab.goto(writing.url)

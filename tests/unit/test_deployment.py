@@ -89,7 +89,7 @@ def test_a_lane_is_found_by_any_form_of_its_queues_address(address):
 
 def test_a_strange_queue_is_no_lane():
     """A dead-letter queue is none of the lanes either."""
-    with pytest.raises(KeyError, match="not a lane of this deployment"):
+    with pytest.raises(ConfigurationError, match="not a lane of this deployment"):
         make_deployment().lane_of_queue(URL.format("MAIN", "DDDDDDDDDDDD"))
 
 
@@ -107,7 +107,7 @@ def test_the_bell_is_found_by_any_form_of_its_address(address):
 
     assert deployment.is_bell(address)
     assert not replace(deployment, bell=None).is_bell(address)
-    with pytest.raises(KeyError):
+    with pytest.raises(ConfigurationError):
         deployment.lane_of_queue(address)
 
 

@@ -36,6 +36,8 @@ class BulkApplication:
         entry_point: program that starts a job by its name.
         packages: archive of its packages.
         files: the bucket with manifests and logs.
+        catalog: whether jobs read the Glue Data Catalog.
+        endpoint_zones: number of interface endpoints times their zones, which AWS charges by the hour.
     """
 
     application: str
@@ -43,6 +45,8 @@ class BulkApplication:
     entry_point: str
     packages: str
     files: str
+    catalog: bool
+    endpoint_zones: int
 
     @classmethod
     def of_stack(cls, clients: Clients, stack_name: str) -> BulkApplication:
@@ -61,16 +65,18 @@ class BulkApplication:
             if error.code != "ParameterNotFound":
                 raise
             raise ConfigurationError(
-                [f"there is no parameter {name}; deploy the stack with bulk jobs: cdk deploy -c bulk=on"],
+                [f"there is no parameter {name}; deploy the bulk jobs: cdk deploy --all -c bulk=on"],
                 source=f"stack {stack_name}",
             ) from error
-        document: Mapping[str, str] = json.loads(answer["Parameter"].get("Value", ""))
+        document: Mapping[str, Any] = json.loads(answer["Parameter"].get("Value", ""))
         return cls(
             application=document["application"],
             role=document["role"],
             entry_point=document["entry_point"],
             packages=document["packages"],
             files=document["files"].rstrip("/"),
+            catalog=document["catalog"],
+            endpoint_zones=document["endpoint_zones"],
         )
 
 
@@ -133,7 +139,9 @@ class BulkRuns:
         submit = {
             "entryPoint": bulk.entry_point,
             "entryPointArguments": list(arguments),
-            "sparkSubmitParameters": spark_submit_parameters(packages=bulk.packages, executors=executors),
+            "sparkSubmitParameters": spark_submit_parameters(
+                packages=bulk.packages, executors=executors, catalog=bulk.catalog
+            ),
         }
         logs = {"s3MonitoringConfiguration": {"logUri": f"{bulk.files}/logs/"}}
         with aws_errors("StartJobRun"):

@@ -58,6 +58,7 @@ class CloudWatchUse:
         stack_name: name of the stack.
         cloudwatch: client of CloudWatch.
         cloudformation: client of CloudFormation.
+        endpoint_zones: counts the interface endpoints of the bulk jobs, times their zones; may raise `AwsError`.
         now: the time, in UTC.
     """
 
@@ -70,6 +71,7 @@ class CloudWatchUse:
         stack_name: str,
         cloudwatch: Any,
         cloudformation: Any,
+        endpoint_zones: Callable[[], int],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._deployment = deployment
@@ -78,6 +80,7 @@ class CloudWatchUse:
         self._stack_name = stack_name
         self._cloudwatch = cloudwatch
         self._cloudformation = cloudformation
+        self._endpoint_zones = endpoint_zones
         self._now = now
 
     def read(self, window: timedelta) -> Use:
@@ -89,7 +92,7 @@ class CloudWatchUse:
         notes: list[str] = []
         return Use(
             lanes=[self._lane(lane.name, found) for lane in lanes],
-            shared=self._shared(found, self._resources(notes)),
+            shared=self._shared(found, self._resources(notes), self._endpoints(notes)),
             notes=notes,
         )
 
@@ -168,7 +171,9 @@ class CloudWatchUse:
             metrics=sum(self._own(lane, metric) in found for metric in OWN),
         )
 
-    def _shared(self, found: Mapping[Figure, float], resources: Counter[str] | None) -> SharedUse:
+    def _shared(
+        self, found: Mapping[Figure, float], resources: Counter[str] | None, endpoint_zones: int | None
+    ) -> SharedUse:
         invocations, milliseconds = (found.get(figure) for figure in self._of_function())
         writes, index_writes, reads, index_reads = (found.get(figure) for figure in self._of_table())
         return SharedUse(
@@ -182,6 +187,7 @@ class CloudWatchUse:
             log_bytes=found.get(self._of_log()),
             alarms=None if resources is None else resources["AWS::CloudWatch::Alarm"],
             dashboards=None if resources is None else resources["AWS::CloudWatch::Dashboard"],
+            endpoint_zones=endpoint_zones,
             bell=self._bell(found),
         )
 
@@ -204,6 +210,13 @@ class CloudWatchUse:
                 )
         except AwsError as error:
             notes.append(f"alarms and dashboards unknown: {error}")
+            return None
+
+    def _endpoints(self, notes: list[str]) -> int | None:
+        try:
+            return self._endpoint_zones()
+        except AwsError as error:
+            notes.append(f"endpoints of bulk jobs unknown: {error}")
             return None
 
 

@@ -19,7 +19,7 @@ PERIOD = timedelta(minutes=1)
 AVERAGED = timedelta(minutes=5)
 LATE = timedelta(minutes=1)
 """Metrics of the minute that runs are not complete."""
-AGE, SENT = "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent"
+AGE, SENT, DELETED = "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent", "NumberOfMessagesDeleted"
 NAMESPACE = "PriorityLanes"
 
 
@@ -69,6 +69,7 @@ class CloudWatchFigures:
         own = {"lane": lane, "service": self._service}
         yield figure_query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
         yield figure_query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
+        yield figure_query(f"deleted{place}", "AWS/SQS", DELETED, queue, "Sum")
         yield figure_query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
         yield figure_query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
 
@@ -92,15 +93,16 @@ def figure_query(
 
 
 def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
-    ages, sent, handled, yielded = (
-        found.get(f"{name}{place}", []) for name in ("age", "sent", "handled", "yielded")
+    ages, sent, deleted, handled, yielded = (
+        found.get(f"{name}{place}", []) for name in ("age", "sent", "deleted", "handled", "yielded")
     )
-    known = bool(ages or sent or handled or yielded)
+    known = bool(ages or sent or deleted or handled or yielded)
     minutes = AVERAGED / PERIOD
     # Results come the latest first (`metric_data`).
     return LaneFigures(
         oldest_age=timedelta(seconds=ages[0]) if ages else None,
         pace=sum(handled) / minutes if known else None,
+        leaving=sum(deleted) / minutes if known else None,
         arrivals=sum(sent) / minutes if known else None,
         yields=sum(yielded) / minutes if known else None,
     )

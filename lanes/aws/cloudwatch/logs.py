@@ -15,7 +15,7 @@ from lanes.aws.errors import aws_errors
 from lanes.operate.history.log import LogLine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # AWS: a term in quotation marks is searched for literally, including its case (filter pattern syntax). Characters that
 # need an escape, there or in JSON, are left out of it: the caller filters the lines again.
@@ -48,7 +48,12 @@ class LogCalls:
             # AWS: pages may be empty and yet not the last (FilterLogEvents); the paginator goes on.
             for page in self._client.get_paginator("filter_log_events").paginate(**request):
                 for event in page["events"]:
-                    yield LogLine(id=event["eventId"], at=event["timestamp"] / 1000, text=event["message"])
+                    yield LogLine(id=_id_of(event), at=event["timestamp"] / 1000, text=event["message"])
+
+
+def _id_of(event: Mapping[str, Any]) -> str:
+    # Emulations of CloudWatch leave eventId out, which AWS does not require in an answer (FilteredLogEvent).
+    return event.get("eventId") or f"{event.get('logStreamName')} {event['timestamp']} {event['message']}"
 
 
 def _pattern(texts: Sequence[str]) -> str:

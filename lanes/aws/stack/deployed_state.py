@@ -47,8 +47,9 @@ class DeployedStateCalls:
         """Return a function."""
         with aws_errors("GetFunctionConfiguration"):
             answer = self._functions.get_function_configuration(FunctionName=arn)
+        # The concurrency is that of the function: all its versions and aliases share it.
         with aws_errors("GetFunctionConcurrency"):
-            concurrency = self._functions.get_function_concurrency(FunctionName=arn)
+            concurrency = self._functions.get_function_concurrency(FunctionName=answer["FunctionName"])
         return FunctionState(
             name=answer["FunctionName"],
             timeout=timedelta(seconds=answer["Timeout"]),

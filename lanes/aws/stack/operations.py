@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from lanes.aws.bulk.runs import BulkApplication
 from lanes.aws.cloudwatch.costs import CloudWatchUse
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.cloudwatch.history import CloudWatchHistory
@@ -15,6 +16,7 @@ from lanes.aws.queues.depths import Depths
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from lanes.aws.stack.mappings import MappingCalls
+from lanes.aws.stack.releases import FunctionReleases
 from lanes.aws.table.audit import DynamoDBAuditTrail
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
@@ -130,6 +132,10 @@ class Operations:
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
         return self.state.function(mappings[0].function_arn)
 
+    def releases(self) -> FunctionReleases:
+        """Return the versions of the function; raises the errors of `function`."""
+        return FunctionReleases(function=self.function().name, client=self._client("lambda"))
+
     def use(self) -> CloudWatchUse:
         """Return the reader of usage for a bill; raises the errors of `function`."""
         function = self.function()
@@ -140,7 +146,15 @@ class Operations:
             stack_name=self.stack_name,
             cloudwatch=self.cloudwatch,
             cloudformation=self._client("cloudformation"),
+            endpoint_zones=self._endpoint_zones,
         )
+
+    def _endpoint_zones(self) -> int:
+        try:
+            return BulkApplication.of_stack(self._clients, self.stack_name).endpoint_zones
+        # Without bulk jobs there is no parameter.
+        except ConfigurationError:
+            return 0
 
     def logs(self, group: str | None = None) -> LogCalls:
         """Return the function's log, or another log group; without a group it raises the errors of `function`."""

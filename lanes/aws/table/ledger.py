@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -23,7 +24,7 @@ from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -31,6 +32,7 @@ KEPT_SECONDS = 15 * 24 * 3600
 """AWS: a message lives at most 14 days in a queue; its entry a day longer."""
 
 INDEX = "parked"
+CONDITION_FAILED = "ConditionalCheckFailedException"
 # AWS: TransactWriteItems writes 100 items (DynamoDB API reference).
 MOST_TRANSACTED = 100
 # AWS: a partition key has at most 2,048 bytes (DynamoDB developer guide, "Constraints").
@@ -61,6 +63,19 @@ class DynamoDBLedger:
                 self._client.put_item(TableName=self._table, Item=items[0])
             return
         write_items(self._client, self._table, items)
+
+    def amend(self, entries: Sequence[Entry]) -> None:
+        """Write whole entries, each unless a later receive was written."""
+        expires_at = int(self._clock()) + KEPT_SECONDS
+        # One call each: a batch call takes no conditions, and refused returns are rare.
+        for entry in entries:
+            with suppress_failed_condition(), aws_errors("PutItem"):
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=item_of(entry, expires_at=expires_at),
+                    ConditionExpression="attribute_not_exists(pk) OR noted_receive <= :receive",
+                    ExpressionAttributeValues={":receive": {"N": str(entry.noted_receive)}},
+                )
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Note that records are parked no more, all of them or none."""
@@ -117,8 +132,8 @@ class DynamoDBLedger:
                     Key=effect_key(effect_id),
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
                     " REMOVE done_at",
-                    # The same owner claims again at once: after a crash its redelivery need not wait for the end of
-                    # the claim. `expires_at` is compared, since time to live deletes within days.
+                    # The same owner again: the client repeats a call with a lost answer. `expires_at` is compared,
+                    # since time to live deletes within days.
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
                     " AND (attribute_not_exists(owned_until) OR effect_owner = :owner OR owned_until <= :now)",
                     ExpressionAttributeValues={
@@ -129,18 +144,19 @@ class DynamoDBLedger:
                     },
                 )
         except AwsError as error:
-            if error.code != "ConditionalCheckFailedException":
+            if error.code != CONDITION_FAILED:
                 raise
-            return self._effect_elsewhere(effect_id, now)
+            return self._effect_elsewhere(effect_id, owner, now)
         return Effect.BEGUN
 
-    def _effect_elsewhere(self, effect_id: str, now: float) -> Effect:
+    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Effect:
         with aws_errors("GetItem"):
             item = self._client.get_item(
                 TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
             ).get("Item", {})
-        done = "done_at" in item and float(item["expires_at"]["N"]) > now
-        return Effect.DONE if done else Effect.ELSEWHERE
+        if "done_at" in item and float(item["expires_at"]["N"]) > now:
+            return Effect.DONE
+        return Effect.held_by(item.get("effect_owner", {}).get("S", ""), owner)
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that an effect was done, by any owner: it has happened."""
@@ -158,17 +174,23 @@ class DynamoDBLedger:
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back, if it is still ours and nothing was done."""
-        try:
-            with aws_errors("DeleteItem"):
-                self._client.delete_item(
-                    TableName=self._table,
-                    Key=effect_key(effect_id),
-                    ConditionExpression="effect_owner = :owner AND attribute_not_exists(done_at)",
-                    ExpressionAttributeValues={":owner": {"S": owner}},
-                )
-        except AwsError as error:
-            if error.code != "ConditionalCheckFailedException":
-                raise
+        with suppress_failed_condition(), aws_errors("DeleteItem"):
+            self._client.delete_item(
+                TableName=self._table,
+                Key=effect_key(effect_id),
+                ConditionExpression="effect_owner = :owner AND attribute_not_exists(done_at)",
+                ExpressionAttributeValues={":owner": {"S": owner}},
+            )
+
+
+@contextmanager
+def suppress_failed_condition() -> Iterator[None]:
+    """Do nothing where a condition does not hold."""
+    try:
+        yield
+    except AwsError as error:
+        if error.code != CONDITION_FAILED:
+            raise
 
 
 def entry_key(lane: str, message_id: str) -> str:
@@ -180,7 +202,7 @@ def effect_key(effect_id: str) -> dict[str, Any]:
     """Return the key of an effect; an id of any length fits, since long ones are hashed."""
     encoded = effect_id.encode()
     if len(effect_id) > LONGEST_KEY or len(encoded) > LARGEST_KEY_BYTES:
-        effect_id = f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+        return {"pk": {"S": f"hashed-effect#{hashlib.sha256(encoded).hexdigest()}"}}
     return {"pk": {"S": f"effect#{effect_id}"}}
 
 

@@ -16,7 +16,6 @@ from lanes.cli.dead_letters.holds import held, release
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows
 from lanes.cli.target import target_of
-from lanes.errors import ConfigurationError
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
 from lanes.operate.dead_letters.rows import details_of, row_of
@@ -99,7 +98,11 @@ def show(
     *,
     lane: Annotated[str | None, typer.Option(help="Search this lane only.")] = None,
 ) -> None:
-    """Show one dead letter: its body, its error and the circumstances of its failure."""
+    """
+    Show one dead letter: its body, its error and the circumstances of its failure.
+
+    Exit code 3: no visible dead letter has the id.
+    """
     operations = operations_of(context)
     for name in _lanes(operations, lane):
         listing = list_dead_letters(operations.dead_letters, name, DeadLetterFilter(ids=(id,)), limit=1)
@@ -107,10 +110,8 @@ def show(
             show_one(target_of(context), details_of(listing.letters[0]))
             return
         _say_beyond(name, listing)
-    raise ConfigurationError(
-        [f"no visible dead letter has the id {id!r}; list them with `lanes dead-letters list`"],
-        source="dead letters",
-    )
+    say(f"no visible dead letter has the id {id!r}; list them with `lanes dead-letters list`")
+    raise typer.Exit(ExitCode.NO)
 
 
 @app.command()
@@ -135,7 +136,7 @@ def redrive(
 
     Each message is copied, then deleted. If the command is killed, run it again: nothing is lost and, within five
     minutes, nothing is sent twice. The copies come after newer messages of their group; in a held group they come
-    first, and the hold ends with the last copy.
+    first, and the hold ends with the last copy. Exit code 3: messages came back, because they failed again.
     """
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
     how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
@@ -229,6 +230,8 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     )
     if progress.failed:
         raise typer.Exit(ExitCode.FAILED)
+    if progress.returned:
+        raise typer.Exit(ExitCode.NO)
 
 
 def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> RunProgress:

@@ -16,7 +16,6 @@ from lanes.cli.outbox.relay import relay, setup
 from lanes.cli.outbox.target import Database, OutboxTarget, Table, outbox_of
 from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.cli.target import target_of
-from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.outbox.entry import EntryState
 
@@ -88,13 +87,12 @@ def list_(
 
 @app.command()
 def show(context: typer.Context, entry_id: EntryId) -> None:
-    """Show one entry with its message."""
+    """Show one entry with its message. Exit code 3: there is no such entry."""
     outbox = outbox_of(context)
     entry = outbox.operations.entry(entry_id)
     if entry is None:
-        raise ConfigurationError(
-            [f"there is no entry {entry_id!r}; list entries with `lanes outbox list`"], source=outbox.name
-        )
+        say(f"{outbox.name} has no entry {entry_id!r}; list entries with `lanes outbox list`")
+        raise typer.Exit(ExitCode.NO)
     details = {
         **entry_row(entry),
         "source": entry.source,

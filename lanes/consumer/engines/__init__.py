@@ -10,13 +10,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.errors import ConfigurationError
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from lanes.config import Lane
-    from lanes.config.deployment import Deployment
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
@@ -93,17 +90,3 @@ class Engine(Protocol):
             ConfigurationError: the engine only handles batches of mappings.
 
         """
-
-
-def lane_of(deployment: Deployment, queue: str) -> Lane:
-    """
-    Return the lane of the queue of an event.
-
-    Raises:
-        ConfigurationError: no lane of the deployment has this queue.
-
-    """
-    try:
-        return deployment.lane_of_queue(queue)
-    except KeyError as error:
-        raise ConfigurationError([str(error.args[0])], source="event of the mapping") from None

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.ledger import CachedLedger
     from lanes.consumer.records import Batch
 
 
@@ -86,13 +85,11 @@ class Peers:
         config: LanesConfig,
         table: PresenceTable | None,
         environment: str,
-        ledger: CachedLedger,
         clock: Callable[[], float],
     ) -> None:
         self._config = config
         self._table = table
         self._environment = environment
-        self._ledger = ledger
         self._clock = clock
         self.seen = PresenceSnapshot()
         self.alone = table is None
@@ -103,15 +100,39 @@ class Peers:
         until = self._clock() + batch.milliseconds_left() / 1000
         self._publish(batch, records=len(batch.records), busy=True, until=until)
 
-    def release(self, batch: Batch, *, finished: int) -> None:
-        """Publish that the slot is free, and how many records are finished but not deleted; raises `AwsError`."""
-        until, kept = self._clock() + UNDELETED, len(batch.records) - finished
-        self._publish(batch, records=finished, busy=False, until=until, kept=kept)
+    def release(self, batch: Batch, *, finished: int, parked_for: float = 0.0) -> None:
+        """
+        Publish that the slot is free, and how many records are finished but not deleted; raises `AwsError`.
 
-    def _publish(self, batch: Batch, *, records: int, busy: bool, until: float, kept: int = 0) -> None:
+        Args:
+            batch: the invocation's.
+            finished: number of its records that leave the queue.
+            parked_for: seconds for which others are about to be parked.
+
+        """
+        now, kept = self._clock(), len(batch.records) - finished
+        self._publish(
+            batch,
+            records=finished,
+            busy=False,
+            until=now + UNDELETED,
+            kept=kept,
+            parked_until=now + parked_for,
+        )
+
+    def _publish(
+        self,
+        batch: Batch,
+        *,
+        records: int,
+        busy: bool,
+        until: float,
+        kept: int = 0,
+        parked_until: float = 0.0,
+    ) -> None:
         if self._table is None:
             return
-        lane, known = batch.lane, self.seen.parked_until
+        lane, now = batch.lane, self._clock()
         record = Presence(
             environment=self._environment,
             lane=lane.name,
@@ -122,12 +143,10 @@ class Peers:
             # The first record's tenant is published for all.
             tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
         )
-        parked = {lane.name: self._parked_until(lane) for lane in self._config.lanes}
-        news = {name: latest for name, latest in parked.items() if latest > known.get(name, 0.0)}
-        self.seen = self._table.publish(record, now=self._clock(), parked_until=news)
-
-    def _parked_until(self, lane: Lane) -> float:
-        return max((entry.parked_until for entry in self._ledger.parked(lane.name)), default=0.0)
+        is_news = parked_until > max(now, self.seen.parked_until.get(lane.name, 0.0))
+        self.seen = self._table.publish(
+            record, now=now, parked_until={lane.name: parked_until} if is_news else {}
+        )
 
     def refresh(self) -> None:
         """Read the peers' state; raises `AwsError`."""
@@ -152,9 +171,10 @@ class Peers:
         """Return how many in-flight records of a lane the peers have, or finished and did not delete yet."""
         return sum(record.records for record in self._of(lane))
 
-    def has_kept(self, lane: Lane) -> bool:
-        """Whether a peer returned records of a lane a moment ago."""
-        return any(record.kept for record in self._of(lane))
+    def kept_until(self, lane: Lane) -> float:
+        """Return until when the ledger may lack records of a lane that a peer returned; epoch seconds."""
+        kept = (record.until for record in self.seen.peers if record.lane == lane.name and record.kept)
+        return max(kept, default=0.0)
 
     def may_have_parked(self, lane: Lane) -> bool:
         """Whether records of a lane are parked, as far as the peers have published."""

@@ -100,7 +100,7 @@ class Reach:
         """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""
         self.telemetry.problem(problem, lane=batch.lane.name, message_id=record.message_id)
         self.telemetry.count(Metric.AWS_ERRORS)
-        return Outcome(entry=entry, delay=self.delays.after_failure(batch.lane), reason=reason)
+        return Outcome(entry=entry, delay=self.delays.after_error(batch.lane, record), reason=reason)
 
 
 def decoded(record: RawRecord) -> Message | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.settlement import soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -74,11 +75,11 @@ class Holding(Interception):
         if not hold.releasing:
             if holds.behind(lane, record.group):
                 return self._follow(record, entry, f"held behind {hold.id}")
-            return _later(entry, SOON)
+            return _later(entry, soon(record))
         # Noted before it is sent: the hold must not end while the copy is on its way.
         copy = copy_id(record.message_id)
         if not holds.send_behind(lane, record.group, copy=copy):
-            return _later(entry, SOON)
+            return _later(entry, soon(record))
         self._feature.reach.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.reach.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
         return Outcome(ending=Ending.CONSUMED, entry=entry)
@@ -109,6 +110,7 @@ class Holding(Interception):
     def _hold(self, record: RawRecord, outcome: Outcome) -> Outcome:
         """Begin the hold; the dead letter is sent once every environment knows of it."""
         feature, lane, known = self._feature, self._batch.lane, self._held.get(record.group)
+        assert outcome.entry is not None  # noqa: S101 - attempted records have one
         message = decoded(record)
         hold = Hold(
             lane=lane.name,
@@ -123,15 +125,25 @@ class Holding(Interception):
         try:
             feature.holds.begin(hold)
         except AwsError:
-            telemetry.problem(Event.GROUP_NOT_HELD, lane=lane.name, message_id=record.message_id)
-            assert outcome.entry is not None  # noqa: S101 - attempted records have one
-            delay = feature.settlement.resend_delay(lane, outcome.entry)
+            telemetry.problem(
+                Event.GROUP_NOT_HELD,
+                lane=lane.name,
+                message_id=record.message_id,
+                receive_count=record.receive_count,
+            )
+            delay = feature.settlement.resend_delay(lane, record, outcome.entry)
             return feature.settlement.keep_dead_letter(outcome, delay=delay)
         self._held[record.group] = hold
-        telemetry.event(
-            Event.GROUP_HELD, lane=lane.name, group=record.group, message_id=record.message_id, id=hold.id
-        )
         wait = self._wait_of(hold)
+        telemetry.event(
+            Event.GROUP_HELD,
+            lane=lane.name,
+            **unopened(record),
+            reason=outcome.reason,
+            error=outcome.error,
+            attempts=outcome.entry.attempts,
+            delay=wait,
+        )
         return feature.settlement.keep_dead_letter(outcome, delay=wait) if wait else outcome
 
     def _wait_of(self, hold: Hold) -> int:

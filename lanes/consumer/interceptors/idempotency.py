@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcome import SOON, Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.settlement import soon
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -24,9 +25,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Idempotency:
-    """Claims a message's effect before its attempt, and records it afterwards."""
+    """
+    Claims a message's effect before its attempt, and records it afterwards.
+
+    Attributes:
+        environment: its name, by which the claims of two deliveries of one message differ.
+
+    """
 
     ledger: Ledger
+    environment: str
     window: timedelta
     reach: Reach
 
@@ -41,6 +49,10 @@ class _Claims(Interception):
         self._batch = batch
         self._claimed: dict[str, str] = {}
 
+    def _owner(self, record: RawRecord) -> str:
+        """Return the name of this delivery; a second one of the same message has another."""
+        return f"{record.message_id}/{self._feature.environment}/{self._batch.name}"
+
     def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
         """Claim the effect of a record that has a handler; the claim ends with the function's time."""
         if entry.given_up or work.handler is None:
@@ -50,17 +62,22 @@ class _Claims(Interception):
         until = now + max(0.0, self._batch.seconds_left) + 1
         try:
             effect = feature.ledger.begin_effect(
-                work.effect_id, owner=record.message_id, now=now, until=until
+                work.effect_id, owner=self._owner(record), now=now, until=until
             )
         except AwsError:
-            return feature.reach.deferred(
+            deferred = feature.reach.deferred(
                 self._batch, record, entry, problem=Event.ATTEMPT_NOT_BEGUN, reason=Reason.NOT_BEGUN
             )
+            # Only the answer may be lost: the claim would keep the record until its end.
+            self._release(record, work.effect_id)
+            return deferred
         if effect is Effect.DONE:
             report.duplicate(feature.reach.telemetry, self._batch.lane, record, work)
             return Outcome(ending=Ending.DONE, entry=entry)
-        if effect is Effect.ELSEWHERE:
-            return Outcome(entry=entry, delay=SOON, reason=Reason.ELSEWHERE)
+        if effect in (Effect.ELSEWHERE, Effect.TWICE):
+            # The other delivery of this message writes its entry: that one counts the attempt.
+            kept = entry if effect is Effect.ELSEWHERE else None
+            return Outcome(entry=kept, delay=soon(record), reason=Reason.ELSEWHERE)
         self._claimed[record.message_id] = work.effect_id
         return None
 
@@ -78,7 +95,7 @@ class _Claims(Interception):
             now = feature.reach.clock()
             try:
                 until = now + feature.window.total_seconds()
-                feature.ledger.finish_effect(effect_id, owner=record.message_id, now=now, keep_until=until)
+                feature.ledger.finish_effect(effect_id, owner=self._owner(record), now=now, keep_until=until)
             except AwsError:
                 feature.reach.telemetry.problem(
                     Event.SUCCESS_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
@@ -88,6 +105,6 @@ class _Claims(Interception):
 
     def _release(self, record: RawRecord, effect_id: str) -> None:
         try:
-            self._feature.ledger.release_effect(effect_id, owner=record.message_id)
+            self._feature.ledger.release_effect(effect_id, owner=self._owner(record))
         except AwsError:
             self._feature.reach.telemetry.problem(Event.EFFECT_NOT_RELEASED, message_id=record.message_id)

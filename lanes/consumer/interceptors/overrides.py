@@ -11,7 +11,7 @@ from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.metrics import Metric
 from lanes.overrides import OVERRIDES_AGE, Action, ActiveOverrides, Cancelled, GroupRedirect
 
@@ -148,6 +148,7 @@ class _Moves(Interception):
         self._reach = reach
         self._batch = batch
         self._moving = moving
+        self._too_large: set[str] = set()
 
     def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
         message = decoded(record)
@@ -156,8 +157,7 @@ class _Moves(Interception):
             return None
         target = self._moving.config.lane_for(override.priority)
         body = record.body if message is None else with_priority(record.body, override.priority)
-        # The new priority may be longer than the old one, and SQS takes 1 MiB at most.
-        if target.name == self._batch.lane.name or size_bytes(body) > LARGEST_BODY_BYTES:
+        if target.name == self._batch.lane.name or self._is_too_large(record, message, override, body):
             return None
         try:
             self._let_follow(record, message, override)
@@ -172,6 +172,18 @@ class _Moves(Interception):
             Event.MESSAGE_MOVED, to_lane=target.name, priority=override.priority, **fields
         )
         return Outcome(ending=Ending.CONSUMED, entry=entry)
+
+    def _is_too_large(
+        self, record: RawRecord, message: Message | None, override: Override, body: str
+    ) -> bool:
+        """Whether SQS would refuse the record with its new priority; report it once a receive."""
+        size = record.size_with(body)
+        if size > LARGEST_BODY_BYTES and record.message_id not in self._too_large:
+            self._too_large.add(record.message_id)
+            fields = _fields(self._batch, record, message, override)
+            to_lane = self._moving.config.lane_for(override.priority).name
+            self._reach.telemetry.event(Event.MESSAGE_NOT_MOVED, to_lane=to_lane, size_bytes=size, **fields)
+        return size > LARGEST_BODY_BYTES
 
     def _let_follow(self, record: RawRecord, message: Message | None, override: Override) -> None:
         """Before the first of a group is sent on, record that the later ones follow."""

@@ -13,9 +13,11 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
-from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.consumer.settlement import oldest_batches
+from lanes.errors import AwsError
 from lanes.events import Event
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.settlement import Settlement
 
 FRESH = 2.0
 """Seconds since its sending within which a message proves that the mapping has no older ones to look past."""
@@ -67,7 +70,7 @@ class TenantShare:
         return [_Yields(yielded)] if yielded else ()
 
     def _is_over_share(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
-        if max(record.receive_count for record in records) >= LAST_RECEIVE:
+        if max(record.receive_count for record in records) >= MAX_RECEIVES:
             return False
         if self.peers.busy_with(lane, tenant) < most_slots(lane, self.slots):
             return False
@@ -97,3 +100,40 @@ def leaves_share(batch: Batch, peers: Peers, slots: int) -> bool:
     elsewhere = peers.busy_with(lane, lane.tenant_of(batch.records[0].group))
     again = any(record.receive_count > 1 for record in batch.records)
     return (again or elsewhere > 0) and elsewhere < most_slots(lane, slots)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tenants:
+    """In the pull engine: the tenants of one environment's batches; used only if a lane has a `tenant_share`."""
+
+    peers: Peers
+    settlement: Settlement
+    slots: int
+
+    def begin(self, batch: Batch) -> None:
+        """Publish that a slot serves a batch."""
+        try:
+            self.peers.acquire(batch)
+        except AwsError:
+            self.settlement.telemetry.problem(Event.SLOT_NOT_ENTERED, lane=batch.lane.name)
+
+    def end(self, batch: Batch, *, finished: int) -> None:
+        """Publish that the slot is free, and wake a parked batch if its tenant has a share left."""
+        try:
+            self.peers.release(batch, finished=finished)
+        except AwsError:
+            self.settlement.telemetry.problem(Event.SLOT_NOT_LEFT, lane=batch.lane.name)
+        if leaves_share(batch, self.peers, self.slots):
+            self.wake(batch.lane)
+
+    def wake(self, lane: Lane) -> None:
+        """Wake the batch of a lane that was parked first."""
+        if lane.tenant_share is None:
+            return
+        try:
+            self.settlement.ledger.read_parked(lane.name)
+            entries = oldest_batches(self.settlement.wakeable(lane), count=1)
+            if entries:
+                self.settlement.wake(lane, entries, by=lane)
+        except AwsError:
+            self.settlement.telemetry.problem(Event.WAKE_FAILED, lane=lane.name)

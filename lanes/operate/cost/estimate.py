@@ -251,3 +251,10 @@ def _shared_lines(shared: SharedUse, hours: float) -> Iterator[UseLine]:
         "alarms", Item.ALARMS, monthly(shared.alarms), f"{shared.alarms} of the stack, with any traffic"
     )
     yield line("dashboard", Item.DASHBOARDS, monthly(shared.dashboards), f"{shared.dashboards} of the stack")
+    zones = shared.endpoint_zones
+    yield line(
+        "endpoints of bulk jobs",
+        Item.ENDPOINTS,
+        None if zones is None else zones * hours,
+        f"{zones} times an endpoint in a zone, whether jobs run or not",
+    )

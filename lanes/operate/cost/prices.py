@@ -36,11 +36,12 @@ class Item(enum.StrEnum):
     METRICS = "metric_months"
     ALARMS = "alarm_months"
     DASHBOARDS = "dashboard_months"
+    ENDPOINTS = "endpoint_hours"
 
     @property
     def priced_by(self) -> int:
         """The amount that the price in the file is for: a million of counted items, one of rented items."""
-        rented = (Item.LOGS, Item.METRICS, Item.ALARMS, Item.DASHBOARDS)
+        rented = (Item.LOGS, Item.METRICS, Item.ALARMS, Item.DASHBOARDS, Item.ENDPOINTS)
         # As the price pages of AWS state them, so that a file can be compared with them.
         return 1 if self in rented else MILLION
 

@@ -111,6 +111,7 @@ class SharedUse:
         log_bytes: size of the function's log.
         alarms: alarms of the stack.
         dashboards: dashboards of the stack.
+        endpoint_zones: interface endpoints of the bulk jobs, each counted once for each of its zones.
         bell: the bell; None in the mapped engine.
     """
 
@@ -124,6 +125,7 @@ class SharedUse:
     log_bytes: float | None = None
     alarms: int | None = None
     dashboards: int | None = None
+    endpoint_zones: int | None = None
     bell: BellUse | None = None
 
     @property

@@ -20,6 +20,7 @@ RETURN_REASONS = {
     "aside": "it would have waited long in its slot, behind higher lanes or a long record; another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",
+    "expired": "its visibility timeout had ended before the function could hold it; another receive may have it",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
 }
 # These have columns of their own, or are for programs.
@@ -75,13 +76,21 @@ def _failed(fields: Mapping[str, Any]) -> str:
 
 
 def _dead_lettered(fields: Mapping[str, Any]) -> str:
-    reason = _short(fields.get("reason"))
-    if fields.get("error"):
-        reason += f" ({_short(fields['error'])})"
     return (
-        f"{reason}; {fields.get('attempts')} failed attempts, {fields.get('yields')} yields, "
+        f"{_cause(fields)}; {fields.get('attempts')} failed attempts, {fields.get('yields')} yields, "
         f"{fields.get('receive_count')} receives"
     )
+
+
+def _held(fields: Mapping[str, Any]) -> str:
+    delay = fields.get("delay")
+    when = f"in {format_seconds(delay)}, when every slot knows" if delay else "now"
+    return f"{_cause(fields)}; {fields.get('attempts')} failed attempts; its group is held, it is dead-lettered {when}"
+
+
+def _cause(fields: Mapping[str, Any]) -> str:
+    error = f" ({_short(fields['error'])})" if fields.get("error") else ""
+    return f"{_short(fields.get('reason'))}{error}"
 
 
 def _yielded(fields: Mapping[str, Any]) -> str:
@@ -121,6 +130,13 @@ def _moved(fields: Mapping[str, Any]) -> str:
     return f"to {fields.get('to_lane')} by override {fields.get('override')}"
 
 
+def _not_moved(fields: Mapping[str, Any]) -> str:
+    return (
+        f"to {fields.get('to_lane')} by override {fields.get('override')}: with its new priority it has "
+        f"{fields.get('size_bytes')} bytes, and SQS takes 1 MiB; it is handled here"
+    )
+
+
 def _error(fields: Mapping[str, Any]) -> str:
     """Return the last line of the traceback, which is the error itself, or the other fields."""
     lines = str(fields.get("exception") or "").strip().splitlines()
@@ -140,12 +156,14 @@ _REASONS: dict[Event, Callable[[Mapping[str, Any]], str]] = {
     Event.MESSAGE_HANDLED: _handled,
     Event.MESSAGE_FAILED: _failed,
     Event.MESSAGE_DEAD_LETTERED: _dead_lettered,
+    Event.GROUP_HELD: _held,
     Event.BATCH_YIELDED: _yielded,
     Event.TENANT_YIELDED: _tenant_yielded,
     Event.BATCH_RETURNED: _returned,
     Event.BATCH_WOKEN: _woken,
     Event.MESSAGE_CANCELLED: _cancelled,
     Event.MESSAGE_MOVED: _moved,
+    Event.MESSAGE_NOT_MOVED: _not_moved,
     Event.SLOT_STARTED: _other_fields,
     Event.SLOT_STOPPED: _other_fields,
     Event.SLOT_KILLED: _other_fields,

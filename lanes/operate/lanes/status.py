@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.config import EngineName
 from lanes.errors import AwsError
-from lanes.operate.lanes.figures import UNKNOWN, Drain, Figures, LaneFigures, drain_of
+from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Figures, LaneFigures, drain_of
+from lanes.operate.lanes.mappings import DISABLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,11 +129,19 @@ class StatusReader:
         depths: counts of the queues.
         mappings: states of the mappings.
         figures: ages, rates and yields.
+        trend: the readings before this one, for the time to drain.
     """
 
     def __init__(
-        self, *, config: LanesConfig, depths: Depths, mappings: MappingStates, figures: Figures
+        self,
+        *,
+        config: LanesConfig,
+        depths: Depths,
+        mappings: MappingStates,
+        figures: Figures,
+        trend: DepthTrend,
     ) -> None:
+        self._trend = trend
         self._config = config
         self._depths = depths
         self._mappings = mappings
@@ -164,8 +173,11 @@ class StatusReader:
     def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
         depth = self._depths.depth(lane)
         dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
-        drain, time_to_drain = drain_of(depth.backlog + depth.in_flight, figures)
-        mappings = _or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings")
+        mapping = _state_of(_or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings"))
+        messages = depth.backlog + depth.in_flight
+        drain, time_to_drain = drain_of(
+            messages, figures, growth=self._trend.growth(lane, messages), is_paused=mapping == DISABLED
+        )
         return LaneStatus(
             lane=lane,
             waiting=depth.backlog,
@@ -176,7 +188,7 @@ class StatusReader:
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,
             time_to_drain=time_to_drain,
-            mapping=_state_of(mappings),
+            mapping=mapping,
             dead_letters=None if dead is None else dead.backlog + dead.in_flight,
         )
 

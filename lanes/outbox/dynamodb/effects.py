@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.ledger import effect_key
+from lanes.message import event_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +34,8 @@ class ConsumerEffects:
 
     def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
         """Return the ids of the entries with a message that was begun or done, within the ledger's retention."""
-        # The consumer's own key: source and id together (`Work.effect_id`).
-        keys = {effect_key(f"{entry.source}#{entry.id}")["pk"]["S"]: entry.id for entry in entries}
+        # The consumer's own key (`Work.effect_id`).
+        keys = {effect_key(event_key(entry.source, entry.id))["pk"]["S"]: entry.id for entry in entries}
         found: set[str] = set()
         names = list(keys)
         for start in range(0, len(names), MAX_READ):

@@ -39,7 +39,7 @@ class ReceivedMessage(NamedTuple):
 
 
 class QueueCounts(NamedTuple):
-    """Exact numbers of messages; those behind a blocked group count as visible."""
+    """Exact numbers of messages; those behind a message in flight count as visible."""
 
     visible: int
     not_visible: int
@@ -104,27 +104,42 @@ class StoredMessage:
         """The id of the message's group."""
         return "" if self.group is None else self.group.name
 
-    def moved(self, *, source: str | None, new_history: bool) -> "StoredMessage":
-        """Return the message as another queue stores it."""
-        copy = StoredMessage(
-            message_id=self.message_id,
+    def dead_lettered(self, *, source: str) -> "StoredMessage":
+        """
+        Return the message as the dead-letter queue of `source` stores it.
+
+        # AWS: the move to a FIFO dead-letter queue replaces the deduplication id by the message id (developer guide,
+        # "Using dead-letter queues").
+        """
+        copy = self._copy(message_id=self.message_id, deduplication_id=self.message_id)
+        copy.dead_letter_source = source
+        copy.receive_count = self.receive_count
+        copy.first_received_at = self.first_received_at
+        return copy
+
+    def redriven(self, *, message_id: str) -> "StoredMessage":
+        """
+        Return the message as a move task stores it, with a new id and no receives.
+
+        # AWS: "Redriven messages are considered new messages with a new messageID" (StartMessageMoveTask).
+        """
+        return self._copy(message_id=message_id, deduplication_id=self.deduplication_id)
+
+    def _copy(self, *, message_id: str, deduplication_id: str) -> "StoredMessage":
+        return StoredMessage(
+            message_id=message_id,
             body=self.body,
-            deduplication_id=self.deduplication_id,
+            deduplication_id=deduplication_id,
             sequence_number=self.sequence_number,
             attributes=self.attributes,
         )
-        copy.dead_letter_source = source
-        if not new_history:
-            copy.receive_count = self.receive_count
-            copy.first_received_at = self.first_received_at
-        return copy
 
 
 class MessageGroup:
     """
-    The messages of a group that are not in flight, and how many are.
+    The messages of a group that are not in flight, and the positions of those that are, ten at most.
 
-    `is_queued` means listed as ready, `behind` is the last arrival and the turn at its receive if groups take turns.
+    `is_queued` means listed as ready; `behind` is the last arrival and the number of the receive when it was received.
     """
 
     __slots__ = ("behind", "first", "in_flight", "is_queued", "last", "name")
@@ -133,15 +148,31 @@ class MessageGroup:
         self.name = name
         self.first: StoredMessage | None = None
         self.last: StoredMessage | None = None
-        self.in_flight = 0
+        self.in_flight: tuple[int, ...] = ()
         self.is_queued = False
         self.behind = (0, 0)
 
-    def length(self) -> int:
-        """Count the messages that are not in flight."""
-        count, message = 0, self.first
-        while message is not None:
-            count, message = count + 1, message.following
+    @property
+    def available(self) -> StoredMessage | None:
+        """
+        The message that comes next, unless an earlier one is in flight.
+
+        # AWS: a message in flight holds back the "subsequent messages" of its group (developer guide, "Visibility
+        # timeout"); one in front of it, with a visibility timeout that ended earlier, is received
+        # (LocalStack's test_fifo_message_group_visibility_after_terminate_visibility_timeout, validated against AWS).
+        """
+        first = self.first
+        return None if first is None or self.is_blocked(first) else first
+
+    def is_blocked(self, message: StoredMessage) -> bool:
+        """Whether a message is behind one in flight."""
+        return bool(self.in_flight) and min(self.in_flight) < message.position
+
+    def blocked(self) -> int:
+        """Count the messages behind one in flight."""
+        count, message = 0, self.last
+        while message is not None and self.is_blocked(message):
+            count, message = count + 1, message.preceding
         return count
 
     def append(self, message: StoredMessage) -> None:

@@ -73,7 +73,7 @@ class FifoQueue:
         self._settings = settings or FifoSettings()
         self._delay = self._settings.delay.total_seconds()
         self._retention = self._settings.retention.total_seconds()
-        self._store = FifoStore(look_ahead=self._settings.look_ahead, in_turn=self._settings.groups_in_turn)
+        self._store = FifoStore(look_ahead=self._settings.look_ahead, order=self._settings.group_order)
         self._window = DeduplicationWindow()
         self._last_position = 0
         self._receipts = Receipts(prefix=handle_prefix)
@@ -90,7 +90,7 @@ class FifoQueue:
         self._settings = settings
         self._delay = settings.delay.total_seconds()
         self._retention = settings.retention.total_seconds()
-        self._store.in_turn = settings.groups_in_turn
+        self._store.order = settings.group_order
         self._store.look_ahead_by(settings.look_ahead)
 
     def send(
@@ -130,10 +130,10 @@ class FifoQueue:
         self, maximum: int = 1, *, visibility_timeout: timedelta | None = None
     ) -> list[ReceivedMessage]:
         """
-        Hand out up to `maximum` (1 to 10) messages and hide them; nothing from groups that are in flight.
+        Hand out up to `maximum` (1 to 10) messages and hide them; none that is behind one in flight of its group.
 
-        As many as possible come from the group with the oldest message, then from the next ones. A timeout of zero
-        leaves the messages visible.
+        As many as possible come from the first group in the order of the settings, then from the next ones. A timeout
+        of zero leaves the messages visible.
         """
         if not 1 <= maximum <= MAXIMUM_RECEIVE:
             raise ValueError(f"a receive asks for 1 to {MAXIMUM_RECEIVE} messages, not {maximum}")
@@ -220,7 +220,7 @@ class FifoQueue:
         return None if self._store.oldest is None else self._store.oldest.sent_at
 
     def blocked(self) -> int:
-        """Return how many of the visible messages wait behind their group's messages in flight; scans them."""
+        """Return how many of the visible messages wait behind one of their group in flight; scans them."""
         self._advance()
         return self._store.blocked()
 
@@ -242,15 +242,9 @@ class FifoQueue:
         released_at = None if held_back is None else held_back.sent_at + self._delay
         return min((at for at in (visible_at, released_at) if at is not None), default=None)
 
-    def take_over(self, message: StoredMessage, *, source: str | None, new_history: bool = False) -> None:
-        """
-        Accept a message moved from another queue: visible at once, never a duplicate.
-
-        It keeps its id, sequence number and receive count; `new_history` starts the count again, as moving
-        back from a dead-letter queue does.
-        """
-        moved = message.moved(source=source, new_history=new_history)
-        self._enter(moved, message.group_name, self._advance(), delayed=False)
+    def bury(self, message: StoredMessage, *, source: str) -> None:
+        """Accept a message that `source` has handed out too often: visible at once, never a duplicate."""
+        self._enter(message.dead_lettered(source=source), message.group_name, self._advance(), delayed=False)
 
     def move_visible(self, target_of: Callable[[StoredMessage], "FifoQueue | None"]) -> int:
         """Move every visible message to the queue `target_of` names for it, as a redrive task does."""
@@ -260,9 +254,13 @@ class FifoQueue:
             target = target_of(message)
             if target is not None:
                 self._forget(message)
-                target.take_over(message, source=None, new_history=True)
+                target._take_back(message)  # noqa: SLF001 - another queue of this class
                 moved += 1
         return moved
+
+    def _take_back(self, message: StoredMessage) -> None:
+        redriven = message.redriven(message_id=self._new_message_id())
+        self._enter(redriven, message.group_name, self._advance(), delayed=False)
 
     def _advance(self) -> float:
         now = self._now = max(self._now, self._clock())
@@ -282,13 +280,20 @@ class FifoQueue:
 
     def _take_from(self, group: MessageGroup, maximum: int, until: float, taken: list[StoredMessage]) -> None:
         limit = self._settings.max_receive_count
-        while len(taken) < maximum and (message := group.first) is not None and message.admitted:
+        # Only messages in front of those that were in flight before may come; the receive's own do not block it.
+        until_position = min(group.in_flight, default=self._last_position + 1)
+        while (
+            len(taken) < maximum
+            and (message := group.first) is not None
+            and message.admitted
+            and message.position < until_position
+        ):
             target = self.dead_letter_queue
             if target is not None and limit is not None and message.receive_count >= limit:
                 # AWS: on a FIFO dead-letter queue the time of sending starts anew, so the retention does
                 # (developer guide, "Dead-letter queues").
                 self._forget(message)
-                target.take_over(message, source=self.name)
+                target.bury(message, source=self.name)
             else:
                 self._store.take_off(message, until=until)
                 taken.append(message)

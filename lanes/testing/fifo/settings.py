@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 
 # AWS: the interval in which a repeated deduplication id is not delivered again (SendMessage API page).
 DEDUPLICATION_INTERVAL = timedelta(minutes=5)
@@ -12,6 +13,20 @@ MAXIMUM_RECEIVE = 10
 # AWS: SQS looks at the first 120,000 messages for available groups, and at most as many are in flight
 # (developer guide, "Avoid a large backlog with the same message group ID" and FIFO queue quotas).
 LOOK_AHEAD = 120_000
+
+
+class GroupOrder(StrEnum):
+    """
+    The order in which available groups are received.
+
+    # AWS documents none. LocalStack's tests, which it validates against AWS, observe BACK on queues in default mode
+    # (test_fifo_receive_message_visibility_timeout_shared_in_group, test_fifo_message_group_visibility_after_delete).
+    # No observation of a queue in high-throughput mode is known.
+    """
+
+    OLDEST = "oldest"  # by the oldest message of each group
+    BACK = "back"  # a message that returns puts its group behind all that waited at its receive
+    TURN = "turn"  # each receive of a group puts it behind all others that wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +43,7 @@ class FifoSettings:
         max_receive_count: receives after which the next one moves the message to the dead-letter queue;
             without a dead-letter queue it has no effect.
         look_ahead: number of oldest messages that are searched for available groups.
-        groups_in_turn: whether a received group goes behind all groups that wait; AWS documents no order of groups.
+        group_order: which of the available groups is received first.
     """
 
     visibility_timeout: timedelta = timedelta(seconds=30)
@@ -38,4 +53,4 @@ class FifoSettings:
     deduplicate_by_group: bool = False
     max_receive_count: int | None = None
     look_ahead: int = LOOK_AHEAD
-    groups_in_turn: bool = False
+    group_order: GroupOrder = GroupOrder.OLDEST

@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 
 from lanes.testing.fifo.message import MessageGroup, MessageState, QueueCounts, StoredMessage
+from lanes.testing.fifo.settings import GroupOrder
 
 _COMPACTION_SLACK = 1024
 
@@ -17,9 +18,8 @@ class FifoStore:
     """
     Messages in arrival order, and the groups that may be received from next.
 
-    A message within the look-ahead is *admitted*. A group is *ready* when nothing of it is in flight and its
-    first message is admitted. The ready group with the oldest message is served first; if groups are served `in_turn`,
-    a group goes behind all others with messages when it is served.
+    A message within the look-ahead is *admitted*. A group is *ready* when its first message is admitted and no earlier
+    one is in flight. The `order` decides which ready group is served first.
 
     # AWS: a receive looks for available groups from the head of the backlog, so that a large backlog of one
     # group hides groups that were sent later (developer guide, "Avoid a large backlog with the same message
@@ -40,12 +40,12 @@ class FifoStore:
         "_ready",
         "_turns",
         "_visible",
-        "in_turn",
+        "order",
     )
 
-    def __init__(self, *, look_ahead: int, in_turn: bool = False) -> None:
+    def __init__(self, *, look_ahead: int, order: GroupOrder = GroupOrder.OLDEST) -> None:
         self._look_ahead = look_ahead
-        self.in_turn = in_turn
+        self.order = order
         self.clear()
 
     def clear(self) -> None:
@@ -87,7 +87,7 @@ class FifoStore:
         ready = self._ready
         while ready:
             rank, group = ready[0]
-            if self._is_ready(group) and _rank(group) == rank:
+            if self._is_ready(group) and self._rank(group) == rank:
                 return True
             heapq.heappop(ready)
             group.is_queued = False
@@ -103,8 +103,8 @@ class FifoStore:
         return [message for message in self._arrivals if message.state is MessageState.VISIBLE]
 
     def blocked(self) -> int:
-        """Return how many messages wait behind their own group, part of which is in flight; scans the groups."""
-        return sum(group.length() for group in self._groups.values() if group.in_flight)
+        """Return how many messages wait behind one of their group in flight; scans the groups."""
+        return sum(group.blocked() for group in self._groups.values() if group.in_flight)
 
     def look_ahead_by(self, look_ahead: int) -> None:
         """Change how many messages are searched for groups; a smaller number acts on later arrivals only."""
@@ -139,16 +139,15 @@ class FifoStore:
             return None
         _, group = heapq.heappop(self._ready)
         group.is_queued = False
-        if self.in_turn:
-            self._turns += 1
-            group.behind = (self._latest, self._turns)
+        self._turns += 1
+        group.behind = (self._latest, self._turns)
         return group
 
     def take_off(self, message: StoredMessage, *, until: float) -> None:
         """Put a message in flight until a moment."""
         group = _group_of(message)
         group.remove(message)
-        group.in_flight += 1
+        group.in_flight += (message.position,)
         message.state = MessageState.IN_FLIGHT
         message.visible_at = until
         self._visible -= 1
@@ -157,7 +156,7 @@ class FifoStore:
     def land(self, message: StoredMessage) -> None:
         """Make a message in flight visible again, at its old place in its group."""
         group = _group_of(message)
-        group.in_flight -= 1
+        _end_flight(group, message)
         group.put_back(message)
         message.state = MessageState.VISIBLE
         self._in_flight -= 1
@@ -168,7 +167,7 @@ class FifoStore:
         """Remove a message for good, wherever it is."""
         group = _group_of(message)
         if message.state is MessageState.IN_FLIGHT:
-            group.in_flight -= 1
+            _end_flight(group, message)
             self._in_flight -= 1
         else:
             group.remove(message)
@@ -206,15 +205,25 @@ class FifoStore:
 
     @staticmethod
     def _is_ready(group: MessageGroup) -> bool:
-        return not group.in_flight and group.first is not None and group.first.admitted
+        message = group.available
+        return message is not None and message.admitted
 
     def _settle(self, group: MessageGroup) -> None:
         if self._is_ready(group):
             if not group.is_queued:
                 group.is_queued = True
-                heapq.heappush(self._ready, (_rank(group), group))
+                heapq.heappush(self._ready, (self._rank(group), group))
         elif group.first is None and not group.in_flight and self._groups.get(group.name) is group:
             del self._groups[group.name]
+
+    def _rank(self, group: MessageGroup) -> tuple[int, int]:
+        """Rank a ready group by arrival or by its last receive; no two share one, so groups are never compared."""
+        first = group.first
+        by_arrival = (first.position if first is not None else 0, 0)
+        has_returned = first is not None and first.receive_count > 0
+        if self.order is GroupOrder.TURN or (self.order is GroupOrder.BACK and has_returned):
+            return max(by_arrival, group.behind)
+        return by_arrival
 
     def _compact(self) -> None:
         # A message that stays for days must not keep all later ones that are long gone in memory.
@@ -223,10 +232,8 @@ class FifoStore:
             self._gone = 0
 
 
-def _rank(group: MessageGroup) -> tuple[int, int]:
-    """Rank by arrival of the first message, or by the last turn; no two share one, so groups are never compared."""
-    head = (group.first.position if group.first is not None else 0, 0)
-    return max(head, group.behind)
+def _end_flight(group: MessageGroup, message: StoredMessage) -> None:
+    group.in_flight = tuple(position for position in group.in_flight if position != message.position)
 
 
 def _group_of(message: StoredMessage) -> MessageGroup:

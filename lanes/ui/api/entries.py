@@ -25,7 +25,7 @@ def filter_of(fields: Fields) -> EntryFilter:
     Read a filter; without states it selects all unpublished entries.
 
     Raises:
-        ConfigurationError: a state is unknown, or a regular expression is invalid.
+        ConfigurationError: a state is unknown.
     """
     states = frozenset(map(EntryState, fields.texts("states", list(EntryState))))
     return EntryFilter(**conditions_of(fields), states=states or UNPUBLISHED)

@@ -10,7 +10,7 @@ const FOLLOW_EVERY = 500;
 /** Preview a change, ask, start it and follow it; `then` is called at its end. */
 export async function offer(fields, then = () => {}) {
   const dialog = byId("dialog");
-  fill(dialog, "Preview", el("p", { class: "quiet" }, "Loading the preview …"), [closer(dialog, "Cancel")]);
+  fill(dialog, "Preview", el("p", { class: "quiet" }, "Loading the preview …"), [closer(dialog, "Close")]);
   if (!dialog.open) dialog.showModal();
   const mine = (dialog.dataset.offer = String(Math.random()));
   try {
@@ -24,7 +24,7 @@ export async function offer(fields, then = () => {}) {
 function showPreview(dialog, plan, preview, then) {
   const act = el("button", { type: "button", id: "act", class: preview.is_final ? "danger" : "primary",
     onclick: () => make(dialog, plan, then) }, preview.verb);
-  const buttons = preview.is_empty ? [closer(dialog, "Close")] : [closer(dialog, "Cancel"), act];
+  const buttons = preview.is_empty ? [closer(dialog, "Close")] : [closer(dialog, preview.dismiss), act];
   const sure = preview.is_final && !preview.is_empty ? sureness(act) : null;
   fill(dialog, preview.title, [
     el("ul", { class: "points" }, preview.points.map((point) => el("li", {}, point))),

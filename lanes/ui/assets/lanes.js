@@ -93,7 +93,7 @@ function windows(state) {
 }
 
 function legend() {
-  return el("div", { class: "legend" }, [["waiting", "waiting"], ["held", "in work"], ["parked", "parked"]]
+  return el("div", { class: "legend" }, [["waiting", "waiting"], ["held", "in work"], ["parked", "parked"], ["unknown", "not known"]]
     .map(([kind, title]) => el("span", {}, el("i", { class: `swatch ${kind}`, "aria-hidden": "true" }), title)));
 }
 
@@ -114,7 +114,7 @@ const COLUMNS = [
   ["handled", "handled/min", "number", "From CloudWatch, mean of five minutes"],
   ["sent", "sent/min", "number", "From CloudWatch, mean of five minutes"],
   ["yields", "yields/min", "number", "Records that yielded to a higher lane; from CloudWatch, mean of five minutes"],
-  ["drains", "drains in", "number", "At the current rates"],
+  ["drains", "drains in", "number", "At the rates of the last minute, as counted by this page; at first at those of CloudWatch"],
   ["dead", "dead letters", "number", "In the lane's dead-letter queue"],
 ];
 
@@ -147,12 +147,12 @@ function update(lane, trend) {
   const cells = view.rows.get(lane.lane);
   const { figures } = lane;
   const nothing = lane.waiting + lane.in_flight === 0;
-  const drains = ["empty", "falling"].includes(lane.drain) ? duration(lane.time_to_drain) : lane.drain === "growing" ? "growing" : UNKNOWN;
+  const drains = lane.drain === "falling" ? duration(lane.time_to_drain) : lane.drain === "unknown" ? UNKNOWN : lane.drain;
   const texts = {
     waiting: count(lane.waiting), flight: count(lane.in_flight), parked: count(lane.parked),
     oldest: nothing ? "none" : duration(figures.oldest_age), trend,
     handled: rate(figures.pace), sent: rate(figures.arrivals), yields: rate(figures.yields),
-    drains: nothing ? "empty" : drains,
+    drains,
   };
   for (const [id, text] of Object.entries(texts)) {
     if (cells[id].textContent !== text) cells[id].textContent = text;

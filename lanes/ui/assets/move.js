@@ -28,8 +28,8 @@ function moving(target, query) {
   const places = target.outbox ? [["both", "lanes and outbox"], ["lanes", "lanes"], ["outbox", "outbox"]] : [["lanes", "lanes"]];
   const filter = form([
     { name: "id", title: "Id", hint: "of one message" },
-    { name: "kind", title: "Kind", hint: "such as order[.].*" },
-    { name: "group", title: "Group", hint: "such as acme-.*" },
+    { name: "kind", title: "Kind", hint: "such as order.*" },
+    { name: "group", title: "Group", hint: "such as acme-*" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },

@@ -12,10 +12,15 @@ const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "PUBLISHED"];
 let view = null;
 
 export function enter(main, { target, query }) {
+  if (!target.outbox) {
+    main.append(el("section", { class: "panel" }, el("h1", {}, "Outbox"),
+      el("p", {}, "This stack has no outbox. To see one in a SQL database, start the page with --database.")));
+    return;
+  }
   view = { target, counts: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
-    { name: "kind", title: "Kind", hint: "such as order[.].*" },
-    { name: "group", title: "Group", hint: "such as acme-.*" },
+    { name: "kind", title: "Kind", hint: "such as order.*" },
+    { name: "group", title: "Group", hint: "such as acme-*" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },

@@ -10,17 +10,17 @@ const FOOT = 20;
 const STEPS = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 const LAYERS = ["held", "parked", "waiting"];
 
-/** Counts of one lane over time: minutes of the past as far as CloudWatch has them, then this page's own samples. */
+/** Counts of one lane over time: this page's own samples, and CloudWatch's minutes for the times without any. */
 export function pointsOf(index, minutes, samples) {
-  const first = samples.length ? samples[0].at : Infinity;
-  const past = minutes
-    .filter((one) => one.at + 60 < first && one.waiting !== null)
+  const sampled = new Set(samples.map((sample) => Math.floor(sample.at / 60)));
+  const others = minutes
+    .filter((one) => !sampled.has(Math.floor(one.at / 60)) && one.waiting !== null)
     .map((one) => ({ at: one.at + 30, waiting: one.waiting, held: one.in_flight ?? 0, parked: 0, step: 60 }));
-  return past.concat(samples.map((sample) => {
+  return others.concat(samples.map((sample) => {
     const [waiting, inFlight, parked] = sample.counts[index];
     const aside = Math.min(parked ?? 0, inFlight);
     return { at: sample.at, waiting, held: inFlight - aside, parked: aside, step: 0 };
-  }));
+  })).sort((one, other) => one.at - other.at);
 }
 
 /** Bars by the minute, a layer for each lane; empty where CloudWatch has nothing. */
@@ -106,9 +106,10 @@ export class Timeline {
     const seen = this.#thinned(points.filter((one) => one.at >= this.from - Math.max(this.gap, 2 * one.step) && one.at <= this.to));
     const most = Math.max(1, ...seen.map((one) => one.held + one.parked + one.waiting));
     const y = (value) => top + AREA - (value / most) * (AREA - 16);
+    const known = runs(seen, this.gap);
     const layers = LAYERS.map((layer, index) => {
       const below = (one) => LAYERS.slice(0, index).reduce((sum, name) => sum + one[name], 0);
-      const path = runs(seen, this.gap).map((run) => {
+      const path = known.map((run) => {
         const up = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one) + one[layer]).toFixed(1)}`);
         const back = run.map((one) => `${this.#x(one.at).toFixed(1)},${y(below(one)).toFixed(1)}`).reverse();
         return `M${up.join("L")}L${back.join("L")}Z`;
@@ -117,7 +118,9 @@ export class Timeline {
     });
     return svg("g", { class: `lane-${index % 7}` },
       layers,
-      svg("line", { class: "base", x1: 0, x2: this.width, y1: top + AREA, y2: top + AREA }),
+      // A whole line where nothing is known would look like an empty lane.
+      svg("line", { class: "unknown", x1: 0, x2: this.width, y1: top + AREA, y2: top + AREA }),
+      known.map((run) => svg("line", { class: "base", x1: this.#x(run[0].at), x2: this.#x(run.at(-1).at), y1: top + AREA, y2: top + AREA })),
       svg("text", { class: "name", x: 0, y: top + 10 }, this.lanes[index].name),
       svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${count(most)}`));
   }
@@ -136,7 +139,8 @@ export class Timeline {
     });
     return svg("g", {},
       blocks,
-      svg("line", { class: "base", x1: 0, x2: this.width, y1: top + BARS, y2: top + BARS }),
+      svg("line", { class: "unknown", x1: 0, x2: this.width, y1: top + BARS, y2: top + BARS }),
+      seen.map((one) => svg("line", { class: "base", x1: this.#x(one.at), x2: this.#x(one.at + 60), y1: top + BARS, y2: top + BARS })),
       svg("text", { class: "name", x: 0, y: top + 10 }, title),
       svg("text", { class: "scale", x: this.width, y: top + 10, "text-anchor": "end" }, `peak ${write(most)}`));
   }

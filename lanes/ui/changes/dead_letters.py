@@ -13,7 +13,9 @@ from lanes.operate.history.audit import audited
 from lanes.ui.changes.plans import Preview
 
 if TYPE_CHECKING:
-    from lanes.operate.dead_letters.listing import DeadLetterFilter
+    from collections.abc import Sequence
+
+    from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
     from lanes.operate.dead_letters.progress import RunProgress
     from lanes.ui.changes.plans import Progress
     from lanes.ui.session import Session
@@ -23,10 +25,9 @@ PREVIEWED = 1_000
 # Ten rows fit the dialog.
 SAMPLE = 10
 MAX_LISTED = 20
-REDRIVEN = (
-    "They are sent to the lane again, each group in its order, after newer messages of the group.",
-    "Each one is copied, then deleted: a stopped redrive loses nothing, and a repeated one continues.",
-)
+NEWER = "They are sent to the lane again, each group in its order, after newer messages of the group."
+HELD = "Held groups come before their newer messages, and their holds end with the last copy: {groups}."
+COPIED = "Each one is copied, then deleted: a stopped redrive loses nothing, and a repeated one continues."
 DELETED = ("They are deleted for good.",)
 
 
@@ -58,12 +59,24 @@ class DeadLetterWork:
         return Preview(
             title=f"{self.verb.capitalize()} {count} dead letter{'' if count == 1 else 's'} of {self.lane}",
             verb=self.verb.capitalize(),
-            points=(*(REDRIVEN if self.redrives else DELETED), *((behind,) if found.beyond else ())),
+            points=(*self._effects(found.letters), *((behind,) if found.beyond else ())),
             counts={"kind and reason": dict(kinds.most_common())},
             sample=[row_of(letter) for letter in found.letters[:SAMPLE]],
             is_empty=not found.letters,
             is_final=not self.redrives,
         )
+
+    def _effects(self, letters: Sequence[DeadLetteredMessage]) -> tuple[str, ...]:
+        if not self.redrives:
+            return DELETED
+        groups = {letter.group for letter in letters}
+        held = sorted({hold.group for hold in self.session.operations.holds.held(self.lane)} & groups)
+        named = ", ".join(held[:SAMPLE]) + (f" and {len(held) - SAMPLE} more" if len(held) > SAMPLE else "")
+        order = (
+            *((NEWER,) if len(held) < len(groups) or not groups else ()),
+            *((HELD.format(groups=named),) if held else ()),
+        )
+        return *order, COPIED
 
     def make(self, progress: Progress) -> dict[str, Any]:
         """Process the dead letters."""

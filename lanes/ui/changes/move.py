@@ -15,6 +15,7 @@ from lanes.ui.changes.plans import Preview
 if TYPE_CHECKING:
     from lanes.holds import Hold
     from lanes.operate.overrides.change import Change
+    from lanes.operate.overrides.move import Found
     from lanes.overrides import Override
     from lanes.ui.changes.plans import Progress
     from lanes.ui.session import Session
@@ -47,7 +48,9 @@ class Moving:
             counts["lane, all messages"] = dict(found.queued)
         return Preview(
             title=self._title(),
-            verb=self.change.action.capitalize(),
+            verb=self._verb(found),
+            # Two buttons that say cancel would do opposite things.
+            dismiss="Keep them" if self.change.action is Action.CANCEL else "Cancel",
             points=self._points(),
             counts=counts,
             sample=[row_of(entry) for entry in entries.sample] if entries else (),
@@ -81,6 +84,14 @@ class Moving:
             return "Cancel waiting work"
         lane = self.session.operations.deployment.config.lane_for(self.change.priority).name
         return f"Give waiting work priority {self.change.priority} (lane {lane})"
+
+    def _verb(self, found: Found) -> str:
+        if self.change.action is not Action.CANCEL:
+            return "Prioritise"
+        count = (found.preview.count if found.preview else 0) + sum((found.queued or {}).values())
+        # A queue can't be searched, so its count is of all messages.
+        at_most = "up to " if found.queued and not self.change.wanted.chooses_all else ""
+        return f"Cancel {at_most}{count:,} message{'' if count == 1 else 's'}"
 
     def _points(self) -> list[str]:
         points = [f"Filter: {self.change.wanted.describe()}."]

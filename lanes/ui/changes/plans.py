@@ -31,7 +31,8 @@ class Preview:
 
     Attributes:
         title: the change in a few words, as a command.
-        verb: text of the button.
+        verb: text of the button that makes the change.
+        dismiss: text of the button that does not.
         points: effects of the change, and advice.
         counts: tables of counts, by their criterion.
         sample: the first selected records; all have the same keys.
@@ -43,6 +44,7 @@ class Preview:
     verb: str
     points: Sequence[str]
     counts: Mapping[str, Mapping[str, Any]]
+    dismiss: str = "Cancel"
     sample: Sequence[Mapping[str, Any]] = ()
     is_empty: bool = False
     is_final: bool = False

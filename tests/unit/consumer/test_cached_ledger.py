@@ -280,6 +280,49 @@ def test_records_are_unparked_once(environment):
     assert environment.table.entries["MAIN", "b"].park is Park.YIELD
 
 
+def test_a_reading_is_made_again_after_another_environment_was_faster(environment):
+    """None of the cached entries is trusted then, also those that this environment wrote a moment ago."""
+    entries = [parked(name, NOW + 5) for name in "abcd"]
+    environment.cache.write(entries)
+    environment.cache.read_parked("MAIN")
+    peer = CachedLedger(environment.table, clock=environment.clock)
+    peer.read_parked("MAIN")
+    assert peer.unpark([entries[0], entries[3]])
+
+    assert not environment.cache.unpark(entries[:2])
+    environment.cache.read_parked("MAIN")
+
+    assert environment.parked() == {"b", "c"}
+
+
+def test_a_limited_reading_is_made_again_once_its_entries_are_woken(environment):
+    """The table has more of them; a reading of all of them serves for a while."""
+    environment.peers_note(*(parked(f"a{n}", NOW + 50, batch=f"a{n}") for n in range(3)))
+
+    environment.cache.read_parked("MAIN", limit=2)
+    (first,) = environment.cache.parked("MAIN")
+    environment.cache.unpark([first])
+    environment.cache.read_parked("MAIN", limit=4)
+    assert environment.parked() == {"a1", "a2"}
+
+    environment.cache.unpark(environment.cache.parked("MAIN"))
+    environment.table.calls.log.clear()
+    environment.cache.read_parked("MAIN", limit=4)
+    assert environment.calls == []
+
+
+def test_a_reading_is_made_again_if_a_peer_parked_records_after_it(environment):
+    """A later one serves."""
+    environment.cache.read_parked("MAIN")
+    environment.cache.expire_parked("MAIN", read_before=NOW)
+    environment.cache.read_parked("MAIN")
+    assert environment.calls == ["Query"]
+
+    environment.cache.expire_parked("MAIN", read_before=NOW + 0.1)
+    environment.cache.read_parked("MAIN")
+    assert environment.calls == ["Query"]
+
+
 def test_records_stay_known_as_parked_if_they_can_not_be_unparked(environment):
     """The table says so still."""
     entries = [parked("a", NOW + 5)]

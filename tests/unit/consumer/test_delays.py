@@ -4,14 +4,17 @@ import math
 from datetime import timedelta
 from random import Random
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
-from lanes.consumer.settlement import Delays, receive_floor
+from lanes.config.settings import MAX_RECEIVES
+from lanes.consumer.settlement import Delays, receive_floor, shortest_delay, soon
 from tests.support.records import record_with
 
 HOURS_12 = 12 * 3600
+DAY = 24 * 3600
 seconds = st.floats(min_value=1, max_value=HOURS_12).map(lambda value: timedelta(seconds=value))
 
 
@@ -64,6 +67,27 @@ def test_a_thousand_yields_outlast_any_retention():
     total = sum(receive_floor(receive_count) for receive_count in range(1, 1000))
 
     assert total > 14 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    "delay_of",
+    [
+        lambda delays, record: delays.after_error(lane_with(), record),
+        lambda delays, record: delays.after_yield(lane_with(), [record]).delay,
+        lambda _delays, record: soon(record),
+        lambda _delays, record: shortest_delay([record]),
+    ],
+)
+def test_a_call_that_fails_for_a_day_costs_fewer_receives_than_sqs_allows(delay_of):
+    """Each return waits longer than the one before, after some."""
+    delays, now, receives = Delays(ConsumerSettings(), Random(1)), 0.0, 1
+
+    while now < DAY:
+        # An invocation takes its time as well; a record that returns at once is received again after it.
+        now += max(1.0, delay_of(delays, record_with("m", receive_count=receives)))
+        receives += 1
+
+    assert receives < MAX_RECEIVES / 2
 
 
 @given(attempt=st.integers(1, 10_000), seed=st.integers(0, 100))

@@ -7,11 +7,10 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.engines.mapped.backlog import UNDELETED
 from lanes.consumer.engines.presence import Peers, Presence
-from lanes.consumer.ledger import CachedLedger, Entry, Park
 from lanes.consumer.records import Batch
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
-from tests.support.memory import Calls, MemoryLedger, MemorySlots
+from tests.support.memory import Calls, MemorySlots
 from tests.support.records import record_with
 
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]
@@ -25,12 +24,10 @@ class Environment:
     def __init__(self, *, alone=False):
         self.clock = FakeClock()
         self.slots = MemorySlots(Calls())
-        self.ledger = CachedLedger(MemoryLedger(Calls()), clock=self.clock)
         self.peers = Peers(
             config=CONFIG,
             table=None if alone else self.slots,
             environment="me",
-            ledger=self.ledger,
             clock=self.clock,
         )
 
@@ -46,11 +43,6 @@ class Environment:
         ]
         return Batch(
             lane=lane, records=records, name="r", milliseconds_left=lambda: 30_000, began_at=self.clock()
-        )
-
-    def park(self, until, lane=MAIN):
-        self.ledger.remember(
-            Entry(lane=lane.name, message_id="p", park=Park.YIELD, parked_until=until, noted_at=self.clock())
         )
 
 
@@ -110,7 +102,7 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
 
     assert (peers.free_slots(), peers.busy(HIGH), peers.busy(MAIN)) == (1, 1, 1)
     assert (peers.in_flight(HIGH), peers.in_flight(MAIN)) == (12, 4)
-    assert (peers.has_kept(HIGH), peers.has_kept(MAIN)) == (True, False)
+    assert (peers.kept_until(HIGH), peers.kept_until(MAIN)) == (gone_at, 0.0)
     assert (peers.has_finished(HIGH), peers.has_finished(MAIN)) == (True, False)
     assert (peers.busy_with(MAIN, "acme"), peers.busy_with(MAIN, "small"), peers.busy_with(HIGH, "")) == (
         1,
@@ -119,7 +111,7 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
     )
 
     environment.clock.now = gone_at
-    assert (peers.in_flight(HIGH), peers.has_kept(HIGH), peers.has_finished(HIGH)) == (10, False, False)
+    assert (peers.in_flight(HIGH), peers.kept_until(HIGH), peers.has_finished(HIGH)) == (10, gone_at, False)
     environment.clock.now = NOW + 30
     assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 0)
 
@@ -131,21 +123,21 @@ def test_free_slots_are_never_negative(environment):
     assert environment.peers.free_slots() == 0
 
 
-def test_peers_learn_until_when_a_lane_is_parked(environment):
-    """Each time once, and only a later one than the table has."""
+def test_the_leaving_write_publishes_until_when_records_are_parked(environment):
+    """Not a later one: the peer that ends next may be the last that can wake them. Only a later time is news."""
     asked = []
     publish = environment.slots.publish
     environment.slots.publish = lambda record, **given: (
         asked.append(given["parked_until"]) or publish(record, **given)
     )
-    environment.park(NOW + 9)
 
     environment.peers.acquire(environment.batch())
-    environment.peers.release(environment.batch(), finished=0)
-    environment.park(NOW + 12)
-    environment.peers.acquire(environment.batch())
+    environment.peers.release(environment.batch(), finished=0, parked_for=9)
+    environment.peers.release(environment.batch(), finished=0, parked_for=7)
+    environment.peers.release(environment.batch(), finished=0, parked_for=12)
+    environment.peers.release(environment.batch(HIGH), finished=2)
 
-    assert asked == [{"MAIN": NOW + 9}, {}, {"MAIN": NOW + 12}]
+    assert asked == [{}, {"MAIN": NOW + 9}, {}, {"MAIN": NOW + 12}, {}]
     assert environment.peers.may_have_parked(MAIN)
     assert not environment.peers.may_have_parked(HIGH)
     environment.clock.now = NOW + 12

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanes.consumer.engines.pull.rates import PROMISED, Rate
+from lanes.consumer.engines.pull.policy import PROMISED, Rate
 from tests.support.memory import FakeClock
 
 

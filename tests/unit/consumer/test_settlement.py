@@ -85,6 +85,25 @@ def test_all_records_of_a_group_return_together(given_items):
         assert outcome.wakeable == all(other.wakeable for other in mine)
 
 
+@given(items)
+def test_a_group_is_settled_with_one_delay(given_items):
+    """In its visibility and in its entries: an earlier record that returned later would be overtaken."""
+    visibility = Visibility()
+    unique = list({record.message_id: (record, outcome) for record, outcome in given_items}.values())
+    found = settle(visibility, unique)
+
+    groups = {record.message_id: record.group for record, _ in unique}
+    longest = {
+        group: max(outcome.delay for record, outcome in unique if record.group == group)
+        for group in groups.values()
+    }
+    asked = [one for call in visibility.asked for one in call]
+    assert dict(asked) == {message_id: longest[group] for message_id, group in groups.items()}
+    assert {
+        message_id: entry.parked_until - NOW if entry.park else 0 for message_id, entry in found.items()
+    } == dict(asked)
+
+
 def test_each_reason_is_noted():
     """A yield and a return are counted, a failure was counted by its attempt."""
     found = settle(

@@ -22,6 +22,7 @@ SHARED = SharedUse(
     log_bytes=1024**3 / 100,
     alarms=11,
     dashboards=1,
+    endpoint_zones=2,
 )
 # 10,000 messages of 10 ms in full batches of ten; nothing above was ever waiting.
 MAIN = LaneUse(
@@ -67,11 +68,12 @@ def test_each_line_of_a_lane_without_yields():
             "log": 0.01,
             "alarms": 11 / 730,
             "dashboard": 1 / 730,
+            "endpoints of bulk jobs": 2,
         }
     )
     assert {line.what for line in lines if not line.is_estimate} == {
         "polls of an empty queue", "dead letters", "invocations", "time of the function", "writes to the table",
-        "reads from the table", "log", "alarms", "dashboard",
+        "reads from the table", "log", "alarms", "dashboard", "endpoints of bulk jobs",
     }  # fmt: skip
 
 
@@ -83,7 +85,7 @@ def test_a_day_and_a_million_messages():
     function = 1_000 * 0.20 / 1e6 + 100 * 13.3334 / 1e6
     metrics = 8 / 730 * 0.30
     table = 600 * 0.625 / 1e6 + 80 * 0.125 / 1e6
-    rest = 0.01 * 0.50 + 11 / 730 * 0.10 + 3.00 / 730
+    rest = 0.01 * 0.50 + 11 / 730 * 0.10 + 3.00 / 730 + 2 * 0.01
     lane = requests + looks + function + metrics
 
     assert bill.messages == 240_000
@@ -211,7 +213,7 @@ def test_what_cloudwatch_does_not_know_is_unknown_and_not_nothing():
 
     assert bill.unknown == [
         "sends", "polls of an empty queue", "writes to the table", "reads from the table", "log", "alarms",
-        "dashboard",
+        "dashboard", "endpoints of bulk jobs",
     ]  # fmt: skip
     by_name = {line.use.what: line for line in bill.lines}
     assert by_name["receives"].amount == 24_000
@@ -246,6 +248,7 @@ def test_the_readmes_table_comes_out():
         log_bytes=0,
         alarms=0,
         dashboards=0,
+        endpoint_zones=0,
     )
 
     bill = bill_of([million], shared, read_prices(), window=timedelta(days=1), messages_a_send=10)
@@ -286,6 +289,7 @@ def test_each_line_of_the_pull_engine():
             "log": 0.01,
             "alarms": 11 / 730,
             "dashboard": 1 / 730,
+            "endpoints of bulk jobs": 2,
         }
     )
     assert {line.lane for line in lines if line.what in ("invocations", "rings", "time outside batches")} == {

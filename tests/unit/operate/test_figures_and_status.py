@@ -1,5 +1,6 @@
 """What is known of lanes, and what is said where it is not."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.operate.lanes.figures import UNKNOWN, Drain, LaneFigures, drain_of
+from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, LaneFigures, drain_of
 from lanes.operate.lanes.mappings import LaneMapping
 from lanes.operate.lanes.status import StatusReader
 
@@ -17,24 +18,79 @@ MAPPING = LaneMapping(
 
 
 @pytest.mark.parametrize(
-    ("depth", "pace", "arrivals", "expected"),
+    ("depth", "leaving", "arrivals", "expected"),
     [
         (0, None, None, (Drain.EMPTY, timedelta(0))),
         (60, 30.0, 10.0, (Drain.FALLING, timedelta(minutes=3))),
-        (60, 30.0, 30.0, (Drain.GROWING, None)),
-        (60, 0.0, 0.0, (Drain.GROWING, None)),
+        (60, 10.0, 30.0, (Drain.GROWING, None)),
+        (60, 30.0, 30.0, (Drain.STANDING, None)),
+        (60, 0.0, 0.0, (Drain.STANDING, None)),
         (60, None, 1.0, (Drain.UNKNOWN, None)),
     ],
 )
-def test_time_to_drain_counts_what_arrives_too(depth, pace, arrivals, expected):
-    """A lane into which as much is sent as is handled never ends by itself."""
-    assert drain_of(depth, LaneFigures(pace=pace, arrivals=arrivals)) == expected
+def test_time_to_drain_counts_what_arrives_too(depth, leaving, arrivals, expected):
+    """A lane into which as much is sent as leaves it never ends by itself."""
+    assert drain_of(depth, LaneFigures(leaving=leaving, arrivals=arrivals)) == expected
+
+
+def test_own_counts_go_before_those_of_cloudwatch():
+    """A burst that drains still grows for CloudWatch, which averages the minutes in which it came."""
+    late = LaneFigures(leaving=100.0, arrivals=300.0)
+
+    assert drain_of(60, late, growth=-30.0) == (Drain.FALLING, timedelta(minutes=2))
+    assert drain_of(60, late, growth=0.0) == (Drain.STANDING, None)
+    assert drain_of(60, LaneFigures(), growth=6.0) == (Drain.GROWING, None)
+
+
+def test_a_paused_lane_is_paused_and_not_growing():
+    """It waits for you; an empty one has nothing to wait with."""
+    assert drain_of(60, LaneFigures(leaving=0.0, arrivals=9.0), is_paused=True) == (Drain.PAUSED, None)
+    assert drain_of(0, LaneFigures(), is_paused=True) == (Drain.EMPTY, timedelta(0))
+
+
+def test_a_trend_is_known_after_ten_seconds_and_forgets_after_a_minute():
+    """Each lane has its own."""
+    now = [100.0]
+    trend = DepthTrend(clock=lambda: now[0])
+
+    def seen(at, depth):
+        now[0] = at
+        return trend.growth("MAIN", depth)
+
+    assert [seen(100, 500), seen(105, 400), seen(110, 480)] == [None, None, -120.0]
+    assert trend.growth("HIGH", 7) is None
+    # The readings of the first minute are forgotten.
+    assert seen(170, 480) == 0.0
+    # As after a pause of the page.
+    assert seen(400, 90) is None
+
+
+def test_a_status_read_again_counts_by_itself():
+    """While CloudWatch says that the lane grows."""
+    now = [0.0]
+    trend = DepthTrend(clock=lambda: now[0])
+    grows = {"MAIN": LaneFigures(leaving=10.0, arrivals=40.0)}
+
+    first = status_of(Known(figures=grows), trend=trend).lanes[2]
+    now[0] = 30.0
+    second = status_of(Known(depth=LaneDepth(backlog=1, in_flight=2), figures=grows), trend=trend).lanes[2]
+
+    assert (first.drain, second.drain) == (Drain.GROWING, Drain.FALLING)
+    assert second.time_to_drain == timedelta(seconds=22.5)
+
+
+def test_the_drain_of_a_paused_lane_is_paused():
+    """In the pull engine its mapping, the bell's, is shown as disabled."""
+    known = Known(mapping=dataclasses.replace(MAPPING, state="Disabled"))
+
+    assert [lane.drain for lane in status_of(known).lanes] == [Drain.PAUSED] * 3
 
 
 class Known:
     """Everything that a status reads; what is in `denied` may not be read."""
 
-    def __init__(self, *, depth=None, figures=None, denied=()):
+    def __init__(self, *, depth=None, figures=None, denied=(), mapping=MAPPING):
+        self._mapping = mapping
         self._depth = depth or LaneDepth(backlog=5, in_flight=2)
         self._figures = figures or {}
         self._denied = denied
@@ -57,7 +113,7 @@ class Known:
 
     def of_lane(self, _lane):
         self._allowed("mappings")
-        return [MAPPING]
+        return [self._mapping]
 
     def bell(self):
         self._allowed("bell")
@@ -74,14 +130,15 @@ class Known:
 PULL = LanesConfig.from_dict({"consumer": {"engine": "pull"}})
 
 
-def status_of(known, config=None):
+def status_of(known, config=None, trend=None):
     config = config or LanesConfig()
-    return StatusReader(config=config, depths=known, mappings=known, figures=known).read()
+    trend = trend or DepthTrend()
+    return StatusReader(config=config, depths=known, mappings=known, figures=known, trend=trend).read()
 
 
 def test_a_status_puts_together_what_is_known():
     """Highest lane first; dead letters that someone looks at count too."""
-    figures = LaneFigures(oldest_age=timedelta(seconds=9), pace=14.0, arrivals=7.0, yields=1.0)
+    figures = LaneFigures(oldest_age=timedelta(seconds=9), pace=14.0, leaving=14.0, arrivals=7.0, yields=1.0)
 
     status = status_of(Known(figures={"MAIN": figures}))
 

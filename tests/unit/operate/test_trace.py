@@ -201,6 +201,30 @@ def test_an_exception_and_the_end_of_its_attempt_are_one_step():
     assert shape(traced(raised)) == [("handler failed", "")]
 
 
+def test_the_attempt_after_which_a_group_is_held_is_not_blamed_on_throttling():
+    """Its event has the receive, the attempts and the error."""
+    trace = traced(
+        line("handler_failed", at=1.0, message_id="sqs-1", exception="ValueError: no"),
+        line(
+            "group_held",
+            at=1.0,
+            **ME,
+            receive_count=1,
+            reason="attempts exhausted",
+            error="ValueError: no",
+            attempts=1,
+            delay=6,
+        ),
+        line("message_dead_lettered", at=7.5, **ME, receive_count=2, reason="attempts exhausted"),
+    )
+
+    assert shape(trace) == [("held", "1"), ("dead-lettered", "2")]
+    assert trace.steps[0].why == (
+        "attempts exhausted (ValueError: no); 1 failed attempts; its group is held, it is dead-lettered in 6 s, when "
+        "every slot knows"
+    )
+
+
 def test_a_redriven_message_lives_again():
     """With another id of SQS; the audit trail tells who redrove."""
     first = line(
@@ -228,6 +252,21 @@ def test_a_redriven_message_lives_again():
     without = build_trace("order-7", Sources(events=both, now=NOW + 200, since=NOW - 1))
     assert "other means" in without.steps[2].why
     assert trace.status == "done (receives 1, handled 1)"
+
+
+def test_a_message_that_could_not_be_moved_says_why():
+    """An override made it too large for SQS, so it was handled in its lane."""
+    kept = line(
+        "message_not_moved", at=5, to_lane="HIGH", receive_count=1, sent_at=NOW, override="o-1", size_bytes=1_048_590,
+        **ME,
+    )  # fmt: skip
+
+    trace = traced(kept, handled(6, 1))
+
+    assert shape(trace) == [("sent", ""), ("not moved", "1"), ("handled", "1")]
+    assert "by override o-1" in trace.steps[1].why
+    assert "1048590 bytes" in trace.steps[1].why
+    assert trace.status.startswith("done")
 
 
 def test_a_moved_message_goes_on_in_its_new_lane():

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +12,8 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.producer.order import RetryPolicy
 from lanes.producer.outgoing import Refused
+from spark_jobs.manifest.run import RunManifest
+from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
@@ -33,11 +36,12 @@ DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no
 class Calls:
     """Takes batches; `answer` decides on each entry, and answers come in another order."""
 
-    def __init__(self, answer=lambda _entry: None):
+    def __init__(self, answer=lambda _entry: None, *, together=False):
         self.batches = []
         self.queue = {}
         self.most_flying = 0
         self._answer = answer
+        self._together = together
         self._flying = []
         self._random = random.Random(1)
 
@@ -55,7 +59,10 @@ class Calls:
         return len(self.batches)
 
     def ended(self, timeout):
-        """Give one call."""
+        """Give one call, or all of them."""
+        if self._together:
+            ended, self._flying = self._flying, []
+            return ended
         return [self._flying.pop(self._random.randrange(len(self._flying)))]
 
     def close(self):
@@ -297,3 +304,49 @@ def test_a_row_that_sqs_refuses_is_put_aside_too():
 
     assert record.aside == [(3, "InvalidMessageContents: not that")]
     assert (counts.quarantined, counts.lanes["MAIN"]) == (1, 3)
+
+
+def test_rows_that_two_lanes_refuse_in_answers_that_arrive_together_are_put_aside():
+    """Each refused row is set aside, whatever the other lanes answer at the same moment."""
+    calls, record = Calls(Failing(WRONG, 1, "2", "h1"), together=True), Recorder()
+    high = [{"data": "1", "id": f"h{number}", "priority": 60} for number in range(3)]
+
+    counts = task(calls, record=record, quarantine=True).send([[*rows(4), *high]])
+
+    assert sorted(position for position, _ in record.aside) == [3, 6]
+    assert (counts.quarantined, counts.lanes) == (2, Counter({"MAIN": 3, "HIGH": 2}))
+
+
+def test_refused_rows_are_put_aside_before_another_lane_fails_the_task():
+    """A lane that accepts no more ends the task, and the refused row of the other lane is kept."""
+
+    def answer(entry):
+        return {"2": WRONG, "h1": DENIED}.get(entry.id)
+
+    record = Recorder()
+    high = [{"data": "1", "id": "h1", "priority": 60}]
+
+    with pytest.raises(RowsUnsentError, match="h1"):
+        task(Calls(answer, together=True), record=record, quarantine=True).send([[*high, *rows(4)]])
+
+    assert [position for position, _ in record.aside] == [4]
+
+
+def test_a_kill_at_any_call_leaves_a_thousand_rows_and_the_calls_in_flight_unrecorded(tmp_path):
+    """However fast the task is and however large its partition, so that a late rerun repeats no more."""
+    storage = open_storage(str(tmp_path), endpoint_url=None, region=None)
+    run = RunManifest.open(storage, run_id="r", now=datetime(2026, 1, 2, tzinfo=UTC))
+    unrecorded = []
+
+    class Watched(Calls):
+        def start(self, queue_url, entries):
+            number = super().start(queue_url, entries)
+            if number % 10 == 0:
+                unrecorded.append(len(self.queue["MAIN"]) - run.rows())
+            return number
+
+    manifest = run.task(partition=3, attempt=1, first=True)
+    task(Watched(), record=manifest, concurrency=8).send([rows(6_000)])
+
+    assert 900 < max(unrecorded) <= 1_000 + 8 * 10
+    assert run.rows() == 6_000

@@ -7,10 +7,19 @@ import pytest
 
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError, ConfigurationError
+from lanes.message_filter import MessageFilter
+from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.lanes.mappings import LaneMapping, PulledLanes
+from lanes.operate.overrides.change import Change as OverrideChange
+from lanes.operate.overrides.move import Found
+from lanes.outbox.filter import EntryFilter
+from lanes.outbox.operations import Preview as EntriesPreview
+from lanes.overrides import Action
 from lanes.testing.pauses import MemoryPauses
+from lanes.ui.changes.dead_letters import DeadLetterWork
 from lanes.ui.changes.jobs import Jobs
 from lanes.ui.changes.mapping import Switch
+from lanes.ui.changes.move import Moving
 from lanes.ui.changes.plans import MAX_PLANS, PLAN_LASTS, Plans, Preview, Stopped
 from tests.support.memory import Calls
 
@@ -152,6 +161,49 @@ def test_an_unknown_job_is_said():
     """Its page may be older than this run."""
     with pytest.raises(ConfigurationError, match="no such job"):
         Jobs().get("nobody")
+
+
+@pytest.mark.parametrize(
+    ("entries", "queued", "kind", "verb"),
+    [
+        (37, None, None, "Cancel 37 messages"),
+        (1, None, "a", "Cancel 1 message"),
+        (37, {"HIGH": 1_000, "MAIN": 200}, "a", "Cancel up to 1,237 messages"),
+        (0, {"HIGH": 5}, None, "Cancel 5 messages"),
+    ],
+)
+def test_the_two_buttons_of_a_cancellation_differ(monkeypatch, entries, queued, kind, verb):
+    """Beside a button that only says cancel, another one would do the opposite."""
+    change = OverrideChange(action=Action.CANCEL, wanted=MessageFilter(kind=kind))
+    preview = EntriesPreview(count=entries, kinds={}, lanes={}, lowest=None, highest=None, sample=())
+    found = Found(entries=EntryFilter(), preview=preview, queued=queued)
+    monkeypatch.setattr(Moving, "_move", lambda _moving: SimpleNamespace(find=lambda: found))
+    session = SimpleNamespace(has_outbox=True)
+
+    shown = Moving(session=session, change=change, lanes=queued is not None, outbox=True).preview()
+
+    assert (shown.verb, shown.dismiss) == (verb, "Keep them")
+
+
+@pytest.mark.parametrize(
+    ("held", "newer_first", "copies_first"),
+    [([], True, False), (["a"], True, True), (["a", "b"], False, True)],
+    ids=["no group", "one of two groups", "both groups"],
+)
+def test_the_preview_of_a_redrive_is_true_for_held_groups(monkeypatch, held, newer_first, copies_first):
+    """Their newer messages come after the copies, those of other groups before."""
+    letters = [SimpleNamespace(group=group, kind="work", reason="no") for group in ("a", "b")]
+    found = SimpleNamespace(letters=letters, beyond=0)
+    monkeypatch.setattr("lanes.ui.changes.dead_letters.list_dead_letters", lambda *_given, **_how: found)
+    monkeypatch.setattr("lanes.ui.changes.dead_letters.row_of", vars)
+    holds = SimpleNamespace(held=lambda _lane: [SimpleNamespace(group=group) for group in [*held, "z"]])
+    session = SimpleNamespace(operations=SimpleNamespace(holds=holds, dead_letters=None))
+
+    work = DeadLetterWork(session=session, lane="MAIN", wanted=DeadLetterFilter(), redrives=True)
+    points = work.preview().points
+
+    assert any("after newer messages" in point for point in points) is newer_first
+    assert any("before their newer messages" in point for point in points) is copies_first
 
 
 def test_the_preview_of_a_pause_is_true_in_the_pull_engine():

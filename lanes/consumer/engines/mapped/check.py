@@ -99,9 +99,8 @@ class QueueBacklogs:
         elsewhere = own + self._peers.in_flight(lane)
         waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
         if waiting:
-            if self._peers.has_kept(lane):
-                # Those were parked after the last query, and would count as waiting.
-                self._ledger.expire_parked(lane.name)
+            # Those that were parked after the last query would count as waiting.
+            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
             self._ledger.read_parked(lane.name, alone=self._peers.alone)
             parked = len(self._ledger.parked(lane.name))
             waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)

@@ -7,9 +7,11 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
-from lanes.consumer.engines import PROCEED, Proceed, lane_of
+from lanes.config.settings import MAX_RECEIVES
+from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, Invocation, oldest_first, read_batch, response_for
-from lanes.consumer.settlement import LAST_RECEIVE
+from lanes.consumer.settlement import shortest_delay
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.mapped.waking import Waker
     from lanes.consumer.engines.presence import Peers
     from lanes.consumer.engines.reserve import Reserve
-    from lanes.consumer.outcome import Outcome, Outcomes
+    from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
     from lanes.consumer.settlement import Settlement
 
@@ -87,7 +89,7 @@ class MappedEngine:
     def _lane_of(self, queue: str, records: Sequence[RawRecord]) -> Lane | None:
         """Return the lane of a queue; None for the bell of the pull engine, which ran before a deploy."""
         try:
-            self._lanes[queue] = lane_of(self._deployment, queue)
+            self._lanes[queue] = self._deployment.lane_of_queue(queue)
         except ConfigurationError:
             if all(record.body == BODY for record in records):
                 return None
@@ -122,10 +124,10 @@ class MappedTurn:
         return self._services.settlement.extend_visibility(self._batch, outcomes.entries, seconds=seconds)
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
-        """Yield if a higher lane has a backlog, or if that can't be known."""
+        """Yield if a higher lane has a backlog or can't be read; keep time for waking others."""
         lane, services = self._batch.lane, self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
-        if rest[0].receive_count >= LAST_RECEIVE:
+        if rest[0].receive_count >= MAX_RECEIVES:
             return Proceed(may_yield=False)
         try:
             above = services.check.lane_above(lane, expected=expected)
@@ -133,6 +135,9 @@ class MappedTurn:
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
         if above is None:
+            if has_worked and len(rest) == 1 and not services.waker.has_time(self._batch, after=expected):
+                # It brings one more invocation, which wakes them; without one they wait for their delay to end.
+                return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             return PROCEED
         if has_worked:
             # Records of this lane ran since the last check, and the backlog may be as old.
@@ -173,7 +178,12 @@ class MappedTurn:
         """
         batch, services, kept = self._batch, self._services, len(self._batch.records) - outcomes.finished
         if not services.peers.alone:
-            self._try(Event.SLOT_NOT_LEFT, lambda: services.peers.release(batch, finished=outcomes.finished))
+            parked = (outcome.delay or 0 for _, outcome in outcomes.to_settle if outcome.wakeable)
+            parked_for = max(parked, default=0)
+            self._try(
+                Event.SLOT_NOT_LEFT,
+                lambda: services.peers.release(batch, finished=outcomes.finished, parked_for=parked_for),
+            )
         if kept:
             self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
         self._try(

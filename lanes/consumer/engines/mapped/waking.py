@@ -64,15 +64,22 @@ class Waker:
 
         """
         self._check.finish(batch.lane, finished)
-        if has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
+        if has_yielded or batch.seconds_left <= self._needed:
             return
         self._check.look_back(batch.lane)
         for lane in self._lanes:
-            published = not self._peers.alone and self._peers.may_have_parked(lane)
-            if (published or self._ledger.parked(lane.name)) and self._wakeable(lane):
+            if self._may_have_parked(lane) and self._wakeable(lane):
                 if not self._check.has_backlog_above(lane):
                     self._wake_lane(lane, batch)
                 return
+
+    def has_time(self, batch: Batch, *, after: float) -> bool:
+        """Whether there is time to wake the parked records after so many seconds, or none is parked."""
+        enough = batch.seconds_left - after > self._needed
+        return enough or not any(self._may_have_parked(lane) for lane in self._lanes)
+
+    def _may_have_parked(self, lane: Lane) -> bool:
+        return self._peers.may_have_parked(lane) or bool(self._ledger.parked(lane.name))
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
         """
@@ -82,6 +89,7 @@ class Waker:
         parked records are read.
         """
         if not self._peers.alone:
+            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
             limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
             self._ledger.read_parked(lane.name, limit=limit)
         return self._settlement.wakeable(lane)
@@ -98,8 +106,6 @@ class Waker:
             # A tenant's parked records are older, and would come in front of those that others wait for.
             batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
         if batches and not self._wake_batches(lane, batch.lane, batches=batches):
-            # Another environment was faster with one of them, so the cache is old.
-            self._ledger.expire_parked(lane.name)
             self._wake_batches(lane, batch.lane, batches=batches)
 
     def _wake_batches(self, lane: Lane, asking: Lane, *, batches: int) -> bool:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
-from lanes.consumer.engines import lane_of
-from lanes.consumer.engines.pull.slot import LONGEST_STAY, Slot
+from lanes.consumer.engines.pull.looks import POLL
+from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer.engines.pull.slot import Slot
 from lanes.consumer.engines.pull.turn import PullTurn
 from lanes.consumer.records import Invocation, read_batch, response_for
 from lanes.errors import AwsError
@@ -22,18 +23,12 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.slot import SlotServices
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
-STALE = 5.0
+STALE = 4 * (COALESCING + MARGIN)
 """
 Seconds after a ring from which its second is over by any clock. If all lanes were empty then, one look is enough.
 
 Rings pile up behind a long invocation, one for each second with a send.
 """
-
-NOT_RECEIVED = 5
-"""Seconds until a ring returns for which a lane could not be asked."""
-
-NO_TIME = 0.25
-"""Seconds until the next run of a process's slot after one that had no time to wait for messages."""
 
 
 class PullEngine:
@@ -59,7 +54,7 @@ class PullEngine:
         queue, records = read_batch(event)
         if self._deployment.is_bell(queue):
             return response_for(self._answer(records, context))
-        lane = lane_of(self._deployment, queue)
+        lane = self._deployment.lane_of_queue(queue)
         slot = self._slot(context, lanes=self._deployment.config.lanes)
         outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
         slot.leave()
@@ -69,13 +64,14 @@ class PullEngine:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
         lanes = self._lanes_of(slot)
         held = self._slot(context, lanes=lanes)
-        held.returns_in(LONGEST_STAY)
+        held.returns_in(PATIENCE)
         held.work()
         if held.has_worked:
             return 0.0
         if held.looks.failed or {lane.name for lane in lanes} <= set(self._services.paused.lanes()):
-            return NOT_RECEIVED
-        return NO_TIME if held.is_over else 0.0
+            return PATIENCE
+        # No time for a poll: the lanes are asked again after less than one.
+        return POLL / 4 if held.is_over else 0.0
 
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
@@ -106,7 +102,7 @@ class PullEngine:
             # The function's timeout is too short for this slot to stay until the ring's second is over.
             return math.ceil(COALESCING + MARGIN)
         if slot.looks.failed:
-            return NOT_RECEIVED
+            return PATIENCE
         age = self._services.looking.clock() - ring.sent_at
         return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
 

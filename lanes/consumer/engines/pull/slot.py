@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer.engines.pull.looks import POLL, Looks
+from lanes.consumer.engines.pull.pace import PATIENCE
 from lanes.consumer.outcome import Outcome, Outcomes, Reason
 from lanes.consumer.records import Batch
 from lanes.consumer.settlement import shortest_delay
@@ -21,27 +22,12 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
     from lanes.consumer.engines import Turn
-    from lanes.consumer.engines.pull.looks import Looking
-    from lanes.consumer.engines.pull.paused import Paused
-    from lanes.consumer.engines.pull.policy import Policy
-    from lanes.consumer.engines.pull.rates import Rate
-    from lanes.consumer.engines.pull.tenants import Tenants
+    from lanes.consumer.engines.pull.looks import Looking, Paused
+    from lanes.consumer.engines.pull.policy import Rate, Strict, Weighted
     from lanes.consumer.engines.reserve import Reserve
-    from lanes.consumer.ledger import Entry
+    from lanes.consumer.interceptors.tenant_share import Tenants
     from lanes.consumer.records import Invocation, RawRecord
     from lanes.consumer.settlement import Settlement
-
-RING_EVERY = 5.0
-"""Seconds between two rings of a slot that sees more work than it can take."""
-
-REPORT_EVERY = 10.0
-"""Seconds after which a slot sends its figures, so that those of a long invocation are in CloudWatch in time."""
-
-OVERDUE_EVERY = 2.0
-"""Seconds between two looks for overdue messages below a busy lane."""
-
-LONGEST_STAY = 5.0
-"""Seconds for which a slot without work stays for records that return from a backoff by then."""
 
 
 class Bell(Protocol):
@@ -55,15 +41,6 @@ class Bell(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """How one environment chooses the next lane, and when its records may start."""
-
-    policy: Policy
-    reserve: Reserve
-    rate: Rate | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SlotServices:
     """The services of one environment's slots."""
 
@@ -71,7 +48,9 @@ class SlotServices:
     corridor: Corridor
     settlement: Settlement
     looking: Looking
-    choice: Choice
+    policy: Strict | Weighted
+    reserve: Reserve
+    rate: Rate | None
     paused: Paused
     tenants: Tenants | None
     bell: Bell | None
@@ -134,7 +113,8 @@ class Slot:
         self.services.paused.lanes()
         self.services.paused.land()
         while not self.is_over:
-            if (lane := self._next()) is not None:
+            order = self.services.policy.order(self._served(self._lanes))
+            if (lane := self._first(order, expected=0.0)) is not None:
                 self.serve(lane)
             elif not self._wait_for_work():
                 break
@@ -149,7 +129,7 @@ class Slot:
             self._give_back([lane])
             records = chain
         self.handle(lane, records)
-        self.services.choice.policy.charge(lane, self.services.looking.clock() - began)
+        self.services.policy.charge(lane, self.services.looking.clock() - began)
 
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
@@ -171,7 +151,7 @@ class Slot:
 
     def above(self, lane: Lane, *, expected: float) -> Lane | None:
         """Return the highest lane above with records in hand, after a look at those above if one is due."""
-        above = self._served(self.services.choice.policy.above(lane))
+        above = self._served(self.services.policy.above(lane))
         if not self.services.looking.pace.is_short(lane):
             # A poll that ends during a long record would keep its messages from slots that are free.
             self.looks.collect(wait=True)
@@ -187,17 +167,13 @@ class Slot:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
         for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
-                outcomes = Outcomes(records, self._entries_of(lane, records))
+                outcomes, settlement = Outcomes(records, {}), self.services.settlement
+                # Without an entry, their next receive has no known cause.
+                with contextlib.suppress(AwsError):
+                    outcomes.entries = settlement.ledger.entries_of(lane.name, records)
                 outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=Reason.ASIDE))
-                self.services.settlement.settle(self._batch(lane, records), outcomes)
+                settlement.settle(self._batch(lane, records), outcomes)
                 self.ring()
-
-    def _entries_of(self, lane: Lane, records: Sequence[RawRecord]) -> dict[str, Entry]:
-        try:
-            return self.services.settlement.ledger.entries_of(lane.name, records)
-        except AwsError:
-            # Without an entry, their next receive has no known cause.
-            return {}
 
     @property
     def is_fresh(self) -> bool:
@@ -216,7 +192,7 @@ class Slot:
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
-        policy = self.services.choice.policy
+        policy = self.services.policy
         order = self._served(policy.order(self._lanes))
         if self.is_over or lane not in order or not all(map(self.has_time_for, order)):
             return
@@ -233,25 +209,21 @@ class Slot:
 
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: no sender rings for it."""
-        if seconds <= LONGEST_STAY:
+        if seconds <= PATIENCE:
             self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
-
-    def _next(self) -> Lane | None:
-        """Return the lane to serve next, with its records in hand; None if no lane has any, or the time is over."""
-        return self._first(self.services.choice.policy.order(self._served(self._lanes)), expected=0.0)
 
     def _first(self, order: Sequence[Lane], *, expected: float) -> Lane | None:
         """Return the first lane with records in hand, after a look at those before it if one is due."""
-        looks, hands = self.looks, self.looks.hands
+        looks = self.looks
         looks.collect()
-        found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
-        if all(self.has_time_for(lane) for lane in order[:found]):
-            looks.look(order[:found], expected=expected)
-        if looks.has_more and self.services.looking.clock() >= self._rung_at + RING_EVERY:
+        before = looks.before_hands(order)
+        if all(map(self.has_time_for, before)):
+            looks.look(before, expected=expected)
+        if looks.has_more and self.services.looking.clock() >= self._rung_at + PATIENCE:
             self.ring()
         looks.has_more = False
-        found = next((place for place, lane in enumerate(order) if lane.name in hands), len(order))
-        return self._overdue(order[found + 1 :]) or next(iter(order[found:]), None)
+        place = len(looks.before_hands(order))
+        return self._overdue(order[place + 1 :]) or next(iter(order[place:]), None)
 
     def _overdue(self, lanes: Sequence[Lane]) -> Lane | None:
         """Return the first lane with a record in hand that is due from the reserve, after the looks that are due."""
@@ -260,17 +232,18 @@ class Slot:
 
     def _is_overdue(self, lane: Lane) -> bool:
         now = self.services.looking.clock()
-        if lane.max_wait is None or not self.services.choice.reserve.has_time:
+        if lane.max_wait is None or not self.services.reserve.has_time:
             return False
         if not self._is_due(lane) and now >= self._overdue_at.get(lane.name, 0.0):
-            # One at a time: several in the hands of one slot would wait for its share of the reserve.
-            self._overdue_at[lane.name] = now + OVERDUE_EVERY
+            # Half as often as an idle slot polls: with 2.5 s one started 5.7 s late in simulation. One at a time, since
+            # several in the hands of one slot would wait for its share of the reserve.
+            self._overdue_at[lane.name] = now + 2 * POLL
             self.looks.look([lane], expected=0.0, most=1)
         return self._is_due(lane)
 
     def _is_due(self, lane: Lane) -> bool:
         records = self.looks.hands.get(lane.name)
-        return records is not None and self.services.choice.reserve.admits(lane, _oldest(records))
+        return records is not None and self.services.reserve.admits(lane, _oldest(records))
 
     def _taken(self, lane: Lane) -> Sequence[RawRecord]:
         """Take the records in hand of a lane; from the reserve the oldest and those behind it in its group."""
@@ -334,7 +307,7 @@ class Slot:
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
         telemetry, now = self.services.looking.telemetry, self.services.looking.clock()
-        if lane == self._reported and now < self._reported_at + REPORT_EVERY:
+        if lane == self._reported and now < self._reported_at + PATIENCE:
             return
         if self._reported is not None:
             # The outcomes count, whatever becomes of the figures.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.engines.pull.pace import PATIENCE
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.records import SETTLING
-from lanes.consumer.settlement import LAST_RECEIVE, shortest_delay
+from lanes.consumer.settlement import shortest_delay
 from lanes.events import Event
 from lanes.metrics import Metric
 
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.pull.slot import Slot
     from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import Batch, RawRecord
-
-LONG_ASIDE = 5.0
-"""Seconds after which a batch that is set aside returns, so that a free slot can serve it."""
 
 
 class PullTurn:
@@ -59,17 +58,17 @@ class PullTurn:
         self._measure()
         began = clock()
         while (above := slot.before(lane, expected=expected)) is not None:
-            if slot.services.choice.reserve.admits(lane, rest[0]):
+            if slot.services.reserve.admits(lane, rest[0]):
                 return self._start(rest, Proceed(from_reserve=True, may_yield=False))
             self._delete_finished()
             slot.serve(above)
             if not slot.has_time_for(lane):
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-            if clock() - began > LONG_ASIDE and slot.services.config.consumer.reserved_concurrency > 1:
+            if clock() - began > PATIENCE and slot.services.config.consumer.reserved_concurrency > 1:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
         if self._needs_whole_invocation(rest) or not self._wait_for_rate():
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        may_yield = rest[0].receive_count < LAST_RECEIVE
+        may_yield = rest[0].receive_count < MAX_RECEIVES
         return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
 
     def checkpoint(self) -> Lane | None:
@@ -82,7 +81,7 @@ class PullTurn:
 
     def charge(self, seconds: float) -> None:
         """Charge the reserve."""
-        self._slot.services.choice.reserve.charge(seconds)
+        self._slot.services.reserve.charge(seconds)
         self._slot.services.settlement.telemetry.count(Metric.RESERVE)
 
     def close(self, outcomes: Outcomes) -> None:
@@ -141,7 +140,7 @@ class PullTurn:
 
     def _wait_for_rate(self) -> bool:
         """Wait until a record may start, and serve lanes above meanwhile; return whether time is left."""
-        slot, lane, rate = self._slot, self._batch.lane, self._slot.services.choice.rate
+        slot, lane, rate = self._slot, self._batch.lane, self._slot.services.rate
         if rate is None:
             return True
         recheck = slot.services.config.consumer.recheck_interval.total_seconds()

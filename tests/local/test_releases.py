@@ -1,0 +1,81 @@
+"""Versions and the alias of a function: deployments publish, `lanes rollback` goes back, and mappings follow."""
+
+import json
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk.assertions import Template
+
+from cdk.function.lambda_function import add_live_alias
+from lanes.aws.stack.releases import FunctionReleases
+from lanes.operate.lanes.releases import release_to_return_to
+from local.deployed import DeploymentReader, make_client
+
+STACK = "Released"
+
+
+def template_of(code):
+    """Give the template of a function behind a mapping, with the versions and the alias of the constructs."""
+    stack = Stack(App(), STACK)
+    function = lambda_.Function(
+        stack,
+        "Function",
+        code=lambda_.Code.from_inline(code),
+        handler="index.handle",
+        runtime=lambda_.Runtime.PYTHON_3_14,
+        reserved_concurrent_executions=3,
+    )
+    queue = sqs.Queue(stack, "Queue", fifo=True)
+    lambda_.EventSourceMapping(
+        stack, "Mapping", target=add_live_alias(stack, function), event_source_arn=queue.queue_arn
+    )
+    return json.dumps(Template.from_stack(stack).to_json())
+
+
+@pytest.fixture
+def stack(server):
+    """The stack after a first deployment, as clients and a function that deploys another code."""
+    cloudformation = make_client("cloudformation", server.endpoint_url)
+    parameter = {"Name": "/cdk-bootstrap/hnb659fds/version", "Value": "30", "Type": "String"}
+    make_client("ssm", server.endpoint_url).put_parameter(**parameter, Overwrite=True)
+    settings = {"StackName": STACK, "Capabilities": ["CAPABILITY_IAM"]}
+    cloudformation.create_stack(TemplateBody=template_of("first"), **settings)
+    yield lambda code: cloudformation.update_stack(TemplateBody=template_of(code), **settings)
+    cloudformation.delete_stack(StackName=STACK)
+
+
+def deployed(server):
+    """Read the one function, as the platform does before it runs it."""
+    found = DeploymentReader(server.endpoint_url).read()
+    (settings,) = [one for one in found.functions.values() if one.name.startswith(STACK)]
+    return settings
+
+
+def test_a_deployment_publishes_a_version_and_the_mapping_follows_the_alias(server, stack):
+    """The code of the version runs, not the latest; the reserved concurrency is that of the function."""
+    first = deployed(server)
+    stack("second")
+    second = deployed(server)
+
+    assert (first.version, second.version) == ("1", "2")
+    assert first.arn == second.arn
+    assert first.arn.endswith(":live")
+    assert first.code_sha256 != second.code_sha256
+    assert second.reserved_concurrency == 3
+
+
+def test_going_back_is_one_change_of_the_alias_and_a_deployment_goes_forward(server, stack):
+    """The earlier version is still there, and the next one becomes live by itself."""
+    first = deployed(server)
+    stack("second")
+    releases = FunctionReleases(function=first.name, client=make_client("lambda", server.endpoint_url))
+    chosen = release_to_return_to(releases.all(), live=releases.live())
+    releases.make_live(chosen.version)
+    back = deployed(server)
+    stack("third")
+
+    assert (chosen.version, releases.live()) == (1, 3)
+    assert back.same_environments(first)
+    assert [one.version for one in releases.all()] == [1, 2, 3]
