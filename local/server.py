@@ -163,7 +163,8 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
     install()
-    set_unknowns(QueueUnknowns.from_json(environment.get(UNKNOWNS, "{}")))
+    if UNKNOWNS in environment:
+        set_unknowns(QueueUnknowns.from_json(environment[UNKNOWNS]))
     if RECEIVES in environment:
         on_receive(partial(write_receives, Path(environment[RECEIVES])))
     if FIGURES in options:

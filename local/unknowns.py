@@ -15,15 +15,9 @@ _EMULATED = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QueueUnknowns:
-    """
-    The part that the FIFO queues show; see `simulator.parameters.Unknowns`.
+    """The part that FIFO queues show, of the order those in high-throughput mode; see `simulator.parameters`."""
 
-    Attributes:
-        group_order: None for the observed one, which depends on the throughput mode.
-
-    """
-
-    group_order: GroupOrder | None = None
+    group_order: GroupOrder = GroupOrder.OLDEST
     stale: float = 0.0
     blocked_counted: bool = True
     missed_polls: float = 0.0
@@ -31,19 +25,16 @@ class QueueUnknowns:
     @classmethod
     def of(cls, unknowns: Unknowns) -> Self:
         """Take the part of a queue."""
-        found = cls(**{field.name: getattr(unknowns, field.name) for field in dataclasses.fields(cls)})
-        is_default = unknowns.group_order is Unknowns().group_order
-        return dataclasses.replace(found, group_order=None) if is_default else found
+        return cls(**{field.name: getattr(unknowns, field.name) for field in dataclasses.fields(cls)})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the text of `to_json`."""
+        """Read the form that `to_json` wrote."""
         values = json.loads(text)
-        order = values.pop("group_order", None)
-        return cls(group_order=GroupOrder(order) if order else None, **values)
+        return cls(**values | {"group_order": GroupOrder(values["group_order"])})
 
     def to_json(self) -> str:
-        """Return it as text, for the variables of a process."""
+        """Write as one line, for the environment of the server."""
         return json.dumps(dataclasses.asdict(self))
 
 

@@ -127,9 +127,10 @@ class LocalQueue:
                 content_based_deduplication=attributes[3],
                 deduplicate_by_group=attributes[4] == "messageGroup",
                 max_receive_count=attributes[5],
-                group_order=_time.unknowns.group_order
                 # The order of groups has been observed in default mode alone.
-                or (GroupOrder.OLDEST if attributes[6] == _HIGH_THROUGHPUT else GroupOrder.BACK),
+                group_order=_time.unknowns.group_order
+                if attributes[6] == _HIGH_THROUGHPUT
+                else GroupOrder.BACK,
             )
             self._applied = attributes
             self._changed.notify_all()

@@ -52,9 +52,10 @@ def test_short_polls_may_miss_and_long_ones_do_not(corrected, unknowns):
 
 
 def test_groups_may_take_turns(corrected, unknowns):
-    """A group goes behind the others when it is received."""
+    """A group of a queue in high-throughput mode goes behind the others when it is received."""
     unknowns(group_order=GroupOrder.TURN)
-    corrected.configure()
+    high = {"DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId"}
+    corrected.client.set_queue_attributes(QueueUrl=corrected.url, Attributes=high)
     for group in "AABB":
         corrected.send(group, group=group)
     (first,) = corrected.receive(1)

@@ -10,7 +10,6 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.testing.fifo.settings import GroupOrder
 from local.account import connection_variables
 from local.deploy import CdkApp
 from local.deployed import make_client
@@ -139,4 +138,4 @@ def test_variants_are_combined():
     """Each changes its own part."""
     unknowns = unknowns_of(["counts 5 s old", "groups in turn", "throttled batches dropped"])
 
-    assert (unknowns.stale, unknowns.group_order, unknowns.backoff.retries) == (5.0, GroupOrder.TURN, False)
+    assert (unknowns.stale, unknowns.group_order, unknowns.backoff.retries) == (5.0, "turn", False)

@@ -8,7 +8,6 @@ from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.mapping.undocumented import Winner
 from lanes.probe.profile import read_profile
-from lanes.testing.fifo.settings import GroupOrder
 from simulator.measured import all_measured_variants, measured_unknowns, measured_variants
 from simulator.parameters import Unknowns, all_variants, variants
 from simulator.scenario import resolve
@@ -83,7 +82,7 @@ def test_typical_values_replace_the_defaults(profile_of):
 
     assert unknowns.backoff.longest == timedelta(seconds=2)
     assert (unknowns.winner, unknowns.first_pollers, unknowns.ramp) == (Winner.OLDEST, 2, 0.5)
-    assert (unknowns.stale, unknowns.blocked_counted, unknowns.group_order) == (0.4, True, GroupOrder.TURN)
+    assert (unknowns.stale, unknowns.blocked_counted, unknowns.group_order) == (0.4, True, "turn")
     assert (unknowns.missed_polls, unknowns.call_spread) == (0.03, 0.4)
     assert (unknowns.call, unknowns.receive, unknowns.poll, unknowns.delete) == (0.007, 0.012, 0.012, 0.008)
     # Of the 30 ms to a start, the receive takes 12 and the invocation 7.
