@@ -261,6 +261,15 @@ class CachedLedger:
         if len(self._entries) > MOST_CACHED:
             self._unwritten.discard(self._entries.popitem(last=False)[0])
 
+    def lanes_with_parked(self, published: Mapping[str, float]) -> set[str]:
+        """Return the lanes with records parked now: those of this environment, and of others until published times."""
+        now = self._clock()
+        found = {lane for lane, until in published.items() if until > now}
+        for lane, known in self._parked.items():
+            if any(entry.parked_until > now for entry in known.values()):
+                found.add(lane)
+        return found
+
     def parked(self, lane: str) -> list[Entry]:
         """Return the records of a lane that are parked now, as far as this environment knows."""
         now, known = self._clock(), self._parked[lane]

@@ -191,10 +191,6 @@ class Peers:
         kept = (record.until for record in self.seen.peers if record.lane == lane.name and record.kept)
         return max(kept, default=0.0)
 
-    def may_have_parked(self, lane: Lane) -> bool:
-        """Whether records of a lane are parked, as far as the peers have published."""
-        return self.seen.parked_until.get(lane.name, 0.0) > self._clock()
-
     def has_finished(self, lane: Lane) -> bool:
         """Whether a peer finished records of a lane a moment ago, so that those behind them become deliverable now."""
         return any(record.records and not record.busy for record in self._of(lane))

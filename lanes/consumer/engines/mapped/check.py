@@ -86,7 +86,8 @@ class QueueBacklogs:
         if self._peers.alone:
             # While it ran, visible records were behind its own groups, which proves nothing of them.
             self._visible[lane.name].risen_at = now
-            self._held[lane.name].served(batch.records)
+            if lane.name in self._held:
+                self._held[lane.name].served(batch.records)
             self._free_since = now
 
     def has_undeleted(self, lanes: Sequence[Lane]) -> bool:

@@ -64,11 +64,12 @@ class Waker:
 
         """
         self._check.finish(batch, finished)
-        if has_yielded or batch.seconds_left <= self._needed:
+        if has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
             return
         self._check.look_back(batch.lane)
+        parked = self._ledger.lanes_with_parked(self._peers.seen.parked_until)
         for lane in self._lanes:
-            if self._may_have_parked(lane) and self._wakeable(lane):
+            if lane.name in parked and self._wakeable(lane):
                 if not self._check.has_backlog_above(lane):
                     self._wake_lane(lane, batch)
                 return
@@ -76,10 +77,8 @@ class Waker:
     def has_time(self, batch: Batch, *, after: float) -> bool:
         """Whether there is time to wake the parked records after so many seconds, or none is parked."""
         enough = batch.seconds_left - after > self._needed
-        return enough or not any(self._may_have_parked(lane) for lane in self._lanes)
-
-    def _may_have_parked(self, lane: Lane) -> bool:
-        return self._peers.may_have_parked(lane) or bool(self._ledger.parked(lane.name))
+        parked = self._ledger.lanes_with_parked(self._peers.seen.parked_until)
+        return enough or parked.isdisjoint(lane.name for lane in self._lanes)
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
         """
