@@ -209,11 +209,11 @@ def read_load(
         raw, source = _toml(path), str(path)
     tables = dict(raw["arrivals"]) if isinstance(raw.get("arrivals"), dict) else raw.get("arrivals", {})
     given = {"duration": duration, "seed": seed}
+    measured = read_profile(profile) if profile else None
     options = {key: value for key, value in given.items() if value is not None}
     try:
         for text in arrivals or ():
             scenario.arrivals_option(text, tables)
-        measured = read_profile(profile) if profile else None
         return scenario.resolve(
             {**raw, "arrivals": tables, **options}, config, source=source, profile=measured
         )

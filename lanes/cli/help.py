@@ -21,6 +21,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'lanes cancel --kind "report.*" --dry-run',
         'lanes cancel --id order-7 --id order-8 --why "sent twice"',
     ),
+    "rollback": ("lanes rollback --dry-run", "lanes rollback --to 12"),
     "audit": ("lanes audit --since 2d",),
     "trace": ("lanes trace order-7", "lanes trace order-7 --since 14d"),
     "tail": ('lanes tail --lane HIGH --kind "order.*"', "lanes tail --event failed --event dead-lettered"),
@@ -32,6 +33,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "lanes simulate load.toml --compare --plot waits.png",
     ),
     "plan": ('lanes plan load.toml --target "HIGH p99 < 2s"',),
+    "probe run": ("lanes probe run --dry-run", "lanes probe run --only throttle --out aws-profile.toml"),
+    "probe read": ("lanes probe read aws-profile.toml",),
     "dead-letters list": (
         "lanes dead-letters list",
         'lanes dead-letters list MAIN --kind "order.*" --since 2h',

@@ -166,6 +166,7 @@ def test_a_held_group_is_listed_and_released(lanes, typed, client, deployment):
     """Its dead letters stay; the audit trail knows."""
     holds = DynamoDBHolds(table=deployment.table, client=client("dynamodb"))
     holds.begin(Hold(lane="MAIN", group="g9", leader="m", id="one", reason="why", error="", since=1.8e9))
+    holds.arrived("MAIN", "g9", leader="m")
 
     (row,) = lanes.json("dead-letters", "held", "main")
     assert (row["group"], row["behind"], row["reason"]) == ("g9", "one", "why")

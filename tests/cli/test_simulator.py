@@ -101,7 +101,7 @@ def test_a_stage_of_lanes_toml_is_what_is_simulated(lanes, tmp_path):
 
 def test_plan_prints_settings_with_their_evidence(lanes):
     """As a part of lanes.toml, progress on standard error."""
-    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "high p99 < 1m", "--budget", "15")
+    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "high p99 < 1m", "--budget", "16")
 
     assert done.returncode == 0, done.stderr
     assert "reserved_concurrency = 1" in done.stdout

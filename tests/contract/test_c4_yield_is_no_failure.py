@@ -27,11 +27,15 @@ def test_a_message_is_handled_however_often_it_yielded(yields):
     world, main = scenario.world, scenario.world.queues.live["MAIN"]
     main.settings = dataclasses.replace(main.settings, retention=timedelta(days=60))
     scenario.send("MAIN", "main")
+    held = []
     for number in range(yields):
         world.clock.now = main.next_event_at() or world.clock.now
-        if not world.queues.live["HIGH"].counts().not_visible:
-            scenario.send("HIGH", f"high{number}", group=f"g{number}")
-            held = world.receive("HIGH")
+        if held:
+            # The mapping retries it, so the next one waits, and none looks as if a dead process had left it behind.
+            scenario.invoke("HIGH", held)
+            world.clock.advance(1)
+        scenario.send("HIGH", f"high{number}", group=f"g{number}")
+        held = world.receive("HIGH")
         scenario.step("MAIN")
         assert scenario.starts_of("main") == []
 

@@ -160,10 +160,7 @@ def test_the_leaving_write_publishes_until_when_records_are_parked(environment):
     environment.peers.release(environment.batch(HIGH), finished=2)
 
     assert asked == [{}, {"MAIN": NOW + 9}, {}, {"MAIN": NOW + 12}, {}]
-    assert environment.peers.may_have_parked(MAIN)
-    assert not environment.peers.may_have_parked(HIGH)
-    environment.clock.now = NOW + 12
-    assert not environment.peers.may_have_parked(MAIN)
+    assert environment.peers.seen.parked_until == {"MAIN": NOW + 12}
 
 
 def test_a_snapshot_leaves_out_the_environment_that_asks(environment):
