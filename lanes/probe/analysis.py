@@ -110,7 +110,9 @@ def _returns(events: Events) -> list[tuple[int, float]]:
         found += [
             (event["receives"], max(0.0, event["at"] - free[0]))
             for event in run
-            if event["role"] == "waiting" and free and event["received"] < free[0]
+            if (event["event"], event["role"]) == ("start", "waiting")
+            and free
+            and event["received"] < free[0]
         ]
     return found
 

@@ -60,6 +60,7 @@ def page(profile: Profile, events: Events) -> str:
         "<h1>Measured behaviour of AWS</h1>",
         f"<p>{escape(profile.region)}, {escape(profile.measured_at)}.</p>",
         "<p class='small'>Lines show the ranges in the profile, dots the single measurements.</p>",
+        "<p class='small'><i>As given</i> is the default of the simulator.</p>",
     ]
     if profile.incomplete:
         body.append(f"<p>Incomplete: {escape(', '.join(profile.incomplete))}.</p>")

@@ -81,7 +81,8 @@ def nearest(value: float, names: Mapping[float, str], *, least: float) -> str:
 
 
 def _throttle(found: Throttle) -> tuple[str, str]:
-    text = f"{found.retried:.0%} came back by a retry; {found.receives:.2g} receives each, {found.samples} samples."
+    share = f"{found.retried:.0%} of {found.samples}"
+    text = f"{share} came back by a retry; receives spent on each: {found.receives:.2g}."
     if found.retried < 0.5:  # noqa: PLR2004 - the majority
         return f"{text} The others returned when their visibility timeout ended.", "throttled batches dropped"
     if found.longest_wait is None:
