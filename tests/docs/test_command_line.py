@@ -91,7 +91,11 @@ def test_the_exit_codes_are_those_of_the_command():
 
 def test_rights_are_told_for_every_verb():
     """An operator's role can be written from the table."""
-    named = {name for row in rows(PAGE.with_name("rights.md"), "# Rights that verbs need") for name in codes(row[0])}
+    named = {
+        name
+        for row in rows(PAGE.with_name("rights.md"), "# Rights that verbs need")
+        for name in codes(row[0])
+    }
     named = {name.partition(" ")[0] if name.startswith("dead-letters") else name for name in named}
 
     assert set(ROOT_COMMAND.commands) - {"config"} <= named
