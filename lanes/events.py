@@ -139,6 +139,12 @@ class Event(enum.StrEnum):
         "an override does not apply: with its new priority the message would have `size_bytes`, and SQS takes 1 MiB",
         (*_MESSAGE, "to_lane", "size_bytes", "receive_count", "sent_at", "override"),
     )
+    PRIORITY_LOWERED = (
+        "priority_lowered",
+        "priority lowered",
+        "the message's priority is above its lane: messages that its handler sends get the highest of the lane, `to`",
+        (*_TRACED, "to", "receive_count"),
+    )
     MESSAGE_SENT_BEHIND = (
         "message_sent_behind",
         "sent behind",

@@ -17,6 +17,7 @@ class Metric(enum.StrEnum):
     CANCELLED = "CancelledMessages"
     MOVED = "MovedMessages"
     WOKEN = "WokenMessages"
+    LOWERED = "LoweredPriorities"
     RESERVE = "ReserveMessages"
     WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded
     DURATION = "HandlerTime"  # milliseconds of a handler

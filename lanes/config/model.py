@@ -107,6 +107,14 @@ class LanesConfig:
                     return lane
         return self.last_lane
 
+    def highest_priority(self, lane: Lane) -> int | None:
+        """Return the highest priority with which `lane_for` gives this lane; None without a limit."""
+        if not self.enabled:
+            return None
+        # Messages for a closing lane go to the next one below it.
+        above = [other.threshold for other in self.lanes[: lane.position] if not other.closing]
+        return above[-1] - 1 if above and above[-1] is not None else None
+
     def lanes_above(self, lane: Lane) -> tuple[Lane, ...]:
         """Return the lanes that a lane yields to, highest first; none if priority lanes are disabled."""
         return self.lanes[: lane.position] if self.enabled else ()

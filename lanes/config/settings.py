@@ -121,6 +121,7 @@ class ConsumerSettings:
         reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
         on_dead_letter: treatment of a group after a message of it is dead-lettered, by patterns of kinds. The first
             matching pattern decides; the default is `continue`.
+        trust_priority: whether a handler sends with the priority of its message even if that is above its lane.
         engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
@@ -146,6 +147,7 @@ class ConsumerSettings:
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
     on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
+    trust_priority: bool = False
     engine: EngineName = EngineName.MAPPINGS
     linger: timedelta = timedelta(seconds=1)
     policy: Policy = Policy.STRICT

@@ -21,7 +21,7 @@ from lanes.trace_context import CONTINUED_TRACE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lanes.config import ConsumerSettings, Lane
+    from lanes.config import Lane, LanesConfig
     from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interceptions
     from lanes.consumer.ledger import Entry
@@ -59,11 +59,18 @@ class Attempts:
     def __init__(
         self,
         *,
-        settings: ConsumerSettings,
+        config: LanesConfig,
         handlers: Handlers,
         settlement: Settlement,
     ) -> None:
-        self._settings = settings
+        self._settings = settings = config.consumer
+        # A sender that may send to one lane alone writes the priority into its message as it likes.
+        limits = (
+            {}
+            if settings.trust_priority
+            else {one.name: config.highest_priority(one) for one in config.lanes}
+        )
+        self._highest = {lane: limit for lane, limit in limits.items() if limit is not None}
         self._handlers = handlers
         self._ledger = settlement.ledger
         self._delays = settlement.delays
@@ -161,8 +168,13 @@ class Attempts:
                 traceparent=str(trace) if trace else None,
             )
             arguments.append(context)
+        priority = CURRENT_PRIORITY.get() if work.priority is None else work.priority
+        highest = self._highest.get(batch.lane.name)
+        if priority is not None and highest is not None and priority > highest:
+            report.lowered(self._telemetry, batch.lane, record, work, to=highest)
+            priority = highest
         # Not the public blocks: those check their arguments and are objects, and every message passes here.
-        outer = CURRENT_PRIORITY.set(CURRENT_PRIORITY.get() if work.priority is None else work.priority)
+        outer = CURRENT_PRIORITY.set(priority)
         before = CONTINUED_TRACE.set(trace)
         try:
             if (result := work.handler.function(*arguments)) is not None:

@@ -99,7 +99,7 @@ class Runtime:
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         peers = Peers(config=config, table=self.presence, environment=environment, clock=clock)
-        attempts = Attempts(settings=config.consumer, handlers=handlers, settlement=settlement)
+        attempts = Attempts(config=config, handlers=handlers, settlement=settlement)
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         if config.consumer.engine is EngineName.PULL:

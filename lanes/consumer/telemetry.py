@@ -126,6 +126,13 @@ def handled(
 
 
 @_changes_nothing
+def lowered(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, to: int) -> None:
+    """Report a record with a priority above its lane."""
+    telemetry.count(Metric.LOWERED)
+    telemetry.event(Event.PRIORITY_LOWERED, **_identity(lane, record, work), priority=work.priority, to=to)
+
+
+@_changes_nothing
 def duplicate(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work) -> None:
     """Report a record that an earlier delivery did."""
     telemetry.count(Metric.DUPLICATES)

@@ -216,10 +216,17 @@ class World:
         )
 
     def send(
-        self, lane: str, kind: str = "work", data: Any = None, *, group: str = "g", id: str | None = None
+        self,
+        lane: str,
+        kind: str = "work",
+        data: Any = None,
+        *,
+        group: str = "g",
+        id: str | None = None,
+        priority: int | None = None,
     ) -> str:
         """Send a message straight to a lane; return its SQS message id."""
-        message = Message(kind=kind, data=data, group=group, **({"id": id} if id else {}))
+        message = Message(kind=kind, data=data, group=group, priority=priority, **({"id": id} if id else {}))
         return self.send_body(lane, message.to_body(), group=group, deduplication_id=message.id)
 
     def send_body(

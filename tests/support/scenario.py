@@ -77,9 +77,10 @@ class Scenario:
         for environment in self.environments:
             environment._engine = environment._runtime.build_engine(environment._handlers)
 
-    def send(self, lane: str, id: str, *does: str, group: str = "g") -> str:
+    def send(self, lane: str, id: str, *does: str, group: str = "g", priority: int | None = None) -> str:
         """Send a message that is handled as `does` says; return its SQS message id."""
-        message_id = self.world.send(lane, data={"does": does or ("ok",)}, group=group, id=id)
+        data = {"does": does or ("ok",)}
+        message_id = self.world.send(lane, data=data, group=group, id=id, priority=priority)
         sent = Sent(id=id, lane=lane, group=group, message_id=message_id)
         self.sent.append(sent)
         self._by_group[lane, group].append(sent)

@@ -133,7 +133,7 @@ class Environment:
         )
         self.corridor = Corridor(
             interceptors=interceptors,
-            attempts=Attempts(settings=CONFIG.consumer, handlers=handlers, settlement=self.settlement),
+            attempts=Attempts(config=CONFIG, handlers=handlers, settlement=self.settlement),
             settlement=self.settlement,
         )
 
