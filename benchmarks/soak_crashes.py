@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from random import Random
 
-STANDSTILL = {EngineName.MAPPINGS: (18.0, 5.0), EngineName.PULL: (1.0, 5.0)}
+STANDSTILL = {EngineName.MAPPINGS: (3.0, 5.0), EngineName.PULL: (1.0, 5.0)}
 """
 By engine, the longest standstill of a lane: so many times the function timeout, and so many seconds more.
 """

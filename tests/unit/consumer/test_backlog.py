@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.bell import MARGIN
 from lanes.config import Lane
 from lanes.consumer.engines.mapped.backlog import (
-    CLOCKS_DIFFER,
     STRANDED,
     VISIBLE_GRACE,
     HeldBacklog,
@@ -237,7 +237,7 @@ def test_records_that_were_received_later_say_nothing_of_those_left_behind():
     held = Held()
     held.waiting(10)
     for _ in range(5):
-        held.serve(1, received_at=held.now + 2 * CLOCKS_DIFFER)
+        held.serve(1, received_at=held.now + 2 * MARGIN)
         held.waiting(9, after=2, undeleted=1)
 
     assert held.waiting(10, after=2) == 0

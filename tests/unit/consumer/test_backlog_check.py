@@ -1,6 +1,7 @@
 """The backlog check: which readings serve the next record, and for how long."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,13 +29,13 @@ class Lanes:
     def has_undeleted(self, lanes):
         return False
 
-    def waiting(self, lanes):
+    def waiting(self, lanes, *, during=None):
         return (
             LaneBacklog(lane=lane, waiting=self.high) for lane in lanes if lane.name == "HIGH" and self.high
         )
 
     def above(self, name, *, expected=0.02):
-        found = self.check.lane_above(self.config.lane(name), expected=expected)
+        found = self.check.lane_above(SimpleNamespace(lane=self.config.lane(name)), expected=expected)
         return found.lane.name if found else None
 
 

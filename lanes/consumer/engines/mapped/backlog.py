@@ -13,6 +13,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
+from lanes.bell import MARGIN
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -37,9 +39,6 @@ behind another record of their group, or their mapping is paused: neither may ho
 # in that time holds nothing (docs/decisions/0017-records-left-behind.md).
 STRANDED = 10.0
 """Seconds of a free slot after which records in flight count as left behind; at most the function timeout."""
-
-CLOCKS_DIFFER = 1.0
-"""Seconds by which SQS's stamps and the function's clock may differ."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -117,7 +116,7 @@ class HeldBacklog:
         """Take in that an invocation had records: those received before the reading are not left behind any more."""
 
         def received_by(moment: float) -> int:
-            return sum(record.first_received_at <= moment + CLOCKS_DIFFER for record in records)
+            return sum(record.first_received_at <= moment + MARGIN for record in records)
 
         self.suspected = max(0, self.suspected - received_by(self.suspected_at))
         self.stranded = max(0, self.stranded - received_by(self.stranded_at))

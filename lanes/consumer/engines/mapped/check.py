@@ -76,7 +76,7 @@ class QueueBacklogs:
         self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._finished_lane, self._finished, self.undeleted_until = "", 0, 0.0
-        self._free, self._free_since = 0.0, float("inf")
+        self._free, self._ended_at = 0.0, float("inf")
 
     def finish(self, batch: Batch, finished: int) -> None:
         """Take in that an invocation ended with so many finished records, which are deleted soon."""
@@ -88,7 +88,7 @@ class QueueBacklogs:
             self._visible[lane.name].risen_at = now
             if lane.name in self._held:
                 self._held[lane.name].served(batch.records)
-            self._free_since = now
+            self._free, self._ended_at = self._free_until(batch), now
 
     def has_undeleted(self, lanes: Sequence[Lane]) -> bool:
         """Whether finished records of one of the lanes may still be in flight."""
@@ -98,16 +98,16 @@ class QueueBacklogs:
         """Whether any record of a lane is visible, deliverable or not."""
         return self._depths.depth(lane.name).backlog > 0
 
-    def waiting(self, lanes: Sequence[Lane]) -> Iterator[LaneBacklog]:
+    def waiting(self, lanes: Sequence[Lane], *, during: Batch | None = None) -> Iterator[LaneBacklog]:
         """Yield the backlogs of those lanes that have any record in their queue; each is read when it is asked for."""
         for lane in lanes:
             depth = self._depths.depth(lane.name)
             if depth.backlog or depth.in_flight:
-                yield self._backlog(lane, depth)
+                yield self._backlog(lane, depth, during)
             else:
                 self._visible.pop(lane.name, None)
 
-    def _backlog(self, lane: Lane, depth: LaneDepth) -> LaneBacklog:
+    def _backlog(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> LaneBacklog:
         # Not before: while the higher lanes are empty, the table is not read.
         self._peers.refresh()
         own = self._finished if self.has_undeleted([lane]) else 0
@@ -125,7 +125,7 @@ class QueueBacklogs:
                 undeleted=own,
                 lane=lane,
                 now=self._clock(),
-                free=self._free_seconds(),
+                free=self._free_until(during) if during else self._free,
                 after=self._stranded_after,
             )
         just_finished = own > 0 or self._peers.has_finished(lane)
@@ -137,12 +137,9 @@ class QueueBacklogs:
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
 
-    def _free_seconds(self) -> float:
-        """Return for how long this environment's slot was free so far: between its invocations."""
-        now = self._clock()
-        self._free += max(0.0, now - self._free_since)
-        self._free_since = float("inf")
-        return self._free
+    def _free_until(self, batch: Batch) -> float:
+        """Return for how long this environment's slot was free before an invocation: between all those before it."""
+        return self._free + max(0.0, batch.began_at - self._ended_at)
 
 
 class BacklogCheck:
@@ -168,26 +165,26 @@ class BacklogCheck:
         self._backlog_at = float("-inf")
         self._served_at: dict[str, float] = {}
 
-    def lane_above(self, lane: Lane, *, expected: float) -> Priority | None:
+    def lane_above(self, batch: Batch, *, expected: float) -> Priority | None:
         """
-        Return the lane that the next record of `lane` yields to, or None.
+        Return the lane that the next record of a batch yields to, or None.
 
         Args:
-            lane: the asking lane.
+            batch: the asking one.
             expected: seconds that the next record is likely to take at most.
 
         Raises:
             AwsError: the state of a higher lane can't be known.
 
         """
-        now = self._clock()
+        lane, now = batch.lane, self._clock()
         # A record that takes longer than the recheck interval is preceded by a reading of its own.
         if self._is_clear(lane, now, age=self._recheck if expected <= self._recheck else 0.0):
             return None
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= BACKLOG_TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return Priority(known, is_cached=True)
-        waiting = self._backlogs.waiting(self._above[lane.name])
+        waiting = self._backlogs.waiting(self._above[lane.name], during=batch)
         found, first = None, next(waiting, None)
         if first is not None:
             found = lane_with_priority(chain([first], waiting), free_slots=self._peers.free_slots)

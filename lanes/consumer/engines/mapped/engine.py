@@ -130,7 +130,7 @@ class MappedTurn:
         if rest[0].receive_count >= MAX_RECEIVES:
             return Proceed(may_yield=False)
         try:
-            above = services.check.lane_above(lane, expected=expected)
+            above = services.check.lane_above(self._batch, expected=expected)
         except AwsError:
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
@@ -153,7 +153,7 @@ class MappedTurn:
     def checkpoint(self) -> Lane | None:
         """In mid-work, going on loses least if the lanes above are unknown; the next record has a check of its own."""
         try:
-            above = self._services.check.lane_above(self._batch.lane, expected=0.0)
+            above = self._services.check.lane_above(self._batch, expected=0.0)
         except AwsError:
             self._services.settlement.telemetry.problem(
                 Event.HIGHER_LANES_UNKNOWN, lane=self._batch.lane.name
