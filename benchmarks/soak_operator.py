@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
-from lanes.holds import copy_id
 from lanes.message_filter import MessageFilter
 from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
 from lanes.operate.dead_letters.redrive import DeadLetterRun
@@ -155,7 +154,7 @@ class _DeadLetters:
                 sent_at=message.sent_at,
                 receive_count=message.receive_count,
                 attributes={},
-                note={"reason": "dead-lettered"},
+                note=message.attributes or {},
             )
             for message in received
         ]
@@ -165,10 +164,19 @@ class _DeadLetters:
             with contextlib.suppress(FifoQueueError):
                 self._lanes.queues.dead[letter.lane].change_visibility(letter.receipt_handle, timedelta(0))
 
-    def copy(self, letters: Sequence[DeadLetteredMessage]) -> Mapping[str, str]:
+    def send_back(self, letter: DeadLetteredMessage) -> str:
+        dead, note = self._lanes.queues.dead[letter.lane], {**letter.note, "letter_id": letter.letter_id}
+        key = f"back-{letter.message_id}"
+        sent = dead.send(letter.body, group=letter.group, deduplication_id=key, attributes=note)
+        with contextlib.suppress(FifoQueueError):
+            dead.delete(letter.receipt_handle)
+        return sent.message_id
+
+    def copy(self, letters: Sequence[DeadLetteredMessage], openings: Mapping[str, str]) -> Mapping[str, str]:
         for letter in letters:
             live = self._lanes.queues.live[letter.lane]
-            live.send(letter.body, group=letter.group, deduplication_id=copy_id(letter.message_id))
+            copy = letter.copied_as(openings.get(letter.group, ""))
+            live.send(letter.body, group=letter.group, deduplication_id=copy)
             self._lanes.queues.on_visible(letter.lane)
             self._lanes.bell.ring()
         return {}

@@ -113,9 +113,11 @@ class Stage:
         self._platform.follow_now()
 
     def _switch(self, *, enabled: bool) -> None:
-        answer = self._lambda.list_event_source_mappings(FunctionName=self.function_name)
-        for mapping in answer["EventSourceMappings"]:
-            self._lambda.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
+        # By name alone, those of the function's alias would be missing.
+        for page in self._lambda.get_paginator("list_event_source_mappings").paginate():
+            for mapping in page["EventSourceMappings"]:
+                if self.function_name in mapping["FunctionArn"].split(":"):
+                    self._lambda.update_event_source_mapping(UUID=mapping["UUID"], Enabled=enabled)
 
     def depth(self, lane: str) -> Depth:
         """Ask the queue of a lane for its counts."""

@@ -18,7 +18,7 @@ from lanes.errors import AwsError
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.clock import FakeClock
 from lanes.testing.event import sqs_event as event_of_queue
-from lanes.testing.fifo.errors import FifoQueueError
+from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
@@ -252,10 +252,11 @@ class World:
         return {failure["itemIdentifier"] for failure in response["batchItemFailures"]}
 
     def delete(self, lane: str, messages: Sequence[ReceivedMessage], *, kept: set[str]) -> None:
-        """Delete the messages that an invocation didn't keep, as the mapping does afterwards."""
+        """Delete the messages that an invocation didn't keep, as the mapping does; those of old handles return."""
         for message in messages:
             if message.message_id not in kept:
-                self.queues.live[lane].delete(message.receipt_handle)
+                with suppress(ReceiptHandleExpiredError):
+                    self.queues.live[lane].delete(message.receipt_handle)
 
     def ring(self, *, consumer: Consumer | None = None) -> None:
         """Start a slot for a ring that was sent just now, as the bell's mapping does; one that is kept returns."""
