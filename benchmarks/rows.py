@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BATCH_ROWS = 10_000
-BODY_BYTES = 500
 
 
 def record_batches(rows: int) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""An operator in a round of the soak, who cancels, prioritises, and redrives what was held."""
+"""An operator in a round of the soak, who cancels, prioritises, and redrives held groups."""
 
 from __future__ import annotations
 

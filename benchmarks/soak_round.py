@@ -48,7 +48,7 @@ Faults, and how often they come.
 
 `hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
 number of slots, `operator` those between an operator's actions; `late_effects` is the share of writes that time out and
-take effect later, `repeats` that of messages whose id is sent again, with idempotency only.
+take effect later, `repeats` that of messages with an id that is sent again, with idempotency only.
 """
 
 DRAWN_APART = frozenset({"deploys", "late_effects", "operator", "repeats"})

@@ -57,11 +57,6 @@ class Arrivals:
     failing: float = 0.0
     flaky: float = 0.0
 
-    def seconds_of_work(self, duration: timedelta) -> float:
-        """Return the expected duration of all handlers, in seconds of one slot."""
-        count = self.backlog + self.rate * duration.total_seconds()
-        return float(count * self.mean_service)
-
     @property
     def mean_service(self) -> float:
         """Mean duration of a handler in seconds: above the median if there is a spread."""

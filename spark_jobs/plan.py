@@ -172,7 +172,7 @@ class WritePlan:
             return None
 
         def pause(seconds: float) -> None:
-            # A task may be held back for hours, and a job that is killed meanwhile must know what it has sent.
+            # A task may be held back for hours, and after a kill meanwhile the next run must know the rows that were sent.
             record.flush()
             time.sleep(seconds)
 

@@ -81,7 +81,7 @@ def alarm_rules(
     yield throttled_writes(
         consumer.ledger.table,
         indexes=[PARKED_INDEX],
-        first_step="`lanes status` shows the lane with the most yields, whose parking the table records.",
+        first_step="`lanes status` shows the lane with the most yields; the table records its parked messages.",
     )
     yield _throttles(config, consumer) if queues.bell is None else _heartbeat(config, consumer)
 

@@ -163,7 +163,7 @@ def pollers(events: Events) -> Pollers | None:
         grown = reached[most] - firsts[most]
         peak_at = next(at for at, number in steps if number == reached[most])
         last_start = max(event["at"] for event in run if event["event"] == "start")
-        # What has not reached its maximum grew all the time.
+        # A mapping that has not reached its maximum grew all the time.
         until = peak_at if reached[most] >= most else last_start
         if firsts[most] < most:
             ramps.append(grown / max(until - first_end, first_end - begin))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 POLLERS = (2, 4, 13)
-"""Maximum concurrency of the mappings whose pollers are counted."""
+"""Maximum concurrency of the mappings with counted pollers."""
 DEPLOY_SECONDS = 240
 """Deploying and destroying the stack takes about this time together."""
 

@@ -31,7 +31,7 @@ class Finding(NamedTuple):
 
     Attributes:
         section: name of the section.
-        title: what was measured.
+        title: the measured behaviour.
         text: the result.
         assumption: the nearest assumption of the simulator (`simulator.parameters.all_variants`), or empty.
     """

@@ -43,7 +43,7 @@ def test_a_global_option_may_come_after_the_verb(typed):
         ("dead-letters list MAIN --output json", "--output json dead-letters list MAIN"),
         # The value of a verb's option is no option.
         ("send a 1 --group --stage --output json", "--output json send a 1 --group --stage"),
-        # What a verb passes on is not ours, nor is what follows the two dashes.
+        # Arguments that a verb passes on are not ours, nor are those behind the two dashes.
         ("bulk submit enqueue --stack Other", "bulk submit enqueue --stack Other"),
         ("prioritize --stage prod -- --stack", "--stage prod prioritize -- --stack"),
     ],

@@ -52,7 +52,7 @@ class Reference:
         return (len(self.messages) - hidden - delayed, hidden, delayed)
 
     def available(self, now):
-        """Return what a receive may take, by group: the visible messages in front of the first in flight."""
+        """Return the receivable messages by group: the visible ones in front of the first in flight."""
         self.settle(now)
         searched = [m for m in self.messages if m.shown_at <= now][: self.look_ahead]
         groups, blocked = {}, set()

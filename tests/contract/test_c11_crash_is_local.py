@@ -132,7 +132,7 @@ def standstills(lanes):
 @pytest.mark.parametrize("timeout", [10, 30, 900])
 @pytest.mark.parametrize(("slots", "crashes"), [(1, 1), (3, 1), (3, 3)])
 def test_lower_lanes_go_on_below_a_crashed_batch(slots, crashes, timeout):
-    """What it left behind stays in flight for its visibility timeout, and waits for no slot."""
+    """Its records stay in flight for their visibility timeout, and wait for no slot."""
     lanes = lanes_below_crashes(slots=slots, timeout=timeout, crashes=crashes)
 
     assert standstills(lanes)[0] <= min(timeout, 30) + 5

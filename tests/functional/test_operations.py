@@ -170,7 +170,7 @@ def _killed(_letters):
 
 
 def held_again(operations, *, group="g"):
-    """Hold a group whose leader has failed again since its first redrive."""
+    """Hold a group with a leader that has failed again since its first redrive."""
     for leader in ("m0", "m0 again"):
         operations.holds.begin(
             Hold(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 BESIDE = {"metadata.json"}
-"""What the package on PyPI adds."""
+"""Files that the package on PyPI adds."""
 
 
 def digests_of_archive(archive):

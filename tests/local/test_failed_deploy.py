@@ -45,7 +45,7 @@ def stateful(client):
 
 
 def test_a_first_deployment_that_fails_leaves_no_orphans(client):
-    """CloudFormation could not adopt them, and nobody would look for them; a complete stack keeps its own."""
+    """CloudFormation could not adopt them, and they would be forgotten; a complete stack keeps its own."""
     cloudformation = client("cloudformation")
     bootstrap = {"Name": "/cdk-bootstrap/hnb659fds/version", "Value": "30", "Type": "String"}
     client("ssm").put_parameter(**bootstrap, Overwrite=True)

@@ -77,7 +77,7 @@ def test_the_timeline_shows_what_cloudwatch_kept(writing, tab):
 
 
 def test_times_without_a_page_are_not_drawn_as_empty(writing, tab):
-    """CloudWatch fills them as far as it can; what nobody knows has no line."""
+    """CloudWatch fills them as far as it can; unknown values have no line."""
 
     def with_an_old_sample(route):
         response = route.fetch()

@@ -266,7 +266,7 @@ def test_with_many_slots_the_higher_lanes_are_read_more_often(slots, seconds):
 
 
 def test_producers_skip_a_closing_lane_and_its_place_stays():
-    """Its messages go to the next lane below; what waits in it keeps its priority."""
+    """Its messages go to the next lane below; its waiting messages keep their priority."""
     lanes = [{"name": "A", "threshold": 50, "closing": True}, {"name": "B", "threshold": 0}, {"name": "C"}]
     config = LanesConfig.from_dict({"lanes": lanes})
 

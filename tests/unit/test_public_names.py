@@ -21,7 +21,7 @@ def test_every_public_name_is_there():
 
 
 def test_the_version_has_one_source():
-    """What the package is called when it is built is what it says of itself."""
+    """The built package has the version that it states itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     assert re.fullmatch(r"\d+\.\d+\.\d+", lanes.__version__)

@@ -189,7 +189,7 @@ def measure_polls(task: Event, recorder: Recorder, _at: float, _context: Any) ->
     sqs, url = _client("sqs"), task["url"]
     for number in range(task["waiting"]):
         _send(url, group=f"w{number}")
-    # What a poll misses later was there: a poll that waits has found one of them.
+    # Messages that a later poll misses were there: a poll that waits has found one of them.
     _receive(url, visibility=0)
     polls: list[list[Any]] = []
     for number in range(task["count"]):

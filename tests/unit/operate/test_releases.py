@@ -10,7 +10,7 @@ from lanes.operate.lanes.releases import Release, release_to_return_to
 
 
 def release(version, *, seconds=30, **document):
-    """Make a release whose deployment document has these values."""
+    """Make a release with these values in its deployment document."""
     document = {"queues": {"MAIN": "url"}, "table": "ledger", **document}
     return Release(
         version=version,

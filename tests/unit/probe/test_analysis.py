@@ -108,7 +108,7 @@ def test_the_rule_of_free_slots_is_told_from_chance(winner, wins):
 
 
 def loaded(*, first, per_second, seconds=20, hold=2.0):
-    """Mappings with a backlog, whose concurrency grows."""
+    """Mappings with a backlog and a growing concurrency."""
     trace = Trace()
     for most in (2, 4, 13):
         run = f"pollers/{most}"

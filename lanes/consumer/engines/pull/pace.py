@@ -38,7 +38,7 @@ FRESH = 0.05
 
 @dataclasses.dataclass(slots=True)
 class _Known:
-    """What is known of one lane: the time of its records, and its front at the last receive."""
+    """One lane as far as it is known: the time of its records, and its front at the last receive."""
 
     typical: float | None = None
     longest: float = 0.0
