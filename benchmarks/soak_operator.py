@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
 from lanes.message_filter import MessageFilter
-from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
+from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.dead_letters.redrive import DeadLetterRun
 from lanes.overrides import Action, Override
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.memory import PlainCalls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
+from simulator.dead_letters import letter_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
+    from lanes.operate.dead_letters.listing import DeadLetteredMessage
     from simulator.simulated_lanes import SimulatedLanes
 
 LASTS = 14 * 86_400.0
@@ -144,20 +146,7 @@ class _DeadLetters:
         received = self._lanes.queues.dead[lane].receive(limit, visibility_timeout=hold)
         if not received:
             self._lanes.scheduler.sleep(1.0)
-        return [
-            DeadLetteredMessage(
-                lane=lane,
-                message_id=message.message_id,
-                receipt_handle=message.receipt_handle,
-                body=message.body,
-                group=message.group,
-                sent_at=message.sent_at,
-                receive_count=message.receive_count,
-                attributes={},
-                note=message.attributes or {},
-            )
-            for message in received
-        ]
+        return [letter_of(lane, message) for message in received]
 
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         for letter in letters:

@@ -172,7 +172,7 @@ class WritePlan:
             return None
 
         def pause(seconds: float) -> None:
-            # A task may be held back for hours, and after a kill meanwhile the next run must know the rows that were sent.
+            # A task may be held back for hours, and after a kill the next run must know the rows that were sent.
             record.flush()
             time.sleep(seconds)
 

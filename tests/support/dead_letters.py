@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from lanes.depth import LaneDepth
 from lanes.message import Message
-from lanes.operate.dead_letters.listing import DeadLetteredMessage
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
+from simulator.dead_letters import letter_of
 
 SETTINGS = FifoSettings(deduplicate_by_group=True, retention=timedelta(days=14))
 
@@ -113,21 +113,6 @@ class MemoryDeadLetters:
     def _called(self, name):
         self.calls.append(name)
         self.before_call(name)
-
-
-def letter_of(lane, message):
-    """Turn a received message of the model into a dead letter."""
-    return DeadLetteredMessage(
-        lane=lane,
-        message_id=message.message_id,
-        receipt_handle=message.receipt_handle,
-        body=message.body,
-        group=message.group,
-        sent_at=message.sent_at,
-        receive_count=message.receive_count,
-        attributes={},
-        note=message.attributes or {},
-    )
 
 
 def depth_of(queue):
