@@ -70,8 +70,9 @@ def run(
     target = target_of(context)
     plan = QUICK if quick else FULL
     region = _region(target)
+    minutes = plan.minutes(only or ())
     say(
-        f"The probe deploys the stack {STACK} into {region}, measures for about {plan.minutes():.0f} minutes, and "
+        f"The probe deploys the stack {STACK} into {region}, measures for about {minutes:.0f} minutes, and "
         f"destroys the stack. Estimated cost: {plan.dollars():.2f} USD, below 1 USD in any case."
     )
     if dry_run:

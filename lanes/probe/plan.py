@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 POLLERS = (2, 4, 13)
 """Maximum concurrency of the mappings with counted pollers."""
@@ -83,9 +87,10 @@ class Plan:
         waves = self.load_seconds / self.load_hold + 1
         return {pollers: round(pollers * waves) for pollers in POLLERS}
 
-    def minutes(self) -> float:
-        """Return the estimated duration in minutes, with the deploy and the end of the stack."""
-        return (sum(self.seconds.values()) + DEPLOY_SECONDS) / 60
+    def minutes(self, names: Collection[str] = ()) -> float:
+        """Return the estimated duration of some experiments, or all, with the deploy and the end of the stack."""
+        measured = sum(seconds for name, seconds in self.seconds.items() if not names or name in names)
+        return (measured + DEPLOY_SECONDS) / 60
 
     def dollars(self) -> float:
         """

@@ -136,6 +136,7 @@ def test_the_whole_probe_takes_half_an_hour_and_some_cents():
     assert 10 < FULL.minutes() < 30
     assert 0.01 < FULL.dollars() < 0.5
     assert QUICK.minutes() < 8
+    assert FULL.minutes(["calls"]) < FULL.minutes(["calls", "kill"]) < FULL.minutes()
 
 
 def test_an_experiment_without_all_of_its_events_is_given_up(tmp_path):
