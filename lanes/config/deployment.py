@@ -2,6 +2,8 @@
 The lanes of one deployment: queue URLs, tables and the configuration that was deployed.
 
 It is one JSON document. The function reads it from its environment, producers from a parameter of their account.
+A reader ignores settings and queues that it does not know. The version is that of the oldest reader: a document that an
+older one must not read has a higher version.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lanes.config.file import known_settings, resolve
 from lanes.config.model import LanesConfig
 from lanes.config.settings import EngineName
 from lanes.config.table import describe
@@ -78,20 +81,21 @@ class Deployment:
             source: where it comes from, for errors.
 
         Raises:
-            ConfigurationError: the document is invalid, incomplete or of another version.
+            ConfigurationError: the document is invalid, incomplete, or for readers of a later release.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise ConfigurationError([f"not a JSON document: {error}"], source=source) from error
-        # A function of another release must stop rather than guess: all its records stay in their queues.
-        if not isinstance(document, dict) or document.get("version") != VERSION:
-            found = document.get("version") if isinstance(document, dict) else document
-            raise ConfigurationError(
-                [f"version {found!r} is not supported, only {VERSION}; deploy with this release"],
-                source=source,
+        version = document.get("version") if isinstance(document, dict) else document
+        # Stop rather than guess: the records stay in their queues, and a sender has its messages.
+        if not isinstance(document, dict) or version != VERSION:
+            problem = (
+                f"version {version!r} is not supported, only {VERSION}; install the release of the deployment, "
+                "or deploy with this one"
             )
-        config = LanesConfig.from_dict(document.get("config", {}))
+            raise ConfigurationError([problem], source=source)
+        config = LanesConfig(**resolve(known_settings(document.get("config", {})), source=source))
         problems: list[str] = []
         queues = _queues(document.get("queues"), config, problems)
         table = document.get("table")
@@ -158,7 +162,6 @@ def _optional(document: Mapping[str, Any], key: str, meaning: str, problems: lis
 def _queues(raw: Any, config: LanesConfig, problems: list[str]) -> dict[str, LaneQueues]:
     entries = raw if isinstance(raw, Mapping) else {}
     names = [lane.name for lane in config.lanes]
-    problems.extend(f"queues: {name} is not a lane" for name in entries if name not in names)
     queues = {}
     for name in names:
         entry = entries.get(name)

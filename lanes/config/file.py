@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from lanes.config.consumer_table import read_consumer
-from lanes.config.lane_tables import merged_lanes, read_lanes
-from lanes.config.outbox_table import read_outbox
+from lanes.config.consumer_table import CONSUMER_KEYS, read_consumer
+from lanes.config.lane_tables import LANE_KEYS, merged_lanes, read_lanes
+from lanes.config.outbox_table import OUTBOX_KEYS, read_outbox
 from lanes.config.table import ConfigTable, describe, nearest
 from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from os import PathLike
 
     from lanes.config.settings import ConsumerSettings, Lane, OutboxSettings
@@ -51,6 +52,28 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
         raise ConfigurationError([f"cannot read the file: {reason}"], source=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError([f"not a TOML file: {error}"], source=str(path)) from error
+
+
+def known_settings(raw: object) -> object:
+    """
+    Return a document that `LanesConfig.to_dict` wrote, without the keys that this release does not know.
+
+    Only for documents of a deployment, which a later release may have written. In a file an unknown key is a mistake.
+    """
+    if not isinstance(raw, Mapping):
+        return raw
+    tables = {"consumer": CONSUMER_KEYS, "outbox": OUTBOX_KEYS}
+    lanes = raw.get("lanes")
+    known = {key: _only(value, tables[key]) if key in tables else value for key, value in raw.items()}
+    if isinstance(lanes, list):
+        known["lanes"] = [_only(lane, LANE_KEYS) for lane in lanes]
+    return _only(known, ROOT_KEYS)
+
+
+def _only(table: object, keys: Collection[str]) -> object:
+    if not isinstance(table, Mapping):
+        return table
+    return {key: value for key, value in table.items() if key in keys}
 
 
 def resolve(

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.index_partition import latest_in
+from lanes.aws.table.items import key_parts, text_in
 from lanes.aws.table.ledger import sortable
-from lanes.errors import AwsError
 from lanes.operate.history.audit import AuditEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
 PARTITION = "audit"
@@ -65,17 +67,21 @@ def item_of(entry: AuditEntry) -> Any:
 
 
 def _entry(item: Any) -> AuditEntry:
+    return AuditEntry(
+        id=key_parts(item, 2)[1],
+        at=float(text_in(item, "parked_until")),
+        who=text_in(item, "who"),
+        action=text_in(item, "action"),
+        target=text_in(item, "target"),
+        details=_details(text_in(item, "details")),
+        outcome=text_in(item, "outcome"),
+    )
+
+
+def _details(text: str) -> Mapping[str, Any]:
+    """Return the details of an entry; those of another form as they are written."""
     try:
-        return AuditEntry(
-            id=item["pk"]["S"].partition("#")[2],
-            at=float(item["parked_until"]["S"]),
-            who=item["who"]["S"],
-            action=item["action"]["S"],
-            target=item["target"]["S"],
-            details=json.loads(item["details"]["S"]),
-            outcome=item["outcome"]["S"],
-        )
-    except (KeyError, ValueError) as error:
-        raise AwsError(
-            operation="Query", code="UnreadableItem", message=str(error), retryable=False
-        ) from error
+        details = json.loads(text)
+    except ValueError:
+        return {"details": text} if text else {}
+    return details if isinstance(details, dict) else {"details": details}

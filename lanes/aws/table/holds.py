@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import read_items
+from lanes.aws.table.items import key_parts, number_in, read_items, text_in
 from lanes.aws.table.ledger import INDEX, number, sortable
 from lanes.aws.table.override_items import BOARD, HELD
 from lanes.errors import AwsError
@@ -256,16 +256,17 @@ def item_of(hold: Hold) -> Any:
 
 
 def _hold(item: Any) -> Hold:
+    _, lane, group = key_parts(item)
     return Hold(
-        lane=item["lane"]["S"],
-        group=item["group"]["S"],
-        leader=item["leader"]["S"],
-        id=item["id"]["S"],
-        reason=item["reason"]["S"],
-        error=item["last_error"]["S"],
-        since=float(item["since"]["N"]),
-        behind=int(item["behind"]["N"]),
-        opening=item.get("opening", {}).get("S", ""),
+        lane=lane,
+        group=group,
+        leader=text_in(item, "leader"),
+        id=text_in(item, "id"),
+        reason=text_in(item, "reason"),
+        error=text_in(item, "last_error"),
+        since=number_in(item, "since"),
+        behind=int(number_in(item, "behind")),
+        opening=text_in(item, "opening"),
         **{field: name in item for name, field in FLAGS.items()},
-        last=item.get("last_copy", {}).get("S", ""),
+        last=text_in(item, "last_copy"),
     )

@@ -1,4 +1,9 @@
-"""Read and write items of the consumer's table in batches, repeating what DynamoDB leaves unprocessed."""
+"""
+Read and write items of the consumer's table in batches, repeating what DynamoDB leaves unprocessed.
+
+Attributes are read as an earlier or a later release may have written them: one that is missing, or of another type,
+has its empty value (docs/reference/formats.md).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,7 @@ from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -16,6 +21,26 @@ if TYPE_CHECKING:
 MAX_READ, MAX_WRITTEN = 100, 25
 # botocore repeats a throttled call by itself; items that three calls leave over are left to the caller's own retry.
 TRIES = 3
+
+
+def text_in(item: Mapping[str, Any], name: str) -> str:
+    """Return the text of an attribute; empty without one."""
+    return str(item.get(name, {}).get("S", ""))
+
+
+def number_in(item: Mapping[str, Any], name: str, *, default: float = 0.0) -> float:
+    """Return the number of an attribute, or the default."""
+    return float(item.get(name, {}).get("N", default))
+
+
+def flag_in(item: Mapping[str, Any], name: str) -> bool:
+    """Whether an attribute is true."""
+    return bool(item.get(name, {}).get("BOOL", False))
+
+
+def key_parts(item: Mapping[str, Any], count: int = 3) -> list[str]:
+    """Return the parts of an item's key, such as `message#LANE#ID`; the last one may contain the separator."""
+    return str(item["pk"]["S"]).split("#", count - 1)
 
 
 def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any]) -> list[Any]:

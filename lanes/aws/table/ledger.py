@@ -14,12 +14,13 @@ also compare the time.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
-from lanes.aws.table.items import read_items, write_items
+from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 
@@ -154,9 +155,9 @@ class DynamoDBLedger:
             item = self._client.get_item(
                 TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
             ).get("Item", {})
-        if "done_at" in item and float(item["expires_at"]["N"]) > now:
+        if "done_at" in item and number_in(item, "expires_at", default=math.inf) > now:
             return Effect.DONE
-        return Effect.held_by(item.get("effect_owner", {}).get("S", ""), owner)
+        return Effect.held_by(text_in(item, "effect_owner"), owner)
 
     def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
         """Record that an effect was done, by any owner: it has happened."""
@@ -248,22 +249,35 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
 
 
 def entry_of(item: Any) -> Entry:
-    """Read an entry from its item."""
+    """
+    Read an entry from its item, also one of another release.
+
+    An unknown ending explains no receive, so the next attempt is written ahead. A record with an unknown park returns
+    by itself.
+    """
+    _, lane, message_id = key_parts(item)
+    park = text_in(item, "park")
     return Entry(
-        lane=item["lane"]["S"],
-        message_id=item["message_id"]["S"],
-        attempts=int(item["attempts"]["N"]),
-        yields=int(item["yields"]["N"]),
-        returns=int(item["returns"]["N"]),
-        ending=Ending(item["ending"]["S"]),
-        noted_receive=int(item["noted_receive"]["N"]),
-        noted_at=float(item["noted_at"]["N"]),
-        first_received_at=float(item.get("first_received_at", {"N": "0"})["N"]),
-        suspect=item["suspect"]["BOOL"],
-        last_error=item.get("last_error", {}).get("S", ""),
-        given_up=item.get("given_up", {}).get("S", ""),
-        park=Park(item["park"]["S"]) if "park" in item else None,
-        parked_until=float(item["parked_until"]["S"]) if "parked_until" in item else 0.0,
-        batch=item.get("parked_batch", {}).get("S", ""),
-        receipt_handle=item.get("receipt_handle", {}).get("S", ""),
+        lane=lane,
+        message_id=message_id,
+        attempts=int(number_in(item, "attempts")),
+        yields=int(number_in(item, "yields")),
+        returns=int(number_in(item, "returns")),
+        ending=_ENDINGS.get(text_in(item, "ending"), Ending.NONE),
+        noted_receive=int(number_in(item, "noted_receive")),
+        noted_at=number_in(item, "noted_at"),
+        first_received_at=number_in(item, "first_received_at"),
+        suspect=flag_in(item, "suspect"),
+        last_error=text_in(item, "last_error"),
+        given_up=text_in(item, "given_up"),
+        park=_PARKS.get(park, Park.REST) if park else None,
+        parked_until=float(text_in(item, "parked_until") or 0.0),
+        batch=text_in(item, "parked_batch"),
+        receipt_handle=text_in(item, "receipt_handle"),
     )
+
+
+# The others end a message's stay in the queue, so no later receive asks for them.
+_STORED = (Ending.NONE, Ending.STARTED, Ending.FAILED, Ending.YIELDED, Ending.RETURNED)
+_ENDINGS = {ending.value: ending for ending in _STORED}
+_PARKS = {park.value: park for park in Park}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
+from lanes.aws.table.items import key_parts, number_in, text_in
 from lanes.aws.table.ledger import sortable
 from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter
@@ -79,7 +81,8 @@ def _override(override_id: str, raw: Mapping[str, Any]) -> Override:
 def lanes_held(item: Mapping[str, Any]) -> Iterable[str]:
     """Return the lanes that have held groups."""
     for name, value in item.items():
-        if name.startswith(HELD) and int(value["N"]) > 0:
+        # With an unreadable count the lane's holds are read in any case.
+        if name.startswith(HELD) and int(value.get("N", 1)) > 0:
             yield name.removeprefix(HELD)
 
 
@@ -96,12 +99,10 @@ def item_of_redirect(follow: GroupRedirect) -> Any:
 
 def redirect_of(item: Any) -> GroupRedirect:
     """Read a group that follows."""
-    return GroupRedirect(
-        lane=item["lane"]["S"],
-        group=item["group"]["S"],
-        override=item["override"]["S"],
-        expires_at=float(item["expires_at"]["N"]),
-    )
+    _, lane, group = key_parts(item)
+    # Without a readable end it counts: a message that did not follow would overtake those of its group.
+    expires_at = number_in(item, "expires_at", default=math.inf)
+    return GroupRedirect(lane=lane, group=group, override=text_in(item, "override"), expires_at=expires_at)
 
 
 def item_of_cancelled(cancelled: Cancelled) -> Any:
@@ -121,17 +122,18 @@ def item_of_cancelled(cancelled: Cancelled) -> Any:
 
 def cancelled_of(item: Any) -> Cancelled:
     """Read a cancelled message."""
+    _, lane, message_id = key_parts(item)
     return Cancelled(
-        lane=item["lane"]["S"],
-        message_id=item["message_id"]["S"],
-        id=item["id"]["S"],
-        kind=item["kind"]["S"],
-        group=item["group"]["S"],
-        source=item["source"]["S"],
-        sent_at=float(item["sent_at"]["N"]),
-        receive_count=int(item["receive_count"]["N"]),
-        cancelled_at=float(item["cancelled_at"]["N"]),
-        override=item["override"]["S"],
-        who=item["who"]["S"],
-        why=item["why"]["S"],
+        lane=lane,
+        message_id=message_id,
+        id=text_in(item, "id"),
+        kind=text_in(item, "kind"),
+        group=text_in(item, "group"),
+        source=text_in(item, "source"),
+        sent_at=number_in(item, "sent_at"),
+        receive_count=int(number_in(item, "receive_count")),
+        cancelled_at=number_in(item, "cancelled_at"),
+        override=text_in(item, "override"),
+        who=text_in(item, "who"),
+        why=text_in(item, "why"),
     )

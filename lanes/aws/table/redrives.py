@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from lanes.aws.table.items import read_items, write_items
+from lanes.aws.table.items import key_parts, read_items, write_items
 from lanes.aws.table.ledger import KEPT_SECONDS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class RedriveRecords:
     def copied(self, lane: str, letter_ids: Sequence[str]) -> set[str]:
         """Return the ids of the dead letters whose copies were sent."""
         keys = [{"pk": {"S": _key(lane, one)}} for one in letter_ids]
-        return {item["letter_id"]["S"] for item in read_items(self._client, self._table, keys)}
+        return {key_parts(item)[2] for item in read_items(self._client, self._table, keys)}
 
     def add(self, lane: str, letter_ids: Sequence[str]) -> None:
         """Record copies, for as long as their dead letters can stay in the queue."""

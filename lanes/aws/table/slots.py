@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import flag_in, number_in, text_in
 from lanes.aws.table.ledger import number
 from lanes.consumer.engines.presence import Presence, PresenceSnapshot
 
@@ -41,8 +42,9 @@ class DynamoDBSlots:
         item = self._update(values, removes=[name for name in self._stale if name not in values])
         self._stale = [
             name
-            for name, value in item.items()
-            if name.startswith(LINE) and _ends_at(value["M"]) < now - FORGOTTEN_AFTER
+            for name, record in _records(item).items()
+            # One without a readable end may be a living environment's of another release.
+            if 0 < _ends_at(record) < now - FORGOTTEN_AFTER
         ]
         return _snapshot(item, record.environment)
 
@@ -83,32 +85,28 @@ def _record_item(record: Presence) -> dict[str, Any]:
     }
 
 
-def _ends_at(item: Mapping[str, Any]) -> float:
-    return max(float(item["until"]["N"]), _return_at(item))
-
-
-def _return_at(item: Mapping[str, Any]) -> float:
-    return float(item.get("return_at", {"N": "0"})["N"])
+def _ends_at(record: Mapping[str, Any]) -> float:
+    return max(number_in(record, "until"), number_in(record, "return_at"))
 
 
 def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
     records = [
         Presence(
             environment=name.removeprefix(LINE),
-            lane=value["M"]["lane"]["S"],
-            records=int(value["M"]["records"]["N"]),
-            busy=value["M"]["busy"]["BOOL"],
-            until=float(value["M"]["until"]["N"]),
-            return_at=_return_at(value["M"]),
-            kept=int(value["M"]["kept"]["N"]),
-            tenant=value["M"].get("tenant", {"S": ""})["S"],
+            lane=text_in(record, "lane"),
+            records=int(number_in(record, "records")),
+            busy=flag_in(record, "busy"),
+            until=number_in(record, "until"),
+            return_at=number_in(record, "return_at"),
+            kept=int(number_in(record, "kept")),
+            tenant=text_in(record, "tenant"),
         )
-        for name, value in item.items()
-        if name.startswith(LINE)
+        for name, record in _records(item).items()
     ]
-    parked = {
-        name.removeprefix(PARKED): float(value["N"])
-        for name, value in item.items()
-        if name.startswith(PARKED)
-    }
+    parked = {name.removeprefix(PARKED): number_in(item, name) for name in item if name.startswith(PARKED)}
     return PresenceSnapshot.for_environment(environment, records, parked)
+
+
+def _records(item: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the attributes of each presence record, none for one of a form that another release has."""
+    return {name: value.get("M", {}) for name, value in item.items() if name.startswith(LINE)}

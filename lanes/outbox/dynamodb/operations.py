@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import number_in, text_in
 from lanes.outbox.dynamodb.changes import Change
 from lanes.outbox.dynamodb.item import (
     ABANDONED,
@@ -238,9 +239,9 @@ class DynamoDBOutboxOperations:
             )
         return [
             AuditEntry(
-                at=float(item["at"]["N"]),
-                changed=int(item["changed"]["N"]),
-                **{name: item[name]["S"] for name in AUDIT_TEXTS},
+                at=number_in(item, "at"),
+                changed=int(number_in(item, "changed")),
+                **{name: text_in(item, name) for name in AUDIT_TEXTS},
             )
             for item in answer["Items"]
         ]
