@@ -13,12 +13,22 @@ import re
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    # Type checkers bring it along; with its default, a plain `Message` is a `Message[Any]`.
+    from typing_extensions import TypeVar
+
+    Data_co = TypeVar("Data_co", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Data_co = TypeVar("Data_co", covariant=True)
 
 # AWS: 1,048,576 bytes for a message and for all messages of one batch (SQSDeveloperGuide/quotas-messages).
 LARGEST_BODY_BYTES = 1024 * 1024
@@ -46,11 +56,12 @@ def _now() -> datetime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Generic[Data_co]):
     """
     A message, as you send it with a producer and receive it in a handler.
 
-    Creating one checks nothing; `to_body` checks all fields, and producers call it before any call to AWS.
+    Creating one checks nothing; `to_body` checks all fields, and producers call it before any call to AWS. A handler
+    that takes a `Message[Order]` receives its data as an `Order`, a dataclass or a pydantic model.
 
     Attributes:
         kind: stable name for this sort of message; selects the handler. Up to 128 characters, no spaces.
@@ -69,8 +80,13 @@ class Message:
         True
     """
 
+    # With the alias of `typing`, calling `Message[Order](...)` fails in Python 3.11: it sets an attribute of the frozen
+    # instance and expects another error.
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)
+
     kind: str
-    data: Any = None
+    data: Data_co = None  # type: ignore[assignment]
     id: str = field(default_factory=_new_id)
     group: str | None = None
     priority: int | None = None
@@ -108,7 +124,7 @@ class Message:
         return body
 
     @classmethod
-    def from_body(cls, body: str, *, group: str | None = None) -> Message:
+    def from_body(cls: type[Message[Any]], body: str, *, group: str | None = None) -> Message[Any]:
         """
         Read the CloudEvents form.
 

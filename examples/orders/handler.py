@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +27,21 @@ def book_payment(message: Message) -> None:
         book(message.id, amount)
     except BankBusyError as busy:
         raise Retry(after=timedelta(minutes=2), reason="the bank is busy") from busy
+
+
+@dataclass(frozen=True)
+class Refund:
+    """The data of a refund."""
+
+    order: int
+    amount: float
+    reason: str | None = None
+
+
+@consumer.handler("refund.requested")
+def refund(message: Message[Refund]) -> None:
+    """Pay a refund; data that is no Refund has become a dead letter."""
+    pay_back(message.data.order, message.data.amount)
 
 
 @consumer.handler("catalogue.rebuilt")
@@ -63,6 +79,7 @@ def producer() -> Producer:
 # Replace the rest with your own systems.
 
 BOOKED: dict[str, int] = {}
+PAID_BACK: dict[int, float] = {}
 DONE_PAGES: list[str] = []
 IMPORTED: list[str] = []
 BUSY_ABOVE = 10_000
@@ -73,6 +90,11 @@ def book(payment: str, amount: int) -> None:
     if amount > BUSY_ABOVE:
         raise BankBusyError
     BOOKED[payment] = amount
+
+
+def pay_back(order: int, amount: float) -> None:
+    """Pay the money of one order back."""
+    PAID_BACK[order] = amount
 
 
 def pages_left(catalogue: str) -> Iterator[str]:

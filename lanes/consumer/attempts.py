@@ -112,7 +112,7 @@ class Attempts:
         """Return the dead letter of a record that gets no attempt, or None."""
         if entry.given_up or entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
-        return _dead_letter(entry, work.refusal) if work.handler is None else None
+        return _dead_letter(entry, text_of(work.refusal)) if work.handler is None else None
 
     def _attempt(
         self, batch: Batch, record: RawRecord, entry: Entry, work: Work, *, check: Callable[[], None]

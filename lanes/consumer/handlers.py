@@ -7,6 +7,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lanes.consumer.data import data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message, event_key
 from lanes.trace_context import TraceContext
@@ -82,11 +83,13 @@ class Registered:
     Attributes:
         function: takes the message or raw record, and the context if it asks for one.
         takes_context: whether it asks for the context.
+        read: reads the data in the type that the handler names, and returns it and its problems; None for any data.
 
     """
 
     function: Callable[..., Any]
     takes_context: bool
+    read: Callable[[Any], tuple[Any, str]] | None = None
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
         """Call the handler, with the context if it asks for it."""
@@ -151,7 +154,15 @@ class Handlers:
                 trace=TraceContext.of_xray_header(header),
                 refusal="" if self._raw else str(error),
             )
-        handler = self._by_kind.get(message.kind)
+        handler, refusal = self._by_kind.get(message.kind), ""
+        if handler is None:
+            refusal = str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind)))
+        elif handler.read is not None:
+            data, refusal = handler.read(message.data)
+            if refusal:
+                handler = None
+            else:
+                message = dataclasses.replace(message, data=data)
         trace = None
         if message.traceparent or header:
             trace = TraceContext.parse(message.traceparent) or TraceContext.of_xray_header(header)
@@ -164,7 +175,7 @@ class Handlers:
             kind=message.kind,
             priority=message.priority,
             trace=trace,
-            refusal="" if handler else str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind))),
+            refusal=refusal,
         )
 
 
@@ -173,7 +184,8 @@ def registered(handler: Callable[..., Any]) -> Registered:
     Return the handler and whether it asks for the context.
 
     Raises:
-        TypeError: the handler would not run when called, or takes neither one nor two positional arguments.
+        TypeError: the handler would not run when called, takes neither one nor two positional arguments, or names
+            a type of data that is not supported.
 
     """
     name = getattr(handler, "__qualname__", repr(handler))
@@ -188,12 +200,14 @@ def registered(handler: Callable[..., Any]) -> Registered:
         raise TypeError(f"{name}{signature} must take (message) or (message, context)")
     # A second parameter is for the context if it has no default, or is called context.
     takes_context = takes_two and (not takes_one or "context" in signature.parameters)
-    return Registered(function=handler, takes_context=takes_context)
+    return Registered(function=handler, takes_context=takes_context, read=data_reader(handler))
 
 
 def _through(around: Around, handler: Registered) -> Registered:
     return Registered(
-        function=lambda argument, context: around(handler, argument, context), takes_context=True
+        function=lambda argument, context: around(handler, argument, context),
+        takes_context=True,
+        read=handler.read,
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from lanes import (
+    Consumer,
     DeadLetter,
+    HandlerContext,
     Lane,
     LanesConfig,
     Message,
@@ -65,3 +68,25 @@ def handler(message: Message) -> None:
     if message.data is None:
         raise DeadLetter("empty")
     raise Retry(after=timedelta(seconds=5), reason="busy")
+
+
+@dataclass
+class Order:
+    """The data of a message."""
+
+    order: int
+
+
+consumer = Consumer()
+
+
+@consumer.handler("order.placed")
+def place_order(message: Message[Order], context: HandlerContext) -> None:
+    """Know the type of the data."""
+    number: int = message.data.order
+    producer.send("order.billed", {"order": number})
+
+
+anything: Message[object] = Message(kind="k", data=Order(order=7))
+order_of_it: int = Message(kind="k", data=Order(order=7)).data.order
+wrong: str = Message(kind="k", data=Order(order=7)).data.order  # type: ignore[assignment]
