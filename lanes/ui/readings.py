@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
-from lanes.errors import AwsError
+from lanes.operate.cached import Cached
 from lanes.operate.lanes.figures import DepthTrend
 from lanes.operate.lanes.status import StatusReader
 
@@ -18,55 +17,10 @@ if TYPE_CHECKING:
     from lanes.operate.lanes.status import Status
     from lanes.ui.session import Session
 
-T = TypeVar("T")
-
 FIGURES_LAST = timedelta(seconds=30)
 """CloudWatch has new figures once a minute, and charges for each one that is read."""
 # AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).
 MAPPINGS_LAST = timedelta(seconds=6)
-
-
-class Cached(Generic[T]):
-    """
-    The last value, or the error of its reading, until it is too old.
-
-    Args:
-        read: reads the value, may raise `AwsError`.
-        lasts: lifetime of the value.
-        clock: monotonic seconds.
-    """
-
-    def __init__(
-        self, read: Callable[[], T], *, lasts: timedelta, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._read = read
-        self._lasts = lasts.total_seconds()
-        self._clock = clock
-        self._until = float("-inf")
-        self._value: T
-        self._error: AwsError | None = None
-
-    def get(self) -> T:
-        """
-        Return the value.
-
-        Raises:
-            AwsError: the last reading failed.
-        """
-        if self._clock() >= self._until:
-            # Before the call: an error lasts as long as a value, so an outage is not asked at every poll.
-            self._until = self._clock() + self._lasts
-            try:
-                self._value, self._error = self._read(), None
-            except AwsError as error:
-                self._error = error
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    def forget(self) -> None:
-        """Read the value again next time."""
-        self._until = float("-inf")
 
 
 class CachedFigures(Cached["Mapping[str, LaneFigures]"]):

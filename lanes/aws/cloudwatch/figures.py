@@ -72,6 +72,7 @@ class CloudWatchFigures:
         yield figure_query(f"deleted{place}", "AWS/SQS", DELETED, queue, "Sum")
         yield figure_query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
         yield figure_query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
+        yield figure_query(f"inversion{place}", NAMESPACE, Metric.INVERSION, own, "Sum")
 
 
 def figure_query(
@@ -93,10 +94,11 @@ def figure_query(
 
 
 def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
-    ages, sent, deleted, handled, yielded = (
-        found.get(f"{name}{place}", []) for name in ("age", "sent", "deleted", "handled", "yielded")
+    ages, sent, deleted, handled, yielded, inversion = (
+        found.get(f"{name}{place}", [])
+        for name in ("age", "sent", "deleted", "handled", "yielded", "inversion")
     )
-    known = bool(ages or sent or deleted or handled or yielded)
+    known = bool(ages or sent or deleted or handled or yielded or inversion)
     minutes = AVERAGED / PERIOD
     # Results come the latest first (`metric_data`).
     return LaneFigures(
@@ -105,4 +107,5 @@ def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
         leaving=sum(deleted) / minutes if known else None,
         arrivals=sum(sent) / minutes if known else None,
         yields=sum(yielded) / minutes if known else None,
+        inversion=sum(inversion) / minutes if known else None,
     )

@@ -48,7 +48,12 @@ class LogCalls:
             # AWS: pages may be empty and yet not the last (FilterLogEvents); the paginator goes on.
             for page in self._client.get_paginator("filter_log_events").paginate(**request):
                 for event in page["events"]:
-                    yield LogLine(id=_id_of(event), at=event["timestamp"] / 1000, text=event["message"])
+                    yield LogLine(
+                        id=_id_of(event),
+                        at=event["timestamp"] / 1000,
+                        text=event["message"],
+                        stream=event.get("logStreamName", ""),
+                    )
 
 
 def _id_of(event: Mapping[str, Any]) -> str:

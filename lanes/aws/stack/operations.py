@@ -23,7 +23,10 @@ from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.aws.table.pauses import DynamoDBPauses
 from lanes.aws.table.redrives import RedriveRecords
+from lanes.aws.table.slots import DynamoDBSlots
+from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
+from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
 from lanes.outbox.dynamodb.lookup import OutboxLookup
@@ -170,6 +173,18 @@ class Operations:
             audit=self.audit,
             outbox=OutboxLookup(table=outbox, client=self._dynamodb) if outbox else None,
             note=note,
+        )
+
+    def recent_work(self, logs: LogCalls) -> RecentWorkReader:
+        """Return the reader of waits, failures and running invocations."""
+        consumer = self.deployment.config.consumer
+        slots = DynamoDBSlots(table=self.deployment.table, client=self._dynamodb)
+        # Elsewhere the environments write no presence records: see `lanes.consumer.engines.presence`.
+        has_presence = consumer.engine is EngineName.MAPPINGS and consumer.reserved_concurrency > 1
+        return RecentWorkReader(
+            logs,
+            presence=(lambda: slots.read("").peers) if has_presence else None,
+            function_timeout=consumer.function_timeout,
         )
 
     def producer(self, *, source: str) -> Producer:

@@ -24,11 +24,13 @@ class LogLine:
         id: unique in its log group.
         at: epoch seconds.
         text: the line as it was printed.
+        stream: the log stream, one for each environment of the function; empty for a file.
     """
 
     id: str
     at: float
     text: str
+    stream: str = ""
 
 
 class Logs(Protocol):

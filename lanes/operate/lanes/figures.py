@@ -33,6 +33,7 @@ class LaneFigures:
         leaving: messages deleted from the lane per minute: handled, skipped, dead-lettered, cancelled or moved.
         arrivals: messages sent to the lane per minute.
         yields: records per minute that yielded.
+        inversion: milliseconds per minute of this lane's work while a higher lane had a backlog.
 
     """
 
@@ -41,6 +42,7 @@ class LaneFigures:
     leaving: float | None = None
     arrivals: float | None = None
     yields: float | None = None
+    inversion: float | None = None
 
 
 UNKNOWN = LaneFigures()

@@ -8,17 +8,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import AwsError, ConfigurationError
+from lanes.operate.cached import Cached
 from lanes.operate.lanes.check import Check
 from lanes.ui.api.dead_letters import ago
 from lanes.ui.feed import CHOICES, Feed
 from lanes.ui.log import SessionLog
-from lanes.ui.readings import Cached
 from lanes.ui.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.operate.history.minutes import LaneMinute
+    from lanes.operate.history.recent import RecentWork
     from lanes.ui.api.fields import Fields
     from lanes.ui.readings import LaneReadings
     from lanes.ui.session import Session
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 HISTORY_MINUTES = 180
 # CloudWatch has a new minute once a minute; reading it costs money.
 HISTORY_LASTS = timedelta(seconds=50)
+# Two to six calls of FilterLogEvents, which an account has 5 to 25 of a second.
+WORK_LASTS = timedelta(seconds=10)
 TRACED = timedelta(days=1)
 # A few screens of the audit trail.
 LISTED = 200
@@ -58,6 +61,8 @@ class LaneRoutes:
         self._target = target
         self._watch = Watch(read=readings.read, every=every)
         self._history = Cached(self._read_history, lasts=HISTORY_LASTS)
+        self._work = Cached(self._read_work, lasts=WORK_LASTS)
+        self._working = threading.Lock()
         self._tracing = threading.Lock()
         self._log = SessionLog(session)
         self._feeds = {choice: Feed(self._log, choice) for choice in CHOICES}
@@ -69,6 +74,7 @@ class LaneRoutes:
             "target": self.target,
             "lanes": self.lanes,
             "history": self.history,
+            "work": self.work,
             "audit": self.audit,
             "trace": self.trace,
             "events": self.events,
@@ -99,6 +105,11 @@ class LaneRoutes:
     def history(self, _fields: Fields) -> dict[str, Any]:
         """Return the last hours of each lane, minute by minute."""
         return {"lanes": self._history.get()}
+
+    def work(self, _fields: Fields) -> object:
+        """Return waits by lane and kind, failures by error, and running invocations."""
+        with self._working:
+            return self._work.get()
 
     def audit(self, fields: Fields) -> dict[str, Any]:
         """Return the changes of lanes and outbox that operators made, the latest first."""
@@ -131,6 +142,9 @@ class LaneRoutes:
 
     def _read_history(self) -> Mapping[str, Sequence[LaneMinute]]:
         return self._session.operations.history.read(minutes=HISTORY_MINUTES)
+
+    def _read_work(self) -> RecentWork:
+        return self._session.operations.recent_work(self._log.calls).read()
 
     def _outbox_name(self) -> str | None:
         try:

@@ -7,11 +7,11 @@ import pytest
 
 from lanes.config import EngineName
 from lanes.errors import AwsError
+from lanes.operate.cached import Cached
 from lanes.operate.history.log import LogLine
 from lanes.operate.lanes.figures import UNKNOWN, Drain
 from lanes.operate.lanes.status import LaneStatus, Status
 from lanes.ui.feed import IDLE_LIMIT, INTERVAL, Feed
-from lanes.ui.readings import Cached
 from lanes.ui.watch import Watch
 
 

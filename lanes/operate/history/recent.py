@@ -1,0 +1,315 @@
+"""
+The last minutes of the function's log: waits by lane and kind, failures by error, and running invocations.
+
+The consumer logs each handled message with the times of its sending and its start, so waits are exact and need no
+metric. Metrics have one dimension, the lane, and CloudWatch charges for each further one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import re
+import time
+from collections import defaultdict
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.events import Event
+from lanes.holds import HELD_BEHIND
+from lanes.operate.history.log import read_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lanes.consumer.engines.presence import Presence
+    from lanes.operate.history.log import LogEvent, LogLine, Logs
+
+SPANS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1))
+"""Periods of waits: the first with enough messages is taken."""
+# A p99 is the fifth longest wait of so many.
+ENOUGH = 500
+# CloudWatch Logs returns up to 10,000 lines a call, and an account has 5 to 25 calls a second (quotas).
+MAX_LINES = 10_000
+FAILED_SINCE = timedelta(hours=1)
+FAILING = (Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED)
+# AWS: Lambda writes these lines of text, or these objects, about each invocation (Lambda, "Log formats").
+STARTED, ENDED = ("START RequestId: ", "platform.start"), ("REPORT RequestId: ", "platform.report")
+_REQUEST = re.compile(r"^(START|REPORT) RequestId: (\S+)")
+# Lines of an environment arrive a few seconds late and out of order.
+LATE = timedelta(seconds=30)
+# Ids and numbers make each error another one: "order 417 has no customer".
+_VARIES = re.compile(r"\b(?:0x)?[0-9a-fA-F]*\d[0-9a-fA-F]*(?:-[0-9a-fA-F]+)*\b")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """
+    Waits of the messages of one lane and kind, from sending to the start of the handler that succeeded.
+
+    Attributes:
+        kind: the kind; empty for all kinds of the lane.
+        handled: number of messages.
+        p50: half of them waited no longer.
+        p99: 99 of 100 waited no longer.
+    """
+
+    lane: str
+    kind: str
+    handled: int
+    p50: timedelta
+    p99: timedelta
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """
+    Failures of one lane and kind with one error, numbers and ids left out.
+
+    Attributes:
+        error: the first of the errors.
+        attempts: failed attempts that another one follows.
+        dead_letters: messages that were dead-lettered.
+        last_at: time of the last one, epoch seconds.
+        last_id: id of its message.
+    """
+
+    lane: str
+    kind: str
+    error: str
+    attempts: int
+    dead_letters: int
+    last_at: float
+    last_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """
+    One invocation at work.
+
+    Attributes:
+        environment: its environment.
+        lane: the lane of its records; empty if it has logged no event.
+        records: number of its records; None if unknown.
+        since: its start, epoch seconds.
+        last: its last event and the message of that; empty if it has logged none.
+    """
+
+    environment: str
+    lane: str
+    records: int | None
+    since: float
+    last: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RecentWork:
+    """
+    The last minutes of the lanes.
+
+    Attributes:
+        since: start of the waits, epoch seconds.
+        waits: waits by lane and kind, all kinds of a lane first.
+        failures: failures of the last hour, the most frequent first.
+        running: invocations at work, the longest first; None if unknown.
+        notes: reasons of unknown and incomplete values.
+    """
+
+    since: float
+    waits: Sequence[Wait]
+    failures: Sequence[Failure]
+    running: Sequence[Running] | None
+    notes: Sequence[str]
+
+
+class RecentWorkReader:
+    """
+    Reads the last minutes; raises `LanesError`.
+
+    Args:
+        logs: the function's log.
+        presence: reads the presence records; None if the environments write none (pull engine, or one slot).
+        function_timeout: limit of an invocation.
+        clock: epoch seconds.
+    """
+
+    def __init__(
+        self,
+        logs: Logs,
+        *,
+        presence: Callable[[], Iterable[Presence]] | None,
+        function_timeout: timedelta,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._logs = logs
+        self._presence = presence
+        self._timeout = function_timeout.total_seconds()
+        self._clock = clock
+
+    def read(self) -> RecentWork:
+        """Read once: two to six calls of CloudWatch Logs, and with presence records one of DynamoDB."""
+        now = self._clock()
+        notes: list[str] = []
+        since, handled = self._handled(now, notes)
+        failed = self._events(now - FAILED_SINCE.total_seconds(), FAILING, "failures", notes)
+        return RecentWork(
+            since=since,
+            waits=waits_of(handled),
+            failures=failures_of(failed),
+            running=self._running(now, [*handled, *failed], notes),
+            notes=notes,
+        )
+
+    def _handled(self, now: float, notes: list[str]) -> tuple[float, list[LogEvent]]:
+        for span in SPANS:
+            since, found = now - span.total_seconds(), list[str]()
+            events = self._events(since, (Event.MESSAGE_HANDLED,), "waits", found)
+            # A full reading is cut at its end; a longer period would begin, and be cut, even earlier.
+            if found or len(events) >= ENOUGH or span == SPANS[-1]:
+                break
+        notes += found
+        if not events:
+            notes.append("waits unknown: the log has no handled message of the last hour")
+        return since, events
+
+    def _events(self, since: float, names: Sequence[Event], what: str, notes: list[str]) -> list[LogEvent]:
+        lines = self._lines(since, names, what, notes)
+        found = (read_event(line) for line in lines)
+        return [event for event in found if event is not None and event.name in names]
+
+    def _lines(self, since: float, containing: Sequence[str], what: str, notes: list[str]) -> list[LogLine]:
+        lines = list(itertools.islice(self._logs.lines(since=since, containing=containing), MAX_LINES))
+        if len(lines) == MAX_LINES:
+            notes.append(f"{what} are those of the first {MAX_LINES:,} lines of their period; there are more")
+        return lines
+
+    def _running(self, now: float, events: Sequence[LogEvent], notes: list[str]) -> Sequence[Running] | None:
+        if self._presence is not None:
+            return _present(self._presence(), now=now, timeout=self._timeout)
+        cut: list[str] = []
+        since = now - self._timeout - LATE.total_seconds()
+        lines = self._lines(since, (*STARTED, *ENDED), "running invocations", cut)
+        # With one slot and in the pull engine no environment writes what it does; Lambda's own lines show it.
+        if cut or (not lines and any(event.line.at > since for event in events)):
+            notes.append("running invocations unknown: the log has not all lines START and REPORT of Lambda")
+            return None
+        return _started(lines, events, now=now, timeout=self._timeout)
+
+
+def waits_of(events: Iterable[LogEvent]) -> list[Wait]:
+    """Return the waits of handled messages by lane, and by lane and kind."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for event in events:
+        sent, started = event.fields.get("sent_at"), event.fields.get("started_at")
+        if isinstance(sent, int | float) and isinstance(started, int | float):
+            # Clocks of two machines differ by milliseconds.
+            wait = max(0.0, started - sent)
+            found[event.lane, ""].append(wait)
+            found[event.lane, str(event.fields.get("kind") or "no event")].append(wait)
+    return [_wait(lane, kind, sorted(waits)) for (lane, kind), waits in sorted(found.items())]
+
+
+def _wait(lane: str, kind: str, waits: Sequence[float]) -> Wait:
+    def percentile(share: float) -> timedelta:
+        # The nearest rank: a wait that a message had.
+        return timedelta(seconds=waits[max(0, math.ceil(share * len(waits)) - 1)])
+
+    return Wait(lane=lane, kind=kind, handled=len(waits), p50=percentile(0.5), p99=percentile(0.99))
+
+
+def failures_of(events: Iterable[LogEvent]) -> list[Failure]:
+    """Return failures by lane, kind and error, the most frequent first."""
+    found: dict[tuple[str, str, str], list[LogEvent]] = defaultdict(list)
+    for event in events:
+        # A message that follows another one into the dead-letter queue has not failed.
+        if str(event.fields.get("reason") or "").startswith(HELD_BEHIND):
+            continue
+        key = (event.lane, str(event.fields.get("kind") or ""), _VARIES.sub("#", _error_of(event)))
+        found[key].append(event)
+    failures = [_failure(lane, kind, group) for (lane, kind, _), group in found.items()]
+    return sorted(failures, key=lambda one: (-one.attempts - one.dead_letters, -one.last_at))
+
+
+def _error_of(event: LogEvent) -> str:
+    return str(event.fields.get("error") or event.fields.get("reason") or "no error was logged")
+
+
+def _failure(lane: str, kind: str, events: Sequence[LogEvent]) -> Failure:
+    last = max(events, key=lambda event: event.line.at)
+    return Failure(
+        lane=lane,
+        kind=kind,
+        error=_error_of(events[0]),
+        attempts=sum(event.name == Event.MESSAGE_FAILED for event in events),
+        dead_letters=sum(event.name == Event.MESSAGE_DEAD_LETTERED for event in events),
+        last_at=last.line.at,
+        last_id=str(last.fields.get("id") or last.fields.get("message_id") or ""),
+    )
+
+
+def _present(records: Iterable[Presence], *, now: float, timeout: float) -> list[Running]:
+    running = [
+        Running(
+            environment=one.environment,
+            lane=one.lane,
+            records=one.records,
+            # A record lives until the deadline of its invocation.
+            since=min(now, one.until - timeout),
+            last="",
+        )
+        for one in records
+        if one.busy and one.until > now
+    ]
+    return sorted(running, key=lambda one: one.since)
+
+
+def _started(
+    lines: Iterable[LogLine], events: Sequence[LogEvent], *, now: float, timeout: float
+) -> list[Running]:
+    started: dict[str, LogLine] = {}
+    ended: set[str] = set()
+    for line in lines:
+        what, request = _request_of(line.text)
+        if what == "START":
+            started[request] = line
+        elif what:
+            ended.add(request)
+    last = _last_events(events)
+    running = [
+        _invocation(line, last.get(request))
+        for request, line in started.items()
+        # A killed environment may write no REPORT; none runs longer than the timeout.
+        if request not in ended and now - line.at < timeout
+    ]
+    return sorted(running, key=lambda one: one.since)
+
+
+def _request_of(text: str) -> tuple[str, str]:
+    """Return START or REPORT and the request of a line; empty texts for another line."""
+    if found := _REQUEST.match(text):
+        return found[1], found[2]
+    try:
+        document = json.loads(text)
+        names = {STARTED[1]: "START", ENDED[1]: "REPORT"}
+        return names.get(document["type"], ""), str(document["record"]["requestId"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "", ""
+
+
+def _last_events(events: Iterable[LogEvent]) -> Mapping[str, LogEvent]:
+    by_time = sorted(events, key=lambda event: event.line.at)
+    return {str(event.fields.get("correlation_id")): event for event in by_time}
+
+
+def _invocation(line: LogLine, last: LogEvent | None) -> Running:
+    message = "" if last is None else str(last.fields.get("id") or last.fields.get("message_id") or "")
+    return Running(
+        environment=line.stream,
+        lane="" if last is None else last.lane,
+        records=None,
+        since=line.at,
+        last="" if last is None else f"{Event(last.name).label} {message}",
+    )

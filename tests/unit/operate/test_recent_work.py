@@ -1,0 +1,184 @@
+"""Waits by lane and kind, failures by error, and running invocations, from the last minutes of the log."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from lanes.consumer.engines.presence import Presence
+from lanes.operate.history.log import LogLine
+from lanes.operate.history.recent import ENOUGH, MAX_LINES, RecentWorkReader
+
+NOW = 10_000.0
+TIMEOUT = timedelta(seconds=30)
+
+
+class Log:
+    """Lines in memory, which notes the periods that were asked for."""
+
+    def __init__(self):
+        self.kept = []
+        self.asked = []
+
+    def add(self, ago, text="", *, stream="one", **fields):
+        """Add a line, so many seconds ago."""
+        line = text or json.dumps(fields)
+        self.kept.append(LogLine(id=str(len(self.kept)), at=NOW - ago, text=line, stream=stream))
+
+    def handled(self, ago, lane, kind, wait, **fields):
+        """Add a message that started so many seconds ago."""
+        times = {"sent_at": NOW - ago - wait, "started_at": NOW - ago}
+        self.add(ago, event="message_handled", lane=lane, kind=kind, id="m", **times, **fields)
+
+    def lines(self, *, since, until=None, containing=()):
+        """Give the lines of a period that contain one of the texts."""
+        self.asked.append(NOW - since)
+        wanted = (line for line in self.kept if line.at >= since)
+        return (line for line in wanted if any(text in line.text for text in containing))
+
+
+@pytest.fixture
+def log():
+    """An empty log."""
+    return Log()
+
+
+def read(log, presence=None):
+    """Read the last minutes."""
+    return RecentWorkReader(log, presence=presence, function_timeout=TIMEOUT, clock=lambda: NOW).read()
+
+
+def test_waits_are_counted_by_lane_and_kind(log):
+    """The nearest rank: each percentile is the wait of a message."""
+    for wait in range(1, 101):
+        log.handled(10, "MAIN", "order.placed", wait)
+    log.handled(5, "MAIN", "order.cancelled", 0.25)
+    log.handled(5, "HIGH", "payment", 0.04)
+
+    found = {(one.lane, one.kind): one for one in read(log).waits}
+
+    assert found.keys() == {
+        ("HIGH", ""),
+        ("HIGH", "payment"),
+        ("MAIN", ""),
+        ("MAIN", "order.cancelled"),
+        ("MAIN", "order.placed"),
+    }
+    placed = found["MAIN", "order.placed"]
+    assert (placed.handled, placed.p50, placed.p99) == (100, timedelta(seconds=50), timedelta(seconds=99))
+    assert found["MAIN", ""].handled == 101
+    assert found["HIGH", "payment"].p99.total_seconds() == pytest.approx(0.04)
+
+
+def test_a_busy_log_is_read_for_a_minute_and_a_quiet_one_for_an_hour(log):
+    """A busy hour would be a hundred calls, and a quiet minute has no percentile."""
+    log.handled(1800, "MAIN", "rare", 3)
+    quiet = read(log)
+    assert (log.asked[:4], [one.handled for one in quiet.waits]) == ([60, 300, 900, 3600], [1, 1])
+
+    log.asked.clear()
+    for _ in range(ENOUGH):
+        log.handled(20, "MAIN", "often", 1)
+    busy = read(log)
+
+    assert (log.asked[0], NOW - busy.since) == (60, 60)
+    assert [one.handled for one in busy.waits] == [ENOUGH, ENOUGH]
+    assert log.asked.count(300) == 0
+
+
+def test_a_reading_has_a_limit_and_says_so(log):
+    """The part that is missing must not look like none."""
+    for _ in range(MAX_LINES + 5):
+        log.handled(20, "MAIN", "flood", 1)
+
+    found = read(log)
+
+    assert found.waits[0].handled == MAX_LINES
+    assert any("waits are those of the first 10,000 lines" in note for note in found.notes)
+
+
+def test_failures_are_grouped_by_error_without_numbers_and_ids(log):
+    """A message that was held behind another one has not failed."""
+    for number in range(3):
+        error = f"ValueError: order {number} of 8f3c-{number} has no customer"
+        log.add(
+            100 - number,
+            event="message_failed",
+            lane="MAIN",
+            kind="order.placed",
+            id=f"o-{number}",
+            error=error,
+        )
+    dead = {"event": "message_dead_lettered", "lane": "MAIN", "kind": "order.placed"}
+    log.add(50, **dead, id="o-9", error="ValueError: order 9 of 8f3c-9 has no customer")
+    log.add(40, **dead, id="t", error="TimeoutError: the warehouse did not answer")
+    log.add(30, **dead, id="b", reason="held behind o-9")
+    log.add(4000, **dead, id="old", error="TimeoutError: the warehouse did not answer")
+
+    failures = read(log).failures
+
+    assert [(one.attempts, one.dead_letters, one.last_id) for one in failures] == [(3, 1, "o-9"), (0, 1, "t")]
+    assert failures[0].error == "ValueError: order 0 of 8f3c-0 has no customer"
+    assert failures[0].last_at == NOW - 50
+
+
+def test_presence_records_show_which_environment_has_which_lane_since_when(log):
+    """A released slot and one whose deadline is over run nothing."""
+    records = [
+        Presence(environment="a", lane="MAIN", records=10, busy=True, until=NOW + 25),
+        Presence(environment="b", lane="HIGH", records=1, busy=True, until=NOW + 5),
+        Presence(environment="c", lane="MAIN", records=3, busy=False, until=NOW + 1),
+        Presence(environment="d", lane="MAIN", records=3, busy=True, until=NOW - 1),
+    ]
+
+    running = read(log, presence=lambda: records).running
+
+    assert [(one.environment, one.lane, one.records, NOW - one.since) for one in running] == [
+        ("b", "HIGH", 1, 25),
+        ("a", "MAIN", 10, 5),
+    ]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_invocations_that_started_and_have_not_ended_run(log, form):
+    """The lane is that of the last event; one without an event has none, and one beyond the timeout is dead."""
+
+    def platform(ago, what, request, **more):
+        if form == "text":
+            log.add(ago, f"{what} RequestId: {request} Version: 7", **more)
+        else:
+            names = {"START": "platform.start", "REPORT": "platform.report"}
+            log.add(ago, json.dumps({"type": names[what], "record": {"requestId": request}}), **more)
+
+    platform(58, "START", "killed", stream="dead")
+    platform(25, "START", "done", stream="x")
+    platform(20, "REPORT", "done", stream="x")
+    platform(20, "START", "r1", stream="x")
+    platform(3, "START", "r2", stream="y")
+    log.handled(12, "HIGH", "payment", 1, correlation_id="r1")
+    log.handled(9, "MAIN", "order.placed", 1, correlation_id="r1")
+
+    running = read(log).running
+
+    assert [(one.environment, one.lane, NOW - one.since, one.last) for one in running] == [
+        ("x", "MAIN", 20, "handled m"),
+        ("y", "", 3, ""),
+    ]
+
+
+def test_a_log_without_lambdas_own_lines_leaves_unknown_what_runs(log):
+    """Nothing at work would be a guess."""
+    log.handled(9, "MAIN", "order.placed", 1)
+
+    found = read(log)
+
+    assert found.running is None
+    assert any("START and REPORT" in note for note in found.notes)
+
+
+def test_an_empty_log_runs_nothing_and_has_no_waits(log):
+    """And says that waits are unknown."""
+    found = read(log)
+
+    assert (found.waits, found.failures, found.running) == ([], [], [])
+    assert found.notes == ["waits unknown: the log has no handled message of the last hour"]
