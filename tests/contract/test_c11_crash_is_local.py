@@ -38,12 +38,13 @@ def waits(lanes, *, of=lambda _one: True):
     return [one.started_at - max(one.sent_at, began) for one in lanes.handled if of(one)]
 
 
+@pytest.mark.parametrize("pattern", ENGINES)
 @pytest.mark.parametrize("slots", [1, 3])
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("after", [0.05, 0.5, 3.0, 11.0, 19.0])
-def test_what_a_dead_slot_had_in_hand_is_handled_in_time(slots, nth, after):
+def test_what_a_dead_slot_had_in_hand_is_handled_in_time(pattern, slots, nth, after):
     """Records of other groups that it had received too; and those that are sent afterwards."""
-    lanes = lanes_with_one_crash(Pattern.PULL, slots=slots, after=after, nth=nth)
+    lanes = lanes_with_one_crash(pattern, slots=slots, after=after, nth=nth)
     for number in range(8):
         lanes.send("MAIN", group=f"m{number}", seconds=1.0)
     for second in range(40):
@@ -137,7 +138,7 @@ def test_lower_lanes_go_on_below_a_crashed_batch(slots, crashes, timeout):
 
     assert standstills(lanes)[0] <= min(timeout, 30) + 5
     high = [one for one in lanes.handled if one.lane == "HIGH"]
-    assert max(one.started_at - one.sent_at for one in high) <= 6 * timeout + 30
+    assert max(one.started_at - one.sent_at for one in high) <= timeout + 5 + START
 
 
 @pytest.mark.parametrize("high_every", [5.0, 1.0, 0.25])
