@@ -7,7 +7,7 @@ Pure: no calls, no clock, chance is passed in as a number. All stores and the mo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,17 @@ def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> l
         shares.append(LaneShare(lane=lane.name, lowest=lowest, highest=highest, limit=limit))
         highest = None if lowest is None else lowest - 1
     return shares
+
+
+def joined(shares: Sequence[LaneShare]) -> list[LaneShare]:
+    """Return the shares with neighbours that have no limit as one: one reading finds the candidates of all."""
+    found: list[LaneShare] = []
+    for share in shares:
+        if found and found[-1].limit is None and share.limit is None:
+            found[-1] = replace(found[-1], lowest=share.lowest)
+        else:
+            found.append(share)
+    return found
 
 
 def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]]) -> Choice:

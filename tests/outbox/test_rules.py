@@ -10,7 +10,9 @@ from lanes.config import LanesConfig, OutboxSettings
 from lanes.outbox.entry import EntryState, Positions
 from lanes.outbox.rules import (
     Candidate,
+    LaneShare,
     choose,
+    joined,
     lane_shares,
     next_pause,
     not_sent,
@@ -33,6 +35,17 @@ def test_jitter_stays_within_its_share(attempts, chance):
     plain = retry_delay(SETTINGS, attempts, 0.5)
 
     assert plain * 0.75 <= retry_delay(SETTINGS, attempts, chance) <= plain * 1.25
+
+
+def test_neighbouring_shares_without_a_limit_are_read_at_once():
+    """A lane with a window is read alone, up to its limit."""
+
+    def share(lane, lowest, highest, limit=None):
+        return LaneShare(lane=lane, lowest=lowest, highest=highest, limit=limit)
+
+    shares = [share("A", 90, None), share("B", 50, 89), share("C", 0, 49, 3), share("D", None, -1)]
+
+    assert joined(shares) == [share("A", 50, None), share("C", 0, 49, 3), share("D", None, -1)]
 
 
 @given(priority=st.integers(-1000, 1000), enabled=st.booleans())

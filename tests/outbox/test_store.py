@@ -1,9 +1,15 @@
 """Reading entries and counting them, on every store."""
 
+from collections import Counter
+from random import Random
+
 import pytest
 
+from lanes.config import LanesConfig
+from lanes.outbox.dynamodb.item import DUE, PARTS, READY, claim_order, item_of, part_of, part_of_key, parts_of
 from lanes.outbox.entry import EntryState
-from tests.support.outbox_bench import abandoned, failed
+from tests.support.outbox import new_outbox
+from tests.support.outbox_bench import Bench, abandoned, failed
 
 
 def test_entries_are_found_by_state_and_only_once(bench):
@@ -35,3 +41,64 @@ def test_the_standing_counts_what_is_unfinished(bench):
         EntryState.ABANDONED: 1,
     }
     assert status.oldest_at == pytest.approx(oldest, abs=0.001)
+
+
+@pytest.fixture
+def dynamodb_bench(dynamodb_subject, clock):
+    """DynamoDB alone, with indexes in parts."""
+    return Bench(dynamodb_subject, clock)
+
+
+def in_one_part(count):
+    """Return groups with entries in the same part of an index."""
+    names = (f"group-{number}" for number in range(100 * count))
+    return [name for name in names if part_of_key(READY, f"group#{name}") == f"{READY}#0"][:count]
+
+
+@pytest.mark.parametrize("limit", [3, 25])
+def test_claims_follow_priority_and_age_over_all_parts(dynamodb_bench, limit):
+    """Also where the first entries are all in one part, which is read again until another part has the next one."""
+    random = Random(limit)
+    groups = iter(in_one_part(20))
+    entries = []
+    for number in range(40):
+        group = next(groups) if number % 2 else None
+        priority = 100 if number % 4 == 1 else random.randrange(-100, 100)
+        entries += dynamodb_bench.write(f"e{number}", group=group, priority=priority)
+
+    claimed = []
+    while ids := dynamodb_bench.ids(limit):
+        claimed += ids
+
+    assert claimed == [
+        entry.id for entry in sorted(entries, key=lambda entry: claim_order(entry, entry.priority))
+    ]
+
+
+def test_due_entries_of_all_parts_are_candidates_again_the_earliest_first(dynamodb_bench):
+    """As many as a claim takes."""
+    dynamodb_bench.write(*(f"e{number}" for number in range(30)))
+    claim, owner = dynamodb_bench.claim(30)
+    now = dynamodb_bench.clock()
+    marks = {entry.id: failed(entry, due_at=now + 10 + number) for number, entry in enumerate(claim.entries)}
+    dynamodb_bench.settle(claim, owner, **marks)
+    dynamodb_bench.clock.advance(60)
+
+    taken = [set(dynamodb_bench.ids(10)) for _ in range(3)]
+
+    assert taken == [{f"e{number}" for number in range(first, first + 10)} for first in (0, 10, 20)]
+
+
+def test_no_key_of_an_index_has_much_more_than_its_part_of_the_entries(clock):
+    """A key takes 1,000 write units a second, and the caller's own transaction waits for the slowest one."""
+    outbox = new_outbox(LanesConfig(), clock)
+    entries = [
+        outbox.prepare("order.placed", {}, group=f"customer-{number}" if number % 2 else None)
+        for number in range(4000)
+    ]
+
+    counts = Counter(item_of(entry)["ready"]["S"] for entry in entries)
+
+    assert set(counts) == set(parts_of(READY))
+    assert max(counts.values()) <= 1.3 * len(entries) / PARTS
+    assert {part_of(DUE, entry) for entry in entries} == set(parts_of(DUE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -9,7 +10,7 @@ from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -52,6 +53,52 @@ class TableCalls:
                 break
             parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
         return found
+
+    def first(
+        self, parts: Sequence[str], *, order: str, limit: int, values: Mapping[str, Any], **parameters: Any
+    ) -> list[Any]:
+        """
+        Return the first items of all parts of an index together.
+
+        Args:
+            parts: keys of the index, the value `:part` of each query.
+            order: the sort key.
+            limit: maximum number of items.
+            values: the other values of the queries.
+            parameters: the other parameters of the queries.
+        """
+        # Twice the even share: mostly no part has to be read a second time.
+        size = math.ceil(2 * limit / len(parts))
+        found: dict[str, list[Any]] = {part: [] for part in parts}
+        starts: dict[str, dict[str, Any]] = {part: {} for part in parts}
+        items: list[Any] = []
+        wanted = list(parts)
+
+        def page_of(part: str) -> Any:
+            with aws_errors("Query"):
+                return self.client.query(
+                    TableName=self.table,
+                    ExpressionAttributeValues={**values, ":part": {"S": part}},
+                    Limit=size,
+                    **parameters,
+                    **starts[part],
+                )
+
+        while wanted:
+            for part, page in zip(wanted, self.in_parallel(page_of, wanted), strict=True):
+                found[part] += page["Items"]
+                start = page.get("LastEvaluatedKey")
+                starts[part] = {"ExclusiveStartKey": start} if start else {}
+            every = (item for several in found.values() for item in several)
+            items = sorted(every, key=lambda item: str(item[order]["S"]))[:limit]
+            last = items[-1][order]["S"] if len(items) == limit else None
+            # Only a part that has all it gave among the first items may have more of them.
+            wanted = [
+                part
+                for part in wanted
+                if starts[part] and (last is None or found[part][-1][order]["S"] < last)
+            ]
+        return items
 
     def update(self, item: Any, change: Change) -> dict[str, Any] | None:
         """Change one item; return its new state, or None if the condition does not hold."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.outbox.dynamodb.item import ABANDONED, DUE, READY, sortable, typed
+from lanes.outbox.dynamodb.item import ABANDONED, DUE, READY, part_of, sortable, typed
 from lanes.outbox.entry import FINISHED, EntryState, chain_of
 from lanes.outbox.rules import Candidate
 
@@ -104,15 +104,18 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
         "sequence_number": mark.sequence_number or None,
         "is_parked": True if mark.is_parked else None,
         "expires_at": None if mark.expires_at is None else int(mark.expires_at),
-        "timer": DUE if mark.due_at is not None else ABANDONED if is_abandoned else None,
+        "timer": None,
         "due_at": None if mark.due_at is None else sortable(mark.due_at),
     }
-    if is_abandoned:
+    if mark.due_at is not None:
+        setting["timer"] = part_of(DUE, mark.entry)
+    elif is_abandoned:
+        setting["timer"] = part_of(ABANDONED, mark.entry)
         # Not a due time: it lists abandoned entries by their age.
         setting["due_at"] = sortable(mark.entry.created_at)
     if mark.state in FINISHED:
         # Out of the chain: the next entry of the group is its first one then.
         setting["chain_order"] = None
     elif mark.due_at is None:
-        setting["ready"] = READY
+        setting["ready"] = part_of(READY, mark.entry)
     return setting

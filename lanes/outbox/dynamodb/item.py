@@ -4,8 +4,9 @@ An outbox entry as an item of DynamoDB.
 Keys and indexes:
 
 - `pk` is `group#GROUP`, or `entry#ID` where there is no group; `sk` is POSITION#ID.
-- `ready` (sparse): all candidates under one key, by `claim_order`, which is the inverted priority, POSITION, ID.
-- `timers` (sparse): by `timer`, its purpose, and `due_at`.
+- `ready` (sparse): candidates by `claim_order`, which is the inverted priority, POSITION, ID.
+- `timers` (sparse): by `due_at`, with the purpose in `timer`.
+- Both are spread over `PARTS` keys each, such as `ready#3`, by a hash of `pk`.
 - `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
   which is LANE#POSITION#ID.
 - Audit entries are under `pk` `audit`.
@@ -13,6 +14,7 @@ Keys and indexes:
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.attribute_values import TypeDeserializer, TypeSerializer
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 
 READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
 READY, DUE, ABANDONED = "ready", "due", "abandoned"
+
+# AWS: a partition of an index takes 1,000 write units a second, and an index that can't keep up throttles the writes to
+# its table (DynamoDB developer guide, "GSI write throttling and back pressure"). An entry takes two units in each
+# index, so a part carries 500 entries a second. Readers and writers must agree on the number, so it is no setting
+# (docs/decisions/0018-outbox-in-parts.md).
+PARTS = 8
 AUDIT = "audit"
 
 # AWS: an item has at most 400 KB of names and values, including copies in local indexes (DynamoDB quotas). The
@@ -68,7 +76,7 @@ def item_of(entry: Entry) -> dict[str, Any]:
         "attempts": number(0),
         "changed_at": number(entry.created_at),
         "claim_order": text(claim_order(entry, entry.priority)),
-        "ready": text(READY),
+        "ready": text(part_of(READY, entry)),
     }
     if entry.group is not None:
         item["message_group"] = text(entry.group)
@@ -147,6 +155,21 @@ def key_of(entry: Entry) -> dict[str, Any]:
     """Return the primary key of an entry."""
     # A group is one partition: only a local index can be read consistently, and it has its table's partitions.
     return {"pk": text(partition_of(entry.id, entry.group)), "sk": text(f"{entry.position:020d}#{entry.id}")}
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the keys of all parts of an index, such as `ready#0`."""
+    return [f"{name}#{number}" for number in range(PARTS)]
+
+
+def part_of(name: str, entry: Entry) -> str:
+    """Return the key of an entry's part."""
+    return part_of_key(name, partition_of(entry.id, entry.group))
+
+
+def part_of_key(name: str, pk: str) -> str:
+    """Return the key of the part of an index that has the items of a partition of the table."""
+    return f"{name}#{zlib.crc32(pk.encode()) % PARTS}"
 
 
 def partition_of(entry_id: str, group: str | None) -> str:

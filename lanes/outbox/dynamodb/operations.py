@@ -20,7 +20,9 @@ from lanes.outbox.dynamodb.item import (
     entry_of,
     key_of,
     number,
+    part_of,
     partition_of,
+    parts_of,
     sortable,
     text,
 )
@@ -66,7 +68,7 @@ class DynamoDBOutboxOperations:
             (TIMERS_INDEX, "timer", DUE),
             (READY_INDEX, "ready", READY),
         ):
-            for page in self._pages(index, key, value):
+            for page in (page for part in parts_of(value) for page in self._pages(index, key, part)):
                 for entry in self._read(page):
                     if entry.state in states and entry.state != EntryState.PUBLISHED and entry.id not in seen:
                         seen.add(entry.id)
@@ -143,7 +145,7 @@ class DynamoDBOutboxOperations:
             if entry.group is not None:
                 moved["chain_order"] = chain_order(entry, lane)
             if entry.is_parked:
-                moved |= {"ready": READY, "is_parked": None, "timer": None, "due_at": None}
+                moved |= {"ready": part_of(READY, entry), "is_parked": None, "timer": None, "due_at": None}
             return moved
 
         return self._change(entries, setting, WAITING)
@@ -157,7 +159,7 @@ class DynamoDBOutboxOperations:
                 "last_error": reason,
                 "expires_at": int(expires_at),
                 "changed_at": now,
-                "timer": ABANDONED,
+                "timer": part_of(ABANDONED, entry),
                 "due_at": sortable(entry.created_at),
                 "next_attempt_at": None,
                 "ready": None,
@@ -175,7 +177,7 @@ class DynamoDBOutboxOperations:
                 "state": EntryState.PENDING.value,
                 "attempts": 0,
                 "changed_at": now,
-                "ready": READY,
+                "ready": part_of(READY, entry),
                 "expires_at": None,
                 "published_at": None,
                 "next_attempt_at": None,

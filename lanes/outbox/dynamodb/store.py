@@ -7,6 +7,7 @@ decides, and the order of a group is read consistently from a local index.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,15 @@ from lanes.outbox.dynamodb.item import (
     claim_bounds,
     entry_of,
     key_of,
+    part_of_key,
+    parts_of,
     position_of,
     sortable,
     state_of,
     text,
 )
 from lanes.outbox.entry import FINISHED, Entry, EntryState
-from lanes.outbox.rules import choose
+from lanes.outbox.rules import choose, joined
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
@@ -83,16 +86,18 @@ class DynamoDBOutboxStore:
         )
 
     def _ripen(self, now: float, limit: int) -> tuple[int, int]:
-        due = self.calls.query(
+        due = self.calls.first(
+            parts_of(DUE),
+            order="due_at",
             limit=limit,
+            values={":now": text(sortable(now))},
             IndexName=TIMERS_INDEX,
-            KeyConditionExpression="timer = :timer AND due_at <= :now",
-            ExpressionAttributeValues={":timer": text(DUE), ":now": text(sortable(now))},
+            KeyConditionExpression="timer = :part AND due_at <= :now",
         )
 
         def ripen(item: Any) -> bool:
             is_locked = state_of(item) is EntryState.PROCESSING
-            setting: dict[str, Any] = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
+            setting: dict[str, Any] = _as_candidate(item)
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
@@ -106,17 +111,19 @@ class DynamoDBOutboxStore:
 
     def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
         found: list[Any] = []
-        for share in shares:
+        for share in joined(shares):
             rest = limit - len(found)
             count = rest if share.limit is None else min(rest, share.limit)
             if count <= 0:
                 continue
             first, last = claim_bounds(share.lowest, share.highest)
-            found += self.calls.query(
+            found += self.calls.first(
+                parts_of(READY),
+                order="claim_order",
                 limit=count,
+                values={":first": text(first), ":last": text(last)},
                 IndexName=READY_INDEX,
-                KeyConditionExpression="ready = :ready AND claim_order BETWEEN :first AND :last",
-                ExpressionAttributeValues={":ready": text(READY), ":first": text(first), ":last": text(last)},
+                KeyConditionExpression="ready = :part AND claim_order BETWEEN :first AND :last",
             )
         return found
 
@@ -149,7 +156,7 @@ class DynamoDBOutboxStore:
                     "locked_by": owner,
                     "locked_until": locked_until,
                     "changed_at": now,
-                    "timer": DUE,
+                    "timer": part_of_key(DUE, item["pk"]["S"]),
                     "due_at": sortable(locked_until),
                     "ready": None,
                     "next_attempt_at": None,
@@ -165,9 +172,9 @@ class DynamoDBOutboxStore:
         return locked
 
     def _park(self, items: Sequence[Any], *, until: float) -> int:
-        setting = {"ready": None, "is_parked": True, "timer": DUE, "due_at": sortable(until)}
-
         def park(item: Any) -> bool:
+            timer = {"timer": part_of_key(DUE, item["pk"]["S"]), "due_at": sortable(until)}
+            setting = {"ready": None, "is_parked": True, **timer}
             same = {"claim_order": item["claim_order"]["S"]}
             return self.calls.update(item, Change(setting, same=same, present=["ready"])) is not None
 
@@ -175,13 +182,13 @@ class DynamoDBOutboxStore:
 
     def wake(self, chains: Iterable[str | None]) -> None:
         """Make the parked first entries of each chain candidates again."""
-        setting = {"ready": READY, "timer": None, "due_at": None, "is_parked": None}
         for chain in sorted({one for one in chains if one is not None}):
             order = self._chain(chain, WOKEN_AT_ONCE)
             if order and "is_parked" in order[0]:
                 parked = [item for item in order if "is_parked" in item]
                 self.calls.in_parallel(
-                    lambda item: self.calls.update(item, Change(setting, present=["is_parked"])), parked
+                    lambda item: self.calls.update(item, Change(_as_candidate(item), present=["is_parked"])),
+                    parked,
                 )
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
@@ -231,15 +238,37 @@ class DynamoDBOutboxStore:
             (TIMERS_INDEX, "timer", DUE),
             (TIMERS_INDEX, "timer", ABANDONED),
         ):
-            items = self.calls.query(
-                limit=limit,
-                IndexName=index,
-                KeyConditionExpression=f"{key} = :value",
-                ExpressionAttributeValues={":value": text(value)},
-            )
-            is_complete = is_complete and (limit is None or len(items) < limit)
+            items, is_whole = self._counted(index, key, parts_of(value), limit)
+            is_complete = is_complete and is_whole
             counts.update(state for item in items if (state := state_of(item)) is not None)
             if value != ABANDONED:
                 positions += [position for item in items if (position := position_of(item)) is not None]
         oldest_at = min(positions) / 1_000_000 if positions else None
         return OutboxStatus(counts=dict(counts), oldest_at=oldest_at, is_complete=is_complete)
+
+    def _counted(
+        self, index: str, key: str, parts: Sequence[str], limit: int | None
+    ) -> tuple[list[Any], bool]:
+        """Read an index, each part up to its share of a limit; return also whether that was all of it."""
+        most = None if limit is None else math.ceil(limit / len(parts))
+        pages = self.calls.in_parallel(
+            lambda part: self.calls.query(
+                limit=most,
+                IndexName=index,
+                KeyConditionExpression=f"{key} = :part",
+                ExpressionAttributeValues={":part": text(part)},
+            ),
+            parts,
+        )
+        is_whole = most is None or all(len(page) < most for page in pages)
+        return [item for page in pages for item in page], is_whole
+
+
+def _as_candidate(item: Any) -> dict[str, Any]:
+    """Return the attributes that make an item a candidate again; None removes one."""
+    return {
+        "ready": part_of_key(READY, item["pk"]["S"]),
+        "timer": None,
+        "due_at": None,
+        "is_parked": None,
+    }
