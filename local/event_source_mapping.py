@@ -18,10 +18,11 @@ from lanes.mapping.answer import BatchOutcome, Verdict, failed, judge
 from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import Batch, MappingRules, handled
 from lanes.mapping.settings import MappingSettings
-from lanes.mapping.undocumented import Scaling, ThrottleBackoff
+from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
 from local.environment import Invocation
 from local.model.queue_mapping import PolledMessage, QueueMapping
 from local.polled_queue import PollError
+from local.slots import SlotWait
 
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)
@@ -47,8 +48,14 @@ class PolledQueue(Protocol):
 class Invocable(Protocol):
     """The function of a mapping."""
 
-    def invoke(self, payload: bytes) -> Invocation:
-        """Run the handler on an event."""
+    def invoke(self, payload: bytes, wait: SlotWait | None = None) -> Invocation:
+        """Run the handler on an event; a wait for a slot ends."""
+
+    def queue_for_slot(self, rank: int) -> SlotWait:
+        """Queue for the next free slot."""
+
+    def leave(self, wait: SlotWait) -> None:
+        """Queue no more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,6 +88,8 @@ class EventSourceMappingEmulator:
         visibility_timeout: of the queue.
         backoff: waits of a throttled batch.
         scaling: growth of the concurrency.
+        winner: which throttled batch of the function gets a free slot.
+        position: of the mapping among those of its function, 0 for the one made first.
         seed: of the jitter.
         clock: monotonic seconds.
     """
@@ -94,6 +103,8 @@ class EventSourceMappingEmulator:
         visibility_timeout: timedelta,
         backoff: ThrottleBackoff | None = None,
         scaling: Scaling | None = None,
+        winner: Winner = Winner.CHANCE,
+        position: int = 0,
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -107,11 +118,14 @@ class EventSourceMappingEmulator:
             backoff=backoff,
             scaling=scaling,
         )
+        self._winner = winner
+        self._position = position
         self._clock = clock
         self._counters = MappingCounters()
         self._changed = threading.Condition()
         self._stopping = False
         self._stopped = threading.Event()
+        self._waits: set[SlotWait] = set()
         self._poller = threading.Thread(target=self._poll, name=f"poll {mapping.queue_name}", daemon=True)
         self._batches = ThreadPoolExecutor(max_workers=_MAX_CONCURRENCY, thread_name_prefix="batch")
 
@@ -153,8 +167,10 @@ class EventSourceMappingEmulator:
         """Poll no more; batches that run finish, throttled ones are dropped."""
         with self._changed:
             self._stopping = True
+            self._stopped.set()
+            for wait in self._waits:
+                wait.offered.set()
             self._changed.notify_all()
-        self._stopped.set()
 
     def join(self) -> None:
         """Wait for the poller and the batches after `stop`."""
@@ -224,15 +240,36 @@ class EventSourceMappingEmulator:
 
     def _invoke(self, payload: Payload[PolledMessage], batch: Batch[PolledMessage]) -> Verdict:
         """Invoke until the function takes the event or the batch is dropped."""
+        turn: SlotWait | None = None
         while True:
-            invocation = self._function.invoke(payload.event)
+            invocation = self._function.invoke(payload.event, turn)
             if not invocation.throttled:
                 return self._verdict(invocation, [message.message_id for message in payload.messages])
             self._count(throttles=1)
             wait = self._rules.throttled(batch, now=self._clock())
-            if wait is None or self._stopped.wait(wait.total_seconds()):
+            if wait is not None:
+                turn = self._wait_for_slot(batch, wait.total_seconds())
+            if wait is None or self._stopped.is_set():
+                if turn is not None:
+                    self._function.leave(turn)
                 self._count(dropped=1)
                 return failed([message.message_id for message in payload.messages], "throttled")
+
+    def _wait_for_slot(self, batch: Batch[PolledMessage], seconds: float) -> SlotWait | None:
+        """Wait for the next try, or until a slot is kept for this batch or the mapping stops."""
+        rank = self._winner.rank(position=self._position, until=batch.until)
+        if rank is None:
+            self._stopped.wait(seconds)
+            return None
+        turn = self._function.queue_for_slot(rank)
+        with self._changed:
+            if self._stopping:
+                return turn
+            self._waits.add(turn)
+        turn.offered.wait(seconds)
+        with self._changed:
+            self._waits.discard(turn)
+        return turn
 
     def _verdict(self, invocation: Invocation, message_ids: Sequence[str]) -> Verdict:
         verdict = judge(

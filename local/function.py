@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from local.account import REGION, function_key, isolated_variables
 from local.environment import EnvironmentSettings, ExecutionEnvironment, Invocation
+from local.slots import Slots, SlotWait
 
 FunctionLineSink = Callable[[str, str], None]
 
@@ -114,6 +115,7 @@ class DeployedFunction:
         machine: environment variables of this machine.
         write_line: gets function name and each line that its processes print.
         slack: time beyond the timeout.
+        kill_lag: time from the timeout to the end of the process.
     """
 
     def __init__(
@@ -125,12 +127,15 @@ class DeployedFunction:
         machine: Mapping[str, str],
         write_line: FunctionLineSink,
         slack: timedelta = timedelta(0),
+        kill_lag: timedelta = timedelta(0),
     ) -> None:
         self._endpoint_url = endpoint_url
         self._machine = machine
         self._write_line = write_line
         self._slack = slack
+        self._kill_lag = kill_lag
         self._lock = threading.Lock()
+        self._slots = Slots()
         self._warm: list[ExecutionEnvironment] = []
         self._busy: set[ExecutionEnvironment] = set()
         self._closed = False
@@ -157,15 +162,33 @@ class DeployedFunction:
         with self._lock:
             return (*self._warm, *self._busy)
 
-    def invoke(self, payload: bytes) -> Invocation:
-        """Run the handler on an event, or throttle at once when the reserved concurrency is used up."""
-        environment = self._take()
+    def invoke(self, payload: bytes, wait: SlotWait | None = None) -> Invocation:
+        """
+        Run the handler on an event, or throttle at once when the reserved concurrency is used up.
+
+        Args:
+            payload: the event.
+            wait: of `queue_for_slot`; it ends.
+        """
+        environment = self._take(wait)
         if environment is None:
             return Invocation(throttled=True)
         try:
             return environment.invoke(payload)
         finally:
             self._give_back(environment)
+
+    def queue_for_slot(self, rank: int) -> SlotWait:
+        """Queue for the next free slot; end the wait by `invoke` or `leave`."""
+        wait = SlotWait(rank)
+        with self._lock:
+            self._slots.queue(wait, self._settings.reserved_concurrency)
+        return wait
+
+    def leave(self, wait: SlotWait) -> None:
+        """Queue no more."""
+        with self._lock:
+            self._slots.leave(wait, self._settings.reserved_concurrency)
 
     def update(self, settings: FunctionSettings, *, task_root: Path) -> None:
         """
@@ -177,6 +200,7 @@ class DeployedFunction:
         with self._lock:
             same = settings.same_environments(self._settings)
             self._settings = settings
+            self._slots.offer(settings.reserved_concurrency)
             stale: list[ExecutionEnvironment] = []
             if not same:
                 self._template = self._environment_settings(settings, task_root)
@@ -203,13 +227,13 @@ class DeployedFunction:
             handler=settings.handler,
             task_root=task_root,
             timeout=settings.timeout + self._slack,
+            kill_lag=self._kill_lag,
             variables=variables,
         )
 
-    def _take(self) -> ExecutionEnvironment | None:
+    def _take(self, wait: SlotWait | None) -> ExecutionEnvironment | None:
         with self._lock:
-            limit = self._settings.reserved_concurrency
-            if self._closed or (limit is not None and len(self._busy) >= limit):
+            if self._closed or not self._slots.take(self._settings.reserved_concurrency, wait):
                 self.throttles += 1
                 return None
             self.invocations += 1
@@ -229,6 +253,7 @@ class DeployedFunction:
     def _give_back(self, environment: ExecutionEnvironment) -> None:
         with self._lock:
             self._busy.discard(environment)
+            self._slots.give_back(self._settings.reserved_concurrency)
             current = self._made[environment] == self._generation and not self._closed
             if current:
                 self._warm.append(environment)

@@ -50,14 +50,15 @@ class Platform:
         app: the app to deploy at the start; without one, call `deploy` yourself.
         port: of the server; 0 takes a free one.
         seed: decides the first poll order of the mappings and every jitter.
-        unknowns: behaviour that AWS does not document: waits of throttled batches, growth of mappings, and queues; by
-            default a throttled batch is tried every 0.3 s and the rest is as in the simulator.
+        unknowns: behaviour that AWS does not document: waits of throttled batches, free slots, growth of mappings, and
+            queues; by default a throttled batch is tried every 0.3 s and the rest is as in the simulator.
         on_line: gets function name and each line that a function prints, beside the log files.
         build_directory: logs and unzipped code.
         run_mappings: start the mappings when entering; if not, `start_mappings` does.
         record_receives: record what the FIFO queues hand out, for `receives`.
         figures: publish the metrics of queues and functions in CloudWatch, minute by minute.
         slack: time that every function gets beyond its timeout, for tests on a busy machine.
+        kill_lag: time from the timeout of a function to the end of its process.
 
     Raises:
         ServerError: the server did not start.
@@ -77,12 +78,14 @@ class Platform:
         record_receives: bool = False,
         figures: bool = False,
         slack: timedelta = timedelta(0),
+        kill_lag: timedelta = timedelta(0),
     ) -> None:
         self._app = app
         self._seed = seed
         self._unknowns = unknowns or Unknowns(backoff=ThrottleBackoff())
         self._run_mappings = run_mappings
         self._slack = slack
+        self._kill_lag = kill_lag
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._delivery = LogDelivery(group_of=self._log_group)
@@ -231,10 +234,12 @@ class Platform:
             timeout = deployed.queues[now.queue_arn].visibility_timeout
             mapping.update(now, visibility_timeout=timeout, function=self._functions[now.function_arn])
         new = {one.queue_name: one for uuid, one in deployed.mappings.items() if uuid not in self._mappings}
+        # As they were made: the list of the server is in that order.
+        positions = {one.queue_name: place for place, one in enumerate(deployed.mappings.values())}
         for name in start_order(new, seed=self._seed):
-            self._start_mapping(new[name], deployed)
+            self._start_mapping(new[name], deployed, position=positions[name])
 
-    def _start_mapping(self, mapping: QueueMapping, deployed: Deployed) -> None:
+    def _start_mapping(self, mapping: QueueMapping, deployed: Deployed, *, position: int) -> None:
         queue = deployed.queues[mapping.queue_arn]
         emulator = EventSourceMappingEmulator(
             mapping,
@@ -243,6 +248,8 @@ class Platform:
             visibility_timeout=queue.visibility_timeout,
             backoff=self._unknowns.backoff,
             scaling=self._unknowns.scaling,
+            winner=self._unknowns.winner,
+            position=position,
             seed=self._seed,
         )
         self._mappings[mapping.uuid] = emulator
@@ -316,6 +323,7 @@ class Platform:
             machine=os.environ,
             write_line=self._take_line,
             slack=self._slack,
+            kill_lag=self._kill_lag,
         )
 
     def _take_line(self, function_name: str, line: str) -> None:

@@ -9,7 +9,16 @@ from lanes.testing.fifo.settings import GroupOrder
 from simulator.parameters import Unknowns, all_variants
 
 _EMULATED = frozenset(
-    {"backoff", "first_pollers", "ramp", "stale", "blocked_counted", "group_order", "missed_polls"}
+    {
+        "backoff",
+        "winner",
+        "first_pollers",
+        "ramp",
+        "stale",
+        "blocked_counted",
+        "group_order",
+        "missed_polls",
+    }
 )
 
 

@@ -81,7 +81,7 @@ def run(
     confirm(f"deploy {STACK} into {region}?", yes=yes)
     files = Files(out)
     profile = run_probe(
-        ProbeStack(plan, environment=_environment(target)),
+        ProbeStack(plan, environment=_environment(target), report=say),
         lambda queues, table: _stand(target, queues, table),
         plan,
         files,

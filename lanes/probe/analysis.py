@@ -38,6 +38,7 @@ CLEAR = 0.8
 """A behaviour has a name if at least this share of its samples shows it."""
 FEWEST = 3
 """With fewer samples nothing is concluded."""
+MAJORITY = 0.5
 NINETY_FIVE = 1.96
 """Half the width of a 95 % interval in standard deviations."""
 
@@ -134,8 +135,10 @@ def winner(events: Events) -> Winner | None:
         return None
     shares = {Wins.HIGHEST: first / samples, Wins.LOWEST: last / samples, Wins.OLDEST: oldest / samples}
     best = max(shares, key=lambda one: shares[one])
+    # Of few races, chance too gives one place most: the interval has to exclude it.
+    is_rule = shares[best] >= CLEAR and share_of(round(shares[best] * samples), samples).low > MAJORITY
     return Winner(
-        wins=best if shares[best] >= CLEAR else Wins.CHANCE,
+        wins=best if is_rule else Wins.CHANCE,
         first=shares[Wins.HIGHEST],
         last=shares[Wins.LOWEST],
         oldest=shares[Wins.OLDEST],

@@ -8,10 +8,11 @@ import json
 import signal
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, LanesError
 from lanes.probe.analysis import analysed
 from lanes.probe.experiments import Bench, IncompleteError, chosen
 from lanes.probe.page import page
+from lanes.probe.stack import StackError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,7 +94,7 @@ def run(
             lines.flush()
 
         keep([{"run": "probe", "event": "probe", "at": now.timestamp(), "region": region}])
-        try:
+        with _destroyed_at_the_end(stack, report):
             report("deploying the stack ...")
             bench = Bench(stand_of(*stack.deploy()), plan, keep=keep)
             for name, experiment in chosen(names):
@@ -104,9 +105,6 @@ def run(
                     # The others need nothing of it.
                     incomplete.append(str(error))
                     report(f"incomplete: {error}")
-        finally:
-            report("destroying the stack ...")
-            stack.destroy()
     return write(events, files, incomplete=incomplete)
 
 
@@ -154,6 +152,22 @@ def _open(path: Path) -> TextIO:
     except OSError as error:
         problem = f"the file cannot be written: {error.strerror or type(error).__name__}"
         raise ConfigurationError([problem], source=str(path)) from error
+
+
+@contextlib.contextmanager
+def _destroyed_at_the_end(stack: Deployable, report: Callable[[str], None]) -> Iterator[None]:
+    """Destroy the stack whatever happens; an error of that follows the first one and does not replace it."""
+    try:
+        yield
+    except BaseException as error:
+        report("destroying the stack ...")
+        try:
+            stack.destroy()
+        except LanesError as left:
+            raise StackError(f"{str(error) or 'interrupted'}\n{left}") from error
+        raise
+    report("destroying the stack ...")
+    stack.destroy()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import LanesError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from lanes.probe.plan import Plan
 
@@ -26,6 +27,8 @@ STACK = "LanesProbe"
 INSTALLED, IN_CHECKOUT = "lanes_cdk", "cdk"
 LAST_LINES = 15
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# As the command says it, for any qualifier of the bootstrap stack.
+_NOT_BOOTSTRAPPED = re.compile(r"SSM parameter /cdk-bootstrap/\S+ not found in (aws://\S+?)\.? ")
 
 
 class StackError(LanesError):
@@ -39,15 +42,17 @@ class ProbeStack:
     Args:
         plan: times of the queues and functions.
         environment: variables of the `cdk` command, which select account and region.
+        report: called with a line when an interrupt has to wait.
     """
 
-    def __init__(self, plan: Plan, *, environment: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, *, environment: Mapping[str, str], report: Callable[[str], None]) -> None:
         times = {
             key: getattr(plan, key)
             for key in ("single_timeout", "single_visibility", "many_timeout", "brief_timeout", "bell_groups")
         }
         self._context = ["-c", f"stack={STACK}", "-c", f"plan={json.dumps(times)}"]
         self._environment = dict(environment)
+        self._report = report
 
     def deploy(self) -> tuple[dict[str, str], str]:
         """
@@ -77,14 +82,18 @@ class ProbeStack:
             StackError: the `cdk` command failed.
         """
         with tempfile.TemporaryDirectory(prefix="lanes-probe-") as scratch:
-            self._cdk("destroy", STACK, "--force", scratch=scratch)
+            try:
+                self._cdk("destroy", STACK, "--force", scratch=scratch)
+            except StackError as error:
+                left = f"The stack {STACK} may be left, and its mappings cost money: delete it in CloudFormation."
+                raise StackError(f"{error}\n{left}") from error
 
     def _cdk(self, *arguments: str, scratch: str) -> None:
         # The parser of the command would strip quotes around the whole.
         app = "exec " + shlex.join([sys.executable, str(app_file())])
         command = [_command(), *arguments, "--app", app, "--output", f"{scratch}/cdk.out", *self._context]
         log = Path(scratch) / "cdk.log"
-        with log.open("wb") as lines, interrupts_at_the_end():
+        with log.open("wb") as lines, interrupts_at_the_end(arguments[0], self._report):
             # A session of its own: Ctrl-C must not reach it.
             status = subprocess.run(
                 [*command, "--no-notices", "--no-version-reporting"],
@@ -96,8 +105,7 @@ class ProbeStack:
                 check=False,
             ).returncode
         if status:
-            said = log.read_text(errors="replace").strip().splitlines()
-            raise StackError("\n".join([f"cdk {arguments[0]} failed with status {status}:", *_last(said)]))
+            raise StackError(_failure(arguments[0], status, log.read_text(errors="replace").strip()))
 
 
 def app_file() -> Path:
@@ -112,10 +120,15 @@ def app_file() -> Path:
 
 
 @contextlib.contextmanager
-def interrupts_at_the_end() -> Iterator[None]:
+def interrupts_at_the_end(task: str, report: Callable[[str], None]) -> Iterator[None]:
     """Hold Ctrl-C and SIGTERM back while something happens that must not be torn apart, and raise them at the end."""
     came: list[int] = []
-    before = {number: signal.signal(number, lambda one, _frame: came.append(one)) for number in _SIGNALS}
+
+    def note(number: int, _frame: object) -> None:
+        came.append(number)
+        report(f"interrupted: cdk {task} has to come to its end first; this takes a minute or two")
+
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
     try:
         yield
     finally:
@@ -132,5 +145,12 @@ def _command() -> str:
     return found
 
 
-def _last(lines: Sequence[str]) -> Sequence[str]:
-    return [f"  {line}" for line in lines[-LAST_LINES:]]
+def _failure(task: str, status: int, said: str) -> str:
+    missing = _NOT_BOOTSTRAPPED.search(said)
+    if missing is not None:
+        return (
+            f"{missing[1]} is not bootstrapped, so the CDK cannot deploy there: run `cdk bootstrap {missing[1]}` once, "
+            "then the probe again"
+        )
+    last = (f"  {line}" for line in said.splitlines()[-LAST_LINES:])
+    return "\n".join([f"cdk {task} failed with status {status}:", *last])

@@ -112,7 +112,11 @@ def _pollers(found: Pollers) -> tuple[str, str]:
 
 
 def _order(found: Order) -> tuple[str, str]:
-    names = {NextGroup.OLDEST: "as given", NextGroup.TURN: "groups in turn"}
+    names = {
+        NextGroup.OLDEST: "as given",
+        NextGroup.BACK: "returned groups at the back",
+        NextGroup.TURN: "groups in turn",
+    }
     meaning = {
         NextGroup.OLDEST: "The group with the oldest message is first",
         NextGroup.BACK: "A group goes behind the others when its message returns",

@@ -36,6 +36,18 @@ def handle(event, context):
     return {"pid": os.getpid(), "stage": os.environ["STAGE"]}
 """
 
+OVERDUE = """
+import time
+
+def handle(event, context):
+    deadline = time.time() + context.get_remaining_time_in_millis() / 1000
+    with open(event["signs"], "a") as signs:
+        while True:
+            signs.write(f"{time.time() - deadline}\\n")
+            signs.flush()
+            time.sleep(0.01)
+"""
+
 
 @pytest.fixture
 def function(tmp_path):
@@ -148,3 +160,45 @@ def test_the_process_gets_its_variables_and_no_others(tmp_path):
     assert variables["PYTHONPATH"] == variables["LAMBDA_TASK_ROOT"] == str(tmp_path)
     assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "256"
     assert not {"AWS_PROFILE", "HOME"} & variables.keys()
+
+
+def test_a_free_slot_is_kept_for_the_lowest_rank_that_queues(function, tmp_path):
+    """An invocation in between is throttled; the slot goes on once it has been used or left."""
+    held = _Held(function, tmp_path)
+    late, first, second = (function.queue_for_slot(rank) for rank in (2, 0, 1))
+    held.release()
+
+    assert [wait.offered.is_set() for wait in (late, first, second)] == [False, True, False]
+    assert function.invoke(b"{}").throttled
+    assert not function.invoke(b"{}", first).throttled
+    assert [wait.offered.is_set() for wait in (late, second)] == [False, True]
+    function.leave(second)
+    assert late.offered.is_set()
+    assert not function.invoke(b"{}", late).throttled
+    assert not function.invoke(b"{}").throttled
+
+
+def test_a_slot_that_is_free_already_is_kept_at_once(function):
+    """It may become free between the throttle and the queue."""
+    assert function.queue_for_slot(5).offered.is_set()
+
+
+def test_the_process_outlives_its_timeout_by_the_lag(tmp_path):
+    """Its deadline stays; it is killed so much later."""
+    (tmp_path / "app.py").write_text(OVERDUE)
+    function = DeployedFunction(
+        replace(SETTINGS, timeout=timedelta(seconds=1)),
+        task_root=tmp_path,
+        endpoint_url="http://127.0.0.1:9",
+        machine=os.environ,
+        write_line=lambda _name, _line: None,
+        kill_lag=timedelta(seconds=1),
+    )
+    try:
+        answer = function.invoke(json.dumps({"signs": str(tmp_path / "signs")}).encode())
+    finally:
+        function.close()
+
+    assert answer.function_error == "Unhandled"
+    late = max(float(line) for line in (tmp_path / "signs").read_text().split("\n")[:-1])
+    assert late > 0.5

@@ -78,7 +78,7 @@ class _ScriptedFunction:
         self.at_once = 0
         self.most_at_once = 0
 
-    def invoke(self, payload):
+    def invoke(self, payload, wait=None):
         identifiers = [record["messageId"] for record in json.loads(payload)["Records"]]
         with self._lock:
             self.batches.append(identifiers)

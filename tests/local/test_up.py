@@ -122,12 +122,12 @@ def test_a_function_in_trouble_is_told_once(line, told):
 
 
 def test_variants_are_those_of_the_simulator_that_this_machine_can_show():
-    """Not latencies, noise and winners; an unknown one is refused."""
+    """Not latencies and noise; an unknown one is refused."""
     names = variant_names()
 
     assert {"backoff up to 10 s", "throttled batches dropped", "two pollers, slow ramp"} <= {*names}
     assert {"counts 5 s old", "groups in turn", "short polls miss 1 in 3"} <= {*names}
-    assert not {"highest lane wins slots", "counts wrong by a third", "receives of 25 ms"} & {*names}
+    assert not {"calls of 25 ms, spread", "counts wrong by a third", "receives of 25 ms"} & {*names}
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     with pytest.raises(SystemExit):

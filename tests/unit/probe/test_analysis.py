@@ -107,6 +107,20 @@ def test_the_rule_of_free_slots_is_told_from_chance(winner, wins):
     assert trace.profile().winner.wins == wins
 
 
+def test_a_few_races_prove_no_rule():
+    """Four of five happen by chance too, in one of seven probes."""
+    trace = Trace()
+    for number in range(5):
+        for position, place in enumerate(
+            ["first", "second", "third"] if number else ["third", "first", "second"]
+        ):
+            run, sent = f"winner/{number}", 1 + (position + number) % 3
+            trace.add(run, "start", 5 + position, role="waiting", queue=place, sent=sent)
+
+    assert trace.profile().winner.first == 0.8
+    assert trace.profile().winner.wins == "chance"
+
+
 def loaded(*, first, per_second, seconds=20, hold=2.0):
     """Mappings with a backlog and a growing concurrency."""
     trace = Trace()
@@ -143,7 +157,7 @@ def test_pollers_that_grow():
     [
         (1, 1, "oldest", "as given"),
         (0, 0, "turn", "groups in turn"),
-        (0, 1, "back", ""),
+        (0, 1, "back", "returned groups at the back"),
         (0.5, 0.5, "mixed", ""),
     ],
 )

@@ -11,6 +11,7 @@ from lanes.probe.experiments import EXPERIMENTS, Bench, IncompleteError
 from lanes.probe.plan import FULL, QUICK
 from lanes.probe.profile import read_profile
 from lanes.probe.run import Files, read_events, run, write
+from lanes.probe.stack import StackError
 
 NOW = datetime(2026, 11, 22, 15, tzinfo=UTC)
 REFUSED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
@@ -19,9 +20,10 @@ REFUSED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="n
 class Stack:
     """A stack that records its calls."""
 
-    def __init__(self, *, error=None):
+    def __init__(self, *, error=None, left=None):
         self.calls = []
         self._error = error
+        self._left = left
 
     def deploy(self):
         self.calls.append("deploy")
@@ -31,6 +33,8 @@ class Stack:
 
     def destroy(self):
         self.calls.append("destroy")
+        if self._left is not None:
+            raise self._left
 
 
 class Stand:
@@ -92,6 +96,15 @@ def test_the_stack_is_destroyed_after_a_failure(tmp_path, error, when):
     with pytest.raises(type(error)):
         probed(stack, stand, tmp_path)
     assert stack.calls == ["deploy", "destroy"]
+
+
+@pytest.mark.parametrize(("error", "said"), [(REFUSED, "AccessDenied"), (KeyboardInterrupt(), "interrupted")])
+def test_a_stack_that_is_left_hides_no_earlier_failure(tmp_path, error, said):
+    """Both are said, the first one first."""
+    stack = Stack(error=error, left=StackError("cdk destroy failed"))
+
+    with pytest.raises(StackError, match=f"(?s){said}.*\ncdk destroy failed"):
+        probed(stack, Stand(), tmp_path)
 
 
 def test_a_file_that_cannot_be_written_is_found_before_the_deployment(tmp_path):
