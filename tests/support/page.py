@@ -34,6 +34,7 @@ FLAGS = [
     "--disable-sync",
 ]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+AXE = Path(sys.prefix, "browser", "axe.min.js")
 OWN_BROWSER = Path(sys.prefix, "bin", "chromium")
 
 
@@ -155,7 +156,7 @@ class Scene:
         return {name: by_arn[self._arn(queues.url)] for name, queues in self.deployment.queues.items()}
 
     def log(self, *lines):
-        """Write events into the function's log, so many seconds from now each."""
+        """Write events or plain lines into the function's log, so many seconds from now each."""
         logs = self.client("logs")
         group, stream = "/aws/lambda/consumer", "one"
         if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
@@ -163,7 +164,10 @@ class Scene:
             logs.create_log_stream(logGroupName=group, logStreamName=stream)
         now = time.time()
         events = [
-            {"timestamp": int((now + at) * 1000), "message": json.dumps({"level": "INFO", **line})}
+            {
+                "timestamp": int((now + at) * 1000),
+                "message": line if isinstance(line, str) else json.dumps({"level": "INFO", **line}),
+            }
             for at, line in lines
         ]
         logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)

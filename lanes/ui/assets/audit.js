@@ -21,7 +21,7 @@ export async function enter(main) {
 
 const KINDS = { done: "good", started: "warn", interrupted: "warn" };
 const COLUMNS = [
-  { title: "at", kind: "when", cell: (row) => moment(row.at) },
+  { title: "at", kind: "when", value: (row) => row.at, cell: (row) => moment(row.at) },
   { title: "action", heads: true, cell: (row) => row.action },
   { title: "target", cell: (row) => row.target },
   { title: "outcome", cell: (row) => el("span", { class: `chip ${KINDS[row.outcome] ?? "bad"}`, title: row.outcome }, row.outcome) },

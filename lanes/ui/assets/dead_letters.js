@@ -5,6 +5,7 @@ import { offer, present, tracing } from "./change.js";
 import { el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { body, moment } from "./format.js";
+import { remember } from "./known.js";
 import { faultBox, faultOf } from "./fault.js";
 
 const AGES = [["", "any time"], ["15m", "in the last 15 minutes"], ["1h", "in the last hour"], ["6h", "in the last 6 hours"], ["1d", "in the last day"], ["7d", "in the last week"]];
@@ -15,9 +16,9 @@ export function enter(main, { target, query }) {
   view = { target, chosen: new Set(), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
     { name: "lane", title: "Lane", options: [["", "all lanes"], ...target.lanes.map(({ name }) => [name, name])] },
-    { name: "kind", title: "Kind", hint: "such as order.*" },
-    { name: "group", title: "Group" },
-    { name: "reason", title: "Reason or error", hint: "a part of it" },
+    { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
+    { name: "group", title: "Group", suggest: "group" },
+    { name: "reason", title: "Reason or error", hint: "a part of it", suggest: "error" },
     { name: "since", title: "Dead-lettered", options: AGES },
   ], query, { submit: "List", onsubmit: look });
   main.append(
@@ -48,6 +49,10 @@ async function look() {
       const { letters, beyond } = await ask("dead_letters", { ...filter, lane: name });
       if (mine.round !== round) return;
       mine.letters.set(name, letters);
+      remember("kind", ...letters.map((letter) => letter.kind));
+      remember("group", ...letters.map((letter) => letter.group));
+      remember("error", ...letters.flatMap((letter) => [letter.error, letter.reason]));
+      remember("id", ...letters.map((letter) => letter.id || letter.message_id));
       if (beyond) mine.beyond.push(`${name} about ${beyond.toLocaleString("en")}`);
     } catch (error) {
       mine.faults.push(faultBox(faultOf(error)));
@@ -76,7 +81,7 @@ const COLUMNS = [
   { title: "id", kind: "id", cell: (row) => row.id || row.message_id },
   { title: "group", kind: "id", cell: (row) => row.group },
   { title: "lane", cell: (row) => row.lane },
-  { title: "dead-lettered", kind: "when", cell: (row) => moment(row.given_up_at) },
+  { title: "dead-lettered", kind: "when", value: (row) => row.given_up_at, cell: (row) => moment(row.given_up_at) },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts ?? "–") },
   { title: "reason", kind: "long", cell: (row) => [row.reason, row.error ? el("div", { class: "quiet clamp" }, row.error) : ""] },
 ];

@@ -2,8 +2,10 @@
 
 import { ask } from "./calls.js";
 import { el } from "./dom.js";
+import { form } from "./form.js";
 import { count, moment } from "./format.js";
 import { faultBox, faultOf } from "./fault.js";
+import { remember } from "./known.js";
 
 const CHOICES = ["yields", "failures", "dead letters", "everything"];
 const EVERY = 3000;
@@ -18,12 +20,18 @@ export function enter(main, { target, query }) {
   const choice = CHOICES.includes(query.get("choice")) ? query.get("choice") : usual;
   view = { choice, events: [], sum: el("div", { class: "sums" }), rows: el("tbody", {}), state: el("p", { class: "quiet" }, "Searching the log …"),
     fault: el("div", {}), isPaused: false };
+  view.form = form([
+    { name: "lane", title: "Lane", options: [["", "all lanes"], ...target.lanes.map(({ name }) => [name, name])] },
+    { name: "kind", title: "Kind", hint: "a part of it", suggest: "kind" },
+    { name: "group", title: "Group", hint: "a part of it", suggest: "group" },
+    { name: "id", title: "Id", hint: "a part of it", suggest: "id" },
+  ], query, { submit: "Filter", keep: { choice }, onsubmit: again });
   view.pause = el("button", { type: "button", "aria-pressed": "false", onclick: toggle }, "Pause");
   main.append(el("section", { class: "panel", "aria-labelledby": "events-title" },
     el("div", { class: "panel-head" }, el("h1", { id: "events-title" }, "Events"),
       el("p", { class: "quiet" }, "From the log of the function, some seconds late."),
       choices(), view.pause),
-    view.sum, view.fault,
+    view.form.root, view.sum, view.fault,
     el("div", { class: "scroll" }, el("table", { class: "events" },
       el("caption", { class: "hidden-text" }, "Events, the latest first"),
       el("thead", {}, el("tr", {}, ["time", "lane", "event", "messages", "why"].map((title) => el("th", { scope: "col" }, title)))),
@@ -40,7 +48,7 @@ export function leave() {
 function choices() {
   return el("div", { class: "choices", role: "group", "aria-label": "Which events" }, CHOICES.map((choice) =>
     el("button", { type: "button", "aria-pressed": String(choice === view.choice), onclick: () => {
-      location.hash = `#events?${new URLSearchParams({ choice })}`;
+      location.hash = `#events?${new URLSearchParams({ ...view.form.values(), choice })}`;
     } }, choice)));
 }
 
@@ -57,6 +65,8 @@ async function follow(mine) {
       const { events } = await ask("events", { choice: mine.choice, since: mine.events.at(-1)?.number ?? 0 });
       if (view !== mine) return;
       const known = new Set(mine.events.map((event) => event.id));
+      const shown = events.flatMap((event) => event.messages);
+      ["id", "kind", "group"].forEach((sort, index) => remember(sort, ...shown.map((message) => message[index])));
       mine.events = mine.events.concat(events.filter((event) => !known.has(event.id))).slice(-1000);
       mine.fault.replaceChildren();
       if (!mine.isPaused) show();
@@ -69,8 +79,23 @@ async function follow(mine) {
   mine.timer = setTimeout(() => follow(mine), wait);
 }
 
+/** Show the events anew, after a change of the filter. */
+function again() {
+  view.rows.replaceChildren();
+  show();
+}
+
+/** Whether an event is of the lane, and one of its messages matches; the filter is that of the page, the log is read once. */
+function matches(event) {
+  const { lane = "", id = "", kind = "", group = "" } = view.form.values();
+  const isPart = (text, part) => text.toLowerCase().includes(part.toLowerCase());
+  return (!lane || event.lane === lane) && (!(id || kind || group) ||
+    event.messages.some(([one, two, three]) => isPart(one, id) && isPart(two, kind) && isPart(three, group)));
+}
+
 function show() {
-  const { events, rows } = view;
+  const { rows } = view;
+  const events = view.events.filter(matches);
   const known = Number(rows.firstElementChild?.dataset.number ?? 0);
   rows.prepend(...events.filter((event) => event.number > known).slice(-SHOWN).reverse().map(row));
   while (rows.childElementCount > SHOWN) rows.lastElementChild.remove();

@@ -3,21 +3,23 @@
 import { ask } from "./calls.js";
 import { offer } from "./change.js";
 import { el } from "./dom.js";
-import { count, duration, rate, UNKNOWN } from "./format.js";
+import { count, duration, milliseconds, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { faultBox, faultOf } from "./fault.js";
+import { MS, Work } from "./work.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
 const SLOW = 30;
+const LOG_EVERY = 10;
 
 let view = null;
 
-export function enter(main, { target, state }) {
+export function enter(main, { target, state, query }) {
   view = {
     target,
     rows: new Map(),
-    chosen: Number(sessionStorage.getItem("window")),
+    chosen: WINDOWS.some(([seconds]) => seconds === Number(query.get("span"))) ? Number(query.get("span")) : null,
     timeline: new Timeline(target.lanes),
     history: {},
     marks: [],
@@ -25,13 +27,17 @@ export function enter(main, { target, state }) {
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
+    work: new Work(),
+    waits: new Map(),
+    workAt: 0,
   };
   main.append(
     el("h1", { class: "hidden-text" }, "Lanes"),
     el("section", { class: "panel", "aria-label": "Lanes" }, laneTable(target), view.engine, view.notes),
     el("section", { class: "panel", "aria-labelledby": "timeline-title" },
       el("div", { class: "panel-head" }, el("h2", { id: "timeline-title" }, "Timeline"), legend(), windows(state)),
-      view.timeline.root, view.past));
+      view.timeline.root, view.past),
+    ...view.work.panels);
 }
 
 export function leave() {
@@ -45,6 +51,7 @@ export function renew(state) {
   view.notes.replaceChildren(...state.look.notes.map((note) => el("p", { class: "quiet" }, `Note: ${note}`)));
   draw(state);
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
+  if (Date.now() / 1000 - view.workAt > LOG_EVERY) readWork(state);
 }
 
 /** Read the data that changes by the minute: CloudWatch's figures and the audit trail. */
@@ -63,20 +70,39 @@ async function slowly(state) {
   draw(state);
 }
 
-/** The window of the timeline: the chosen one, or a longer one if there is a history. */
-function span() {
-  return view.chosen || (Object.values(view.history).some((minutes) => minutes.length) ? 3600 : 300);
+/** Read the log of the function: waits, running invocations and failures. */
+async function readWork(state) {
+  const mine = view;
+  mine.workAt = Date.now() / 1000;
+  try {
+    const found = await ask("work");
+    if (view !== mine) return;
+    mine.waits = new Map(found.waits.filter((wait) => !wait.kind).map((wait) => [wait.lane, wait]));
+    mine.work.show(found);
+    for (const lane of state.look.lanes) updateWait(lane);
+  } catch (error) {
+    if (view === mine) mine.work.fail(faultBox(faultOf(error)));
+  }
+}
+
+/** The window of the timeline: the chosen one, or the shortest one with messages in a lane. */
+function span(state) {
+  const to = state.look.at;
+  const isBusy = (minute) => minute.waiting || minute.in_flight || minute.handled;
+  const hasData = (seconds) => Object.values(view.history).some((minutes) => minutes.some((one) => one.at > to - seconds && isBusy(one)))
+    || state.samples.some((sample) => sample.at > to - seconds && sample.counts.some(([waiting, inFlight]) => waiting + inFlight));
+  return view.chosen ?? (WINDOWS.find(([seconds]) => hasData(seconds)) ?? WINDOWS[0])[0];
 }
 
 function draw(state) {
   const to = state.look.at;
   const lanes = view.target.lanes;
-  for (const one of view.windows.children) one.setAttribute("aria-pressed", String(Number(one.value) === span()));
+  for (const one of view.windows.children) one.setAttribute("aria-pressed", String(Number(one.value) === span(state)));
   view.timeline.set({
     areas: lanes.map(({ name }, index) => pointsOf(index, view.history[name] ?? [], state.samples)),
     bars: BAR_BANDS.filter(([field]) => view.target.engine === "mappings" || field !== "inversion").map(([field, title, write]) => ({ title, write, points: barsOf(lanes, view.history, field) })),
     marks: view.marks,
-    from: to - span(),
+    from: to - span(state),
     to,
     gap: Math.max(10, 5 * state.look.every),
   });
@@ -85,7 +111,7 @@ function draw(state) {
 function windows(state) {
   const choices = WINDOWS.map(([seconds, title]) => el("button", { type: "button", value: seconds, onclick: () => {
     view.chosen = seconds;
-    sessionStorage.setItem("window", seconds);
+    history.replaceState(null, "", `#lanes?span=${seconds}`);
     if (state.look) draw(state);
   } }, title));
   view.windows = el("div", { class: "choices", role: "group", "aria-label": "How far back" }, choices);
@@ -102,6 +128,7 @@ const PULL_HINTS = {
   mapping: "Whether slots receive from the lane",
   flight: "Received and not deleted: being handled, in the hands of a slot, or parked",
   parked: "Those in flight that are invisible on purpose, in a backoff or beyond their tenant's share",
+  inversion: "Not measured: a slot receives from the highest lane first",
   yields: "Records that yielded at a checkpoint or beyond their tenant's share; from CloudWatch, mean of five minutes",
 };
 const COLUMNS = [
@@ -111,6 +138,9 @@ const COLUMNS = [
   ["parked", "parked", "number", "Those in flight that are invisible on purpose, after a yield or in a backoff"],
   ["oldest", "oldest", "number", "Age of the oldest message, from CloudWatch"],
   ["trend", "trend", "number", "Change of waiting and in flight in the last minute, counted by this page"],
+  ["p50", "wait p50", "number", "From sending to the start of the handler, half of the messages; from the log, of the time below"],
+  ["p99", "wait p99", "number", "From sending to the start of the handler, 99 of 100 messages; from the log, of the time below"],
+  ["inversion", "inversion/min", "number", "Time of this lane's work while a higher lane waited; from CloudWatch, mean of five minutes"],
   ["handled", "handled/min", "number", "From CloudWatch, mean of five minutes"],
   ["sent", "sent/min", "number", "From CloudWatch, mean of five minutes"],
   ["yields", "yields/min", "number", "Records that yielded to a higher lane; from CloudWatch, mean of five minutes"],
@@ -152,16 +182,26 @@ function update(lane, trend) {
     waiting: count(lane.waiting), flight: count(lane.in_flight), parked: count(lane.parked),
     oldest: nothing ? "none" : duration(figures.oldest_age), trend,
     handled: rate(figures.pace), sent: rate(figures.arrivals), yields: rate(figures.yields),
-    drains,
+    drains, inversion: view.target.engine === "pull" ? UNKNOWN : milliseconds(figures.inversion),
   };
   for (const [id, text] of Object.entries(texts)) {
     if (cells[id].textContent !== text) cells[id].textContent = text;
     cells[id].classList.toggle("nothing", text === UNKNOWN || text === "0" || text === "none" || text === "empty");
   }
   cells.drains.classList.toggle("bad", drains === "growing");
+  updateWait(lane);
   setState(cells.mapping, lane.mapping);
   setDead(cells.dead, lane);
   setButton(cells.button, lane);
+}
+
+function updateWait(lane) {
+  const wait = view.waits.get(lane.lane);
+  for (const part of ["p50", "p99"]) {
+    const cell = view.rows.get(lane.lane)[part];
+    cell.textContent = wait ? milliseconds(wait[part] * MS) : UNKNOWN;
+    cell.classList.toggle("nothing", !wait);
+  }
 }
 
 const STATES = { Enabled: ["taking", "good"], Disabled: ["paused", "warn"], none: ["no mapping", "bad"] };

@@ -5,6 +5,7 @@ import { announce, byId, el } from "./dom.js";
 import { duration } from "./format.js";
 import { faultBox, faultOf } from "./fault.js";
 import { showJobs } from "./change.js";
+import { listen, showKeys } from "./keyboard.js";
 import * as audit from "./audit.js";
 import * as check from "./check.js";
 import * as deadLetters from "./dead_letters.js";
@@ -43,6 +44,8 @@ async function start() {
     event.preventDefault();
     byId("main").focus();
   });
+  byId("keys").addEventListener("click", showKeys);
+  listen();
   setInterval(showConnection, 1000);
   await open();
 }

@@ -27,9 +27,9 @@ export function leave() {
 function moving(target, query) {
   const places = target.outbox ? [["both", "lanes and outbox"], ["lanes", "lanes"], ["outbox", "outbox"]] : [["lanes", "lanes"]];
   const filter = form([
-    { name: "id", title: "Id", hint: "of one message" },
-    { name: "kind", title: "Kind", hint: "such as order.*" },
-    { name: "group", title: "Group", hint: "such as acme-*" },
+    { name: "id", title: "Id", hint: "of one message", suggest: "id" },
+    { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
+    { name: "group", title: "Group", hint: "such as acme-*", suggest: "group" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
@@ -80,8 +80,8 @@ const OVERRIDES = [
   { title: "filter", kind: "long", cell: (row) => row.filter },
   { title: "why", kind: "long", cell: (row) => row.why },
   { title: "who", cell: who },
-  { title: "since", kind: "when", cell: (row) => moment(row.created_at) },
-  { title: "ends", kind: "when", cell: (row) => moment(row.expires_at) },
+  { title: "since", kind: "when", value: (row) => row.created_at, cell: (row) => moment(row.created_at) },
+  { title: "ends", kind: "when", value: (row) => row.expires_at, cell: (row) => moment(row.expires_at) },
 ];
 
 const HELD = [
@@ -89,13 +89,13 @@ const HELD = [
   { title: "group", heads: true, cell: (row) => row.group },
   { title: "behind", kind: "id", cell: (row) => el("a", { href: `#trace?${new URLSearchParams({ id: row.id })}` }, row.id) },
   { title: "reason", kind: "long", cell: (row) => row.reason },
-  { title: "since", kind: "when", cell: (row) => moment(row.since) },
+  { title: "since", kind: "when", value: (row) => row.since, cell: (row) => moment(row.since) },
   { title: "more dead letters", kind: "number", cell: (row) => String(row.behind) },
   { title: "ends", cell: (row) => (row.releasing ? "after the last redriven message" : "at a redrive or release") },
 ];
 
 const CANCELLED = [
-  { title: "at", kind: "when", cell: (row) => moment(row.cancelled_at) },
+  { title: "at", kind: "when", value: (row) => row.cancelled_at, cell: (row) => moment(row.cancelled_at) },
   { title: "lane", cell: (row) => row.lane },
   { title: "kind", heads: true, cell: (row) => row.kind },
   { title: "id", kind: "id", cell: (row) => el("a", { href: `#trace?${new URLSearchParams({ id: row.id })}` }, row.id) },

@@ -5,6 +5,7 @@ import { offer, present, tracing } from "./change.js";
 import { announce, el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { ago, body, count, moment } from "./format.js";
+import { remember } from "./known.js";
 import { faultBox, faultOf } from "./fault.js";
 
 const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "PUBLISHED"];
@@ -19,8 +20,8 @@ export function enter(main, { target, query }) {
   }
   view = { target, counts: el("div", { class: "tiles" }), spread: el("div", {}), found: el("div", { id: "found" }), actions: el("div", { class: "actions" }) };
   view.form = form([
-    { name: "kind", title: "Kind", hint: "such as order.*" },
-    { name: "group", title: "Group", hint: "such as acme-*" },
+    { name: "kind", title: "Kind", hint: "such as order.*", suggest: "kind" },
+    { name: "group", title: "Group", hint: "such as acme-*", suggest: "group" },
     { name: "source", title: "Source" },
     { name: "lowest", title: "From priority", kind: "number" },
     { name: "highest", title: "To priority", kind: "number" },
@@ -110,12 +111,15 @@ const COLUMNS = [
   { title: "priority", kind: "number", cell: (row) => String(row.priority) },
   { title: "lane", cell: (row) => row.lane },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts) },
-  { title: "written", kind: "when", cell: (row) => moment(row.created_at) },
+  { title: "written", kind: "when", value: (row) => row.created_at, cell: (row) => moment(row.created_at) },
   { title: "last error", kind: "long", cell: (row) => el("div", { class: "clamp" }, row.last_error) },
 ];
 
 function showFound() {
   const { entries, has_more: hasMore, meant } = view.answer;
+  remember("kind", ...entries.map((entry) => entry.kind));
+  remember("group", ...entries.map((entry) => entry.group));
+  remember("id", ...entries.map((entry) => entry.id));
   view.found.replaceChildren(
     table(COLUMNS, entries, { caption: "Entries of the outbox", empty: `No entries match: ${meant}` }),
     hasMore ? el("p", { class: "quiet" }, `These are the first ${entries.length}. Changes apply to all matching entries, after a preview.`) : "");

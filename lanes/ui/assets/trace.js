@@ -4,6 +4,7 @@ import { ask } from "./calls.js";
 import { el, facts, table } from "./dom.js";
 import { form } from "./form.js";
 import { moment } from "./format.js";
+import { remember, rememberTrace, traced } from "./known.js";
 import { faultBox, faultOf } from "./fault.js";
 
 const AGES = [["1h", "the last hour"], ["6h", "the last 6 hours"], ["1d", "the last day"], ["4d", "the last 4 days"], ["14d", "the last 14 days"]];
@@ -11,15 +12,17 @@ const AGES = [["1h", "the last hour"], ["6h", "the last 6 hours"], ["1d", "the l
 let view = null;
 
 export function enter(main, { query }) {
-  view = { found: el("div", { id: "found" }) };
+  view = { found: el("div", { id: "found" }), recent: el("p", { class: "quiet", id: "recent" }) };
+  remember("id", ...traced());
   view.form = form([
-    { name: "id", title: "Id of the message", hint: "its own id, or its id at SQS", wide: true },
+    { name: "id", title: "Id of the message", hint: "its own id, or its id at SQS", wide: true, suggest: "id" },
     { name: "since", title: "Search the log of", options: AGES, initial: "1d" },
   ], query, { submit: "Trace", onsubmit: trace });
   main.append(el("section", { class: "panel", "aria-labelledby": "trace-title" },
     el("div", { class: "panel-head" }, el("h1", { id: "trace-title" }, "Trace"),
       el("p", { class: "quiet" }, "From the log of the function, the ledger, the outbox and the audit trail. No message is received.")),
-    view.form.root, view.found));
+    view.form.root, view.recent, view.found));
+  showRecent();
   if (query.get("id")) trace();
   else view.form.root.querySelector("input").focus();
 }
@@ -28,10 +31,18 @@ export function leave() {
   view = null;
 }
 
+function showRecent() {
+  const ids = traced();
+  view.recent.replaceChildren(...(ids.length ? ["Recent: ", ...ids.flatMap((id, index) => [index ? " · " : "",
+    el("a", { href: `#trace?${new URLSearchParams({ id })}`, title: id }, id.length > 28 ? `${id.slice(0, 26)}…` : id)])] : []));
+}
+
 async function trace() {
   const mine = view;
   const values = mine.form.values();
   if (!values.id) return;
+  rememberTrace(values.id);
+  showRecent();
   mine.found.replaceChildren(el("p", { class: "quiet" }, "Searching the log …"));
   mine.found.setAttribute("aria-busy", "true");
   try {
