@@ -38,6 +38,11 @@ NAMES = (
     "runId",
     "manifestPath",
 )
+READER_NAMES = ("stack", "deployment", "region", "endpointUrl", "lane", "limit")
+# AWS: a FIFO queue has at most 120,000 messages in flight, and reading hides all that it has received until its end
+# (SQSDeveloperGuide/quotas-messages).
+MAX_DEAD_LETTERS = 100_000
+DEAD_LETTERS = 10_000
 # SQS answers a call with ten messages in about ten milliseconds, so one task cannot prepare more.
 MAX_CALLS = 64
 MAX_BACKLOG = 1_000_000_000
@@ -100,7 +105,7 @@ class WriterOptions:
         Raises:
             ConfigurationError: All problems at once.
         """
-        values = _Input(options)
+        values = _Input(options, NAMES)
         read = cls(
             stack=values.read("stack", _text),
             deployment=values.read("deployment", Deployment.from_json),
@@ -119,24 +124,70 @@ class WriterOptions:
             manifest_path=values.read("manifestPath", _folder),
         )
         values.problems.extend(_contradictions(values, read))
-        if values.problems:
-            raise ConfigurationError(values.problems, source=SOURCE)
+        values.check()
+        return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """
+    The options of a read of dead letters; `LanesDataSource` documents each of them.
+
+    Attributes:
+        stack: Name of the stack with the lanes; None if `deployment` is set.
+        deployment: The deployment; None if `stack` is set.
+        region: AWS region of the lanes; None for that of the environment.
+        endpoint_url: Endpoint of SQS and SSM; None for that of the environment.
+        lane: The only lane to read; None for all.
+        limit: Maximum number of dead letters of each lane.
+    """
+
+    stack: str | None = None
+    deployment: Deployment | None = None
+    region: str | None = None
+    endpoint_url: str | None = None
+    lane: str | None = None
+    limit: int = DEAD_LETTERS
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, object]) -> ReaderOptions:
+        """
+        Read the options of `.option(...)`.
+
+        Raises:
+            ConfigurationError: All problems at once.
+        """
+        values = _Input(options, READER_NAMES)
+        read = cls(
+            stack=values.read("stack", _text),
+            deployment=values.read("deployment", Deployment.from_json),
+            region=values.read("region", _text),
+            endpoint_url=values.read("endpointUrl", _url),
+            lane=values.read("lane", _text),
+            limit=values.read("limit", lambda text: _count(text, MAX_DEAD_LETTERS)) or DEAD_LETTERS,
+        )
+        values.problems.extend(_no_single_place(values))
+        values.check()
         return read
 
 
 class _Input:
     """Options by their documented names, and their problems."""
 
-    def __init__(self, options: Mapping[str, object]) -> None:
+    def __init__(self, options: Mapping[str, object], allowed: Sequence[str]) -> None:
         self.problems: list[str] = []
         self._values: dict[str, str] = {}
-        names = {name.lower(): name for name in NAMES}
+        names = {name.lower(): name for name in allowed}
         for key, value in options.items():
             if key.lower() in names:
                 if value is not None:
                     self._values[names[key.lower()]] = str(value)
             else:
-                self.problems.append(f"unknown option {key!r}{nearest(key, NAMES)}")
+                self.problems.append(f"unknown option {key!r}{nearest(key, allowed)}")
+
+    def check(self) -> None:
+        if self.problems:
+            raise ConfigurationError(self.problems, source=SOURCE)
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -154,9 +205,13 @@ class _Input:
         return None
 
 
-def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
+def _no_single_place(values: _Input) -> Iterator[str]:
     if values.has("stack") == values.has("deployment"):
         yield "set exactly one of the options stack and deployment: it names the lanes"
+
+
+def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
+    yield from _no_single_place(values)
     if values.has("maxTasks") and not (values.has("maxSendRate") or values.has("maxBacklog")):
         yield "option maxTasks divides maxSendRate and maxBacklog, and neither is set"
     if values.has("runId") != values.has("manifestPath"):

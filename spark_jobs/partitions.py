@@ -10,6 +10,9 @@ The writer without a data source, for Spark 3.5: a callable for `foreachPartitio
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -18,15 +21,19 @@ from pyspark.sql import SparkSession
 from .parallelism import with_tasks
 from .plan import WritePlan
 from .rows.plain import PlainRows
+from .sending.record import RowCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pyspark import Accumulator
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-    from .sending.record import RowCounts
-
+RowDone = tuple[int, str, str | None]
+DONE = "partition int, outcome string, lane string"
+SENT, SKIPPED, QUARANTINED = "sent", "skipped", "quarantined"
+DESCRIPTION = "spark.job.description"
 CHUNK_ROWS = 1_000
 CHUNK_CHARACTERS = 8_000_000
 
@@ -61,29 +68,76 @@ class PartitionWriter:
 
     def __call__(self, rows: Iterable[Row]) -> None:
         """Send the rows; for `foreachPartition`."""
-        self.counted(rows)
+        for _ in self.done(rows):
+            pass
 
-    def counted(self, rows: Iterable[Row]) -> Iterator[RowCounts]:
-        """Send the rows and give the counts; for `mapPartitions`."""
+    def done(self, rows: Iterable[Row], accepted: Accumulator[int] | None = None) -> Iterator[RowDone]:
+        """
+        Send the rows and give what became of each; for `mapPartitions`.
+
+        Args:
+            rows: The rows of a partition.
+            accepted: Receives the number of messages that SQS has accepted.
+        """
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls this inside a task only
-        return iter([self.written.write(chunks_of_rows(rows, PlainRows(self._schema)), context)])
+        for counts in self.written.writing(chunks_of_rows(rows, PlainRows(self._schema)), context):
+            if accepted is not None:
+                accepted.add(counts.lanes.total())
+            ended: list[tuple[str, str | None, int]] = [
+                (SENT, lane, number) for lane, number in counts.lanes.items()
+            ]
+            ended += [(SKIPPED, None, counts.skipped), (QUARANTINED, None, counts.quarantined)]
+            for outcome, lane, number in ended:
+                yield from repeat((context.partitionId(), outcome, lane), number)
 
 
-def write_partitions(table: DataFrame, options: Mapping[str, object]) -> dict[str, object]:
+def write_partitions(
+    table: DataFrame, options: Mapping[str, object], *, accepted: Accumulator[int] | None = None
+) -> dict[str, Any]:
     """
     Send a table without the data source and give the counts.
+
+    It runs as a query that gives a row for each row done. Spark counts the rows of a query while its tasks run, so its
+    own page shows how many are done; it has no such count for the writer of a Python data source, and Python
+    accumulators have no name there.
 
     Args:
         table: Table with the columns of `LanesDataSource`.
         options: Options of `LanesDataSource`.
+        accepted: Receives the number of messages that SQS has accepted, at the end of each task.
 
     Raises:
         ConfigurationError: All problems at once.
     """
     writer = PartitionWriter.plan(table.schema, options)
-    counts: list[RowCounts] = table.rdd.mapPartitions(writer.counted).collect()
-    return writer.written.finish(counts)
+    spark = table.sparkSession
+    with described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"):
+        done = spark.createDataFrame(table.rdd.mapPartitions(lambda rows: writer.done(rows, accepted)), DONE)
+        counted = done.groupBy("partition", "outcome", "lane").count().collect()
+    tasks: defaultdict[int, RowCounts] = defaultdict(RowCounts)
+    for partition, outcome, lane, number in counted:
+        tasks[partition] += RowCounts(
+            lanes=Counter({lane: number} if outcome == SENT else {}),
+            skipped=number if outcome == SKIPPED else 0,
+            quarantined=number if outcome == QUARANTINED else 0,
+        )
+    return writer.written.finish(tasks.values())
+
+
+@contextmanager
+def described(spark: SparkSession, description: str) -> Iterator[None]:
+    """Describe the jobs of this thread on Spark's page, unless your program does."""
+    context = spark.sparkContext
+    if context.getLocalProperty(DESCRIPTION) is not None:
+        yield
+        return
+    context.setJobDescription(description)
+    try:
+        yield
+    finally:
+        # None removes a property (SparkContext.setLocalProperty of Scala); the stub allows text alone.
+        context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
 
 
 def chunks_of_rows(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:

@@ -21,12 +21,13 @@ from .rows.reader import RowReader
 from .sending.backlog import LaneBacklog
 from .sending.calls import LaneCalls
 from .sending.pace import SendPace
-from .sending.record import NoRecord
+from .sending.record import NoRecord, RowCounts
+from .sending.report import TaskReport
 from .sending.task import SendingTask
 from .sending.window import WindowSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql.types import StructType
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
 
     from .manifest.storage import Storage
-    from .sending.record import Record, RowCounts
+    from .options import ReaderOptions
+    from .sending.record import Record
 
     Row = Mapping[str, Any]
 
@@ -83,15 +85,19 @@ class WritePlan:
         """
         read = WriterOptions.from_options(options)
         check_columns(schema, kind=read.kind)
-        plan = cls(options=read, deployment=_deployment(read))
+        plan = cls(options=read, deployment=find_deployment(read))
         if read.run_id is None:
             return plan
         run = _begin(plan._storage(), read)
         return replace(plan, session=run.session, earlier=run.earlier)
 
     def write(self, chunks: Iterable[Iterable[Row]], context: Task) -> RowCounts:
+        """Send the rows of one partition and give their counts; see `writing`."""
+        return sum(self.writing(chunks, context), RowCounts())
+
+    def writing(self, chunks: Iterable[Iterable[Row]], context: Task) -> Iterator[RowCounts]:
         """
-        Send the rows of one partition; runs in the task.
+        Send the rows of one partition and give the counts of each chunk; runs in the task.
 
         Args:
             chunks: The rows in chunks.
@@ -102,15 +108,15 @@ class WritePlan:
         clients = self._clients()
         calls = open_calls(clients, concurrency=self.options.concurrency, deployment=self.deployment)
         try:
-            return self._task(context, clients, calls).send(chunks)
+            yield from self._task(context, clients, calls).sending(chunks)
         finally:
             calls.close()
 
-    def finish(self, counts: Iterable[RowCounts]) -> dict[str, object]:
+    def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:
         """Add up the counts of all tasks, write them to the manifest, and give them; runs on the driver."""
         finished = list(counts)
         lanes = sum((one.lanes for one in finished), Counter[str]())
-        summary: dict[str, object] = {
+        summary: dict[str, Any] = {
             "event": "rows_sent",
             "messages": lanes.total(),
             "tasks": len(finished),
@@ -152,6 +158,7 @@ class WritePlan:
             ),
             record=record,
             windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
+            report=TaskReport(context.partitionId()),
             quarantine=options.on_error == "quarantine",
         )
 
@@ -212,7 +219,13 @@ def _begin(storage: Storage, options: WriterOptions) -> RunManifest:
         raise ConfigurationError([problem], source=SOURCE) from error
 
 
-def _deployment(options: WriterOptions) -> Deployment:
+def find_deployment(options: WriterOptions | ReaderOptions) -> Deployment:
+    """
+    Give the lanes that the options name, on the driver.
+
+    Raises:
+        AwsError: They could not be found.
+    """
     if options.deployment is not None:
         return options.deployment
     from lanes.aws.clients import Clients

@@ -22,11 +22,16 @@ EVERY_SECONDS = 5.0
 
 class Progress:
     """
-    Reports progress inside its `with` block.
+    Reports progress inside its `with` block: tasks and messages.
+
+    With a manifest it counts the messages recorded by running tasks too, without one those of `accepted`.
+
+    Attributes:
+        accepted: Tasks add the messages that SQS has accepted; Spark passes them on when a task ends.
 
     Args:
-        spark: The session, for the counts of tasks.
-        options: Options of the writer; with a manifest it counts messages too.
+        spark: The session.
+        options: Options of the writer.
         every: Seconds between two reports.
         write: Writes a line.
     """
@@ -41,6 +46,7 @@ class Progress:
     ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._manifest = manifest_of(options)
+        self.accepted = spark.sparkContext.accumulator(0)
         self._every = every
         self._write = write
         self._ended = threading.Event()
@@ -71,11 +77,10 @@ class Progress:
             "tasks": sum(stage.numTasks for stage in running),
             "tasks_ended": sum(stage.numCompletedTasks for stage in running),
         }
+        sent = self.accepted.value if self._manifest is None else self._manifest.rows() - self._before
+        state |= {"messages": sent, "messages_per_second": round(sent / seconds, 1)}
         if self._manifest is not None:
-            sent = self._manifest.rows() - self._before
             state |= {
-                "messages": sent,
-                "messages_per_second": round(sent / seconds, 1),
                 "sent_by_earlier_sessions": self._before,
                 "quarantined": self._manifest.rows("quarantine"),
             }

@@ -1,4 +1,4 @@
-"""The data source `lanes`: tables and streams written as messages."""
+"""The data source `lanes`: tables and streams written as messages, and dead letters read as a table."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from lanes.errors import ConfigurationError
 
+from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
 from .rows.plain import PlainRows
@@ -38,9 +39,9 @@ SLICE_BYTES = 8 * 1024 * 1024
 
 class LanesDataSource(DataSource):
     """
-    Sends each row of a table as a message to the lanes of a deployment. You need Spark 4.
+    Sends each row of a table as a message to the lanes of a deployment, and reads dead letters. You need Spark 4.
 
-    Columns:
+    Columns of a table to write:
         data (string, struct or map; required): The data for your handler. A string must be a JSON document.
         kind (string): Selects the handler; required if you do not set the option kind.
         group (string or whole number): Rows of one group are handled in the order of their partition, so keep a
@@ -50,7 +51,7 @@ class LanesDataSource(DataSource):
         priority (whole number): Overrides the option.
         traceparent (string): W3C trace context of the message.
 
-    Options (names are case-insensitive):
+    Options of a write (names are case-insensitive):
         stack: Name of the CloudFormation stack with the lanes, read on the driver.
         deployment: The deployment document of the lanes as JSON, instead of stack.
         region: AWS region of the lanes. Default: that of the environment.
@@ -79,6 +80,20 @@ class LanesDataSource(DataSource):
 
     Streams take the same options. Each batch of a stream has its own part of the manifest.
 
+    Columns of dead letters: lane, id, kind, group, data (JSON), reason, error, attempts, sent_at, first_received_at,
+    dead_lettered_at, message_id, body. id, kind and data are null if the body is not an event of this library;
+    attempts and first_received_at are null if SQS moved the message by itself.
+
+    Options of a read:
+        stack, deployment, region, endpointUrl: As above.
+        lane: The only lane to read. Default: all.
+        limit: Maximum number of dead letters of each lane, 1 to 100,000. Default: 10,000.
+
+    A read consumes nothing: each lane is one partition, a task receives its dead letters, hides them while it reads
+    and makes them visible again. SQS delivers at most ten of a group at once, so further ones of a group are missing;
+    a task that misses dead letters writes their number to standard error. Two reads at the same time hide dead letters
+    from each other, and each action of Spark reads anew: save the table before you work with it.
+
     Example:
         spark.dataSource.register(LanesDataSource)
         (
@@ -92,6 +107,19 @@ class LanesDataSource(DataSource):
     def name(cls) -> str:
         """Give the name for `format(...)`."""
         return "lanes"
+
+    def schema(self) -> str:
+        """Give the columns of a read."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> DeadLetterReader:  # noqa: ARG002 - Spark's own form
+        """
+        Check the options and find the lanes; Spark calls it when a read is planned.
+
+        Raises:
+            ConfigurationError: All problems at once.
+        """
+        return DeadLetterReader.open(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> LanesWriter:  # noqa: FBT001 - Spark's own form
         """

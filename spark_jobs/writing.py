@@ -1,15 +1,12 @@
-"""Writing for jobs: through the data source if Spark supports it, with progress lines and a summary."""
+"""Writing for jobs, with progress and a summary."""
 
 from __future__ import annotations
 
-import json
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .parallelism import with_tasks
 from .partitions import write_partitions
-from .progress import Progress, manifest_of
+from .progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,41 +23,16 @@ def write_table(table: DataFrame, options: Mapping[str, str]) -> dict[str, Any]:
         options: Options of `LanesDataSource`.
 
     Returns:
-        `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped` and `quarantined`.
+        `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped`, `quarantined`, `run` and `session`.
     """
-    options = with_tasks(options, table.sparkSession)
     started = time.monotonic()
-    with Progress(table.sparkSession, options):
-        sent = _write(table, options)
+    with Progress(table.sparkSession, options) as progress:
+        written = write_partitions(table, options, accepted=progress.accepted)
     seconds = time.monotonic() - started
-    summary: dict[str, Any] = {"sent": sent}
-    manifest = manifest_of(options)
-    if manifest is not None:
-        *_, last = manifest.storage.names(f"{manifest.run_id}/sessions/")
-        session = json.loads(manifest.storage.read(last))
-        summary = {
-            "sent": session["messages"],
-            **{name: session[name] for name in ("skipped", "quarantined")},
-        }
-        summary |= {"run": manifest.run_id, "session": session["session"]}
-    return summary | {
+    of_run = ("skipped", "quarantined", "run", "session") if "run" in written else ()
+    return {
+        "sent": written["messages"],
+        **{name: written[name] for name in of_run},
         "seconds": round(seconds, 2),
-        "messages_per_second": round(summary["sent"] / seconds, 1),
+        "messages_per_second": round(written["messages"] / seconds, 1),
     }
-
-
-def _write(table: DataFrame, options: Mapping[str, str]) -> int:
-    if any(find_spec(name) is None for name in ("pyspark.sql.datasource", "pyarrow")):
-        messages = write_partitions(table, options)["messages"]
-        assert isinstance(messages, int)  # noqa: S101 - a count
-        return messages
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
-    from .source import LanesDataSource
-
-    table.sparkSession.dataSource.register(LanesDataSource)
-    rows = Observation()
-    counted = table.observe(rows, f.count(f.lit(1)).alias("rows"))
-    counted.write.format("lanes").mode("append").options(**options).save()
-    return int(rows.get["rows"])

@@ -23,17 +23,29 @@ NAMESPACE = uuid.UUID("5a0f3b4e-6d1c-4f0a-9b57-1d0c8e7a2f36")
 
 
 class RowRefusedError(MessageError):
-    """A row cannot be sent; `position` counts the rows of its partition from 1."""
+    """
+    A row cannot be sent.
 
-    def __init__(self, *, partition: int, position: int, row: Mapping[str, Any], reason: str) -> None:
+    Attributes:
+        partition: Number of the partition.
+        position: Place of the row in its partition, from 1.
+        sent: Messages of this attempt at the partition that SQS has accepted.
+    """
+
+    def __init__(
+        self, *, partition: int, position: int, row: Mapping[str, Any], reason: str, sent: int
+    ) -> None:
         self.partition = partition
         self.position = position
-        self.reason = reason
+        self.sent = sent
         named = ", ".join(
             f"{name} {row[name]!r}" for name in ("id", "kind", "group") if row.get(name) is not None
         )
         super().__init__(
-            f"row {position} of partition {partition}{f' ({named})' if named else ''} cannot be sent: {reason}"
+            f"row {position} of partition {partition}{f' ({named})' if named else ''} cannot be sent: {reason}\n"
+            f"SQS has accepted {sent:,} messages of this partition, and those of other partitions may be sent too; a "
+            f"rerun sends the same ids. With onError=quarantine (and runId, manifestPath) the job writes such rows "
+            f"beside the manifest and sends all others."
         )
 
 

@@ -60,3 +60,11 @@ class RowCounts:
     lanes: Counter[str] = field(default_factory=Counter)
     skipped: int = 0
     quarantined: int = 0
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        """Add the counts of other rows."""
+        return RowCounts(
+            lanes=self.lanes + other.lanes,
+            skipped=self.skipped + other.skipped,
+            quarantined=self.quarantined + other.quarantined,
+        )

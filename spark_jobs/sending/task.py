@@ -13,11 +13,12 @@ from .record import NoRecord, Record, RowCounts
 from .window import Failed, SendWindow, WindowSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..rows.outgoing import OutgoingRow
     from .calls import LaneCalls
     from .pace import SendPace
+    from .report import TaskReport
 
     Row = Mapping[str, Any]
 
@@ -25,9 +26,9 @@ MAX_NAMED_ROWS = 3
 
 
 class RowsUnsentError(SendError):
-    """A lane did not accept rows of a partition; earlier rows may have been sent."""
+    """A lane did not accept rows of a partition; it has accepted `sent` others in this attempt."""
 
-    def __init__(self, *, partition: int, failed: list[Failed]) -> None:
+    def __init__(self, *, partition: int, failed: list[Failed], sent: int) -> None:
         self.partition = partition
         named = "".join(
             f"\n  - row {one.item.position} (id {one.item.id!r}): {one.code}: {one.reason}"
@@ -35,7 +36,9 @@ class RowsUnsentError(SendError):
         )
         more = len(failed) - MAX_NAMED_ROWS
         rest = f"\n  - and {more} more" if more > 0 else ""
-        super().__init__(f"{len(failed)} rows of partition {partition} could not be sent{named}{rest}")
+        super().__init__(
+            f"{len(failed)} rows of partition {partition} could not be sent; {sent:,} were{named}{rest}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class SendingTask:
         pace: Keeps the task at its rate and within the backlog limit.
         record: Records sent messages.
         windows: Order, concurrency and retries.
+        report: Reports the counts at intervals; None for no reports.
         quarantine: Set aside rows that cannot be sent; otherwise the first of them fails the task.
     """
 
@@ -59,11 +63,18 @@ class SendingTask:
     pace: SendPace
     record: Record = field(default_factory=NoRecord)
     windows: WindowSettings = field(default_factory=WindowSettings)
+    report: TaskReport | None = None
     quarantine: bool = False
 
     def send(self, chunks: Iterable[Iterable[Row]]) -> RowCounts:
+        """Send all rows and give their counts; errors are those of `sending`."""
+        return sum(self.sending(chunks), RowCounts())
+
+    def sending(self, chunks: Iterable[Iterable[Row]]) -> Iterator[RowCounts]:
         """
-        Send all rows. Between two chunks no call is in flight, so the source may be slow.
+        Send all rows and give the counts of each chunk.
+
+        Between two chunks no call is in flight, so the source may be slow.
 
         Raises:
             RowRefusedError: A row cannot be a message; earlier rows may have been sent.
@@ -73,7 +84,7 @@ class SendingTask:
         try:
             for chunk in chunks:
                 run.send(chunk)
-            return run.counts
+                yield run.counted()
         finally:
             run.finish()
             self.record.flush()
@@ -83,7 +94,8 @@ class _Run:
     """One pass over a partition: the windows of its lanes and the calls in flight."""
 
     def __init__(self, task: SendingTask) -> None:
-        self.counts = RowCounts()
+        self._counts = RowCounts()
+        self._total = RowCounts()
         self._task = task
         self._started = task.pace.clock()
         self._paced = 0
@@ -109,10 +121,19 @@ class _Run:
             self._step()
         self._raise_failures()
 
+    def counted(self) -> RowCounts:
+        """Give the counts since the last call."""
+        counts, self._counts = self._counts, RowCounts()
+        self._total += counts
+        return counts
+
+    @property
+    def _so_far(self) -> RowCounts:
+        return self._total + self._counts
+
     def finish(self) -> None:
         """Wait for the calls in flight, so that their messages are recorded, then keep the pace."""
-        while self._in_flight:
-            self._settle(None)
+        self._settle_all()
         self._task.pace.keep(started=self._started, sent=self._paced)
 
     def _item(self, row: Row) -> OutgoingRow | None:
@@ -122,18 +143,23 @@ class _Run:
             self._refuse(row, self._position, str(error), error)
             return None
         if self._task.record.has(item.id):
-            self.counts.skipped += 1
+            self._counts.skipped += 1
             return None
         return item
 
     def _refuse(self, row: Row, position: int, reason: str, cause: Exception | None) -> None:
         task = self._task
         if not task.quarantine:
+            self._settle_all()
             raise RowRefusedError(
-                partition=task.partition, position=position, row=row, reason=reason
+                partition=task.partition,
+                position=position,
+                row=row,
+                reason=reason,
+                sent=self._so_far.lanes.total(),
             ) from cause
         task.record.quarantined(position=position, row=row, reason=reason)
-        self.counts.quarantined += 1
+        self._counts.quarantined += 1
 
     def _window(self, priority: int) -> SendWindow:
         window = self._by_priority.get(priority)
@@ -182,6 +208,10 @@ class _Run:
         self._set_refused_aside()
         self._raise_failures()
 
+    def _settle_all(self) -> None:
+        while self._in_flight:
+            self._settle(None)
+
     def _settle(self, timeout: float | None) -> None:
         task = self._task
         for ended in task.calls.ended(timeout):
@@ -190,8 +220,10 @@ class _Run:
                 window.settle_failure(batch, ended.error, task.pace.clock())
             else:
                 accepted = window.settle(batch, ended.answers, task.pace.clock())
-                self.counts.lanes[window.lane] += len(accepted)
+                self._counts.lanes[window.lane] += len(accepted)
                 task.record.sent(window.lane, accepted)
+                if task.report is not None and task.report.is_due:
+                    task.report(self._so_far)
 
     def _set_refused_aside(self) -> None:
         """Set refused rows of all lanes aside, since answers of several lanes may arrive together."""
@@ -204,6 +236,8 @@ class _Run:
                     window.failed.append(one)
 
     def _raise_failures(self) -> None:
+        if not any(window.failed for window in self._windows.values()):
+            return
+        self._settle_all()
         failed = [one for window in self._windows.values() for one in window.failed]
-        if failed:
-            raise RowsUnsentError(partition=self._task.partition, failed=failed)
+        raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self._so_far.lanes.total())

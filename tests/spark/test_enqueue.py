@@ -6,7 +6,9 @@ import pytest
 
 from lanes.errors import ConfigurationError
 from spark_jobs.enqueue import main, parser, run
+from spark_jobs.partitions import write_partitions
 from spark_jobs.progress import Progress
+from spark_jobs.writing import write_table
 
 pytestmark = [
     # Spark leaves the sockets of results to the garbage collector.
@@ -134,3 +136,51 @@ def test_progress_is_said_while_a_job_runs(spark, lanes, tmp_path):
     counts = [state["messages"] for state in states]
     assert counts == sorted(counts)
     assert 0 < counts[-1] <= 40
+
+
+def test_progress_counts_messages_without_a_manifest(spark, lanes):
+    """Spark passes the counts of a task on when it ends; the second task is slower by the rows that it has more."""
+    lines = []
+    halves = spark.range(120, numPartitions=2).where("id < 10 OR id >= 70")
+    table = halves.selectExpr("struct(id AS n) AS data", "id")
+
+    with Progress(spark, {}, every=0.2, write=lines.append) as progress:
+        write_partitions(table, lanes.options(maxSendRate="20"), accepted=progress.accepted)
+
+    counts = [json.loads(line)["messages"] for line in lines]
+    assert counts == sorted(counts)
+    assert 10 in counts
+    assert progress.accepted.value == 60
+
+
+def test_sparks_own_page_counts_the_rows_done_and_names_the_job(spark, lanes, tmp_path):
+    """The query that sends gives a row for each row done, and Spark counts the output of each step."""
+    tracker = spark.sparkContext.statusTracker()
+    before = set(tracker.getJobIdsForGroup(None))
+    store = spark._jsparkSession.sharedState().statusStore()
+    known = store.executionsList().size()
+    rows = spark.range(40, numPartitions=2).selectExpr(
+        "IF(id < 3, '{', '1') AS data", "id", "IF(id = 7, 60, 0) AS priority"
+    )
+
+    done = write_table(
+        rows, lanes.options(runId="r", manifestPath=str(tmp_path), onError="quarantine", stack=None)
+    )
+
+    assert (done["sent"], done["quarantined"], done["skipped"]) == (37, 3, 0)
+    execution = store.executionsList().apply(known)
+    assert execution.description() == "Messages to the lanes of a deployment"
+    assert output_rows(store, execution) == 40
+    assert len(set(tracker.getJobIdsForGroup(None)) - before) == 2
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+def output_rows(store, execution):
+    """Give the number of rows that the scan of a query has given, as Spark's page shows it."""
+    values = store.executionMetrics(execution.executionId())
+    nodes = store.planGraph(execution.executionId()).allNodes()
+    (scan,) = [one for one in map(nodes.apply, range(nodes.size())) if one.name().startswith("Scan Existing")]
+    (metric,) = [
+        one for one in map(scan.metrics().apply, range(scan.metrics().size())) if "rows" in one.name()
+    ]
+    return int(values.apply(metric.accumulatorId()).replace(",", ""))

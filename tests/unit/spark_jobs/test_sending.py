@@ -1,5 +1,6 @@
 """A task sends its rows in order and in full batches, records them, and says which it could not send."""
 
+import json
 import random
 from collections import Counter
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from spark_jobs.rows.reader import RowReader, RowRefusedError
 from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
 from spark_jobs.sending.record import NoRecord
+from spark_jobs.sending.report import TaskReport
 from spark_jobs.sending.task import RowsUnsentError, SendingTask
 from spark_jobs.sending.window import WindowSettings
 
@@ -108,9 +110,20 @@ class Failing:
         return self._answer
 
 
-def task(calls, *, rate=None, wait=None, backlog=None, record=None, quarantine=False, **windows):
+def task(
+    calls,
+    *,
+    rate=None,
+    wait=None,
+    backlog=None,
+    record=None,
+    quarantine=False,
+    report=None,
+    now=None,
+    **windows,
+):
     """Make the task of partition 3."""
-    now = [0.0]
+    now = now or [0.0]
 
     def pause(seconds):
         now[0] += seconds
@@ -123,6 +136,7 @@ def task(calls, *, rate=None, wait=None, backlog=None, record=None, quarantine=F
         record=record or NoRecord(),
         windows=WindowSettings(**windows),
         quarantine=quarantine,
+        report=report,
     )
 
 
@@ -281,6 +295,45 @@ def test_a_row_that_cannot_be_sent_is_named(row, reason):
 
     assert (caught.value.partition, caught.value.position) == (3, 202)
     assert f"row 202 of partition 3 (group {row['group']!r}) cannot be sent" in str(caught.value)
+
+
+@pytest.mark.parametrize(("before", "accepted"), [(0, "0"), (35, "30"), (1_234, "1,230")])
+def test_a_refused_row_says_how_many_were_sent_and_what_to_do(before, accepted):
+    """Calls in flight end first, so the number is exact; rows that wait for a full batch are not sent."""
+    calls, record = Calls(), Recorder()
+
+    with pytest.raises(RowRefusedError) as caught:
+        task(calls, record=record).send([[*rows(before), BAD_ROWS[0][0]]])
+
+    assert caught.value.sent == len(record.ids) == sum(map(len, calls.batches))
+    assert f"SQS has accepted {accepted} messages of this partition" in str(caught.value)
+    assert "onError=quarantine" in str(caught.value)
+
+
+def test_the_number_of_sent_messages_covers_earlier_chunks():
+    """It is that of the whole attempt."""
+    with pytest.raises(RowRefusedError) as caught:
+        task(Calls()).send([rows(201), rows(9), [BAD_ROWS[0][0]]])
+
+    assert caught.value.sent == 210
+
+
+def test_a_task_reports_its_counts_at_intervals():
+    """At most one line in ten seconds, with all that was accepted so far, skipped and quarantined."""
+    now, lines = [100.0], []
+    report = TaskReport(3, clock=lambda: now[0], write=lines.append)
+
+    # At a rate of ten a second a batch takes half a second.
+    task(Calls(), rate=10, now=now, report=report, record=Recorder("0"), quarantine=True, concurrency=1).send(
+        [[BAD_ROWS[0][0], *rows(121)], rows(121)]
+    )
+
+    states = [json.loads(line) for line in lines]
+    assert [state["seconds"] for state in states] == [10.0, 20.0]
+    assert [(state["messages"], state["skipped"]) for state in states] == [(105, 1), (205, 2)]
+    assert {(state["event"], state["partition"], state["quarantined"]) for state in states} == {
+        ("rows_being_sent", 3, 1)
+    }
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
