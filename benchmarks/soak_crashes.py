@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.config import EngineName, LanesConfig
+from lanes.config import LanesConfig
 from simulator.oracle import violations
 from simulator.simulated_lanes import SimulatedLanes
 
@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from random import Random
 
-STANDSTILL = {EngineName.MAPPINGS: (3.0, 5.0), EngineName.PULL: (1.0, 5.0)}
-"""
-By engine, the longest standstill of a lane: so many times the function timeout, and so many seconds more.
-"""
+LONGER = 5.0
+"""Seconds beyond the function timeout for which a lane may stand still, with either engine."""
 
 NAMES = ("HIGH", "MEDIUM", "LOW")
 DEATHS, APART = 2, 7
@@ -50,12 +48,11 @@ def standstills(chance: Random, seen: Counter[str]) -> list[str]:
     settled = lanes.settle(within=100_000)
     seen["messages"] += lanes.sent
     seen["processes_lost"] += lanes.function.times.lost
-    factor, more = STANDSTILL[config.consumer.engine]
     longest = {name: lanes.meter.standstill(name) for name in names}
     engine = config.consumer.engine.value
     seen[f"longest_standstill_{engine}_percent"] = max(
         seen[f"longest_standstill_{engine}_percent"],
-        round(100 * max(longest.values()) / (factor * timeout + more)),
+        round(100 * max(longest.values()) / (timeout + LONGER)),
     )
     return [
         *([] if settled else [f"never settled: {lanes.left} messages left"]),
@@ -63,7 +60,7 @@ def standstills(chance: Random, seen: Counter[str]) -> list[str]:
         *(
             f"{name} stood still for {seconds:.1f} s, {config.consumer} while handlers of {deadly} crashed"
             for name, seconds in longest.items()
-            if seconds > factor * timeout + more
+            if seconds > timeout + LONGER
         ),
     ]
 

@@ -209,7 +209,7 @@ class Event(enum.StrEnum):
     RECORDS_NOT_HELD = (
         "records_not_held",
         "",
-        "returns the batch: the visibility timeout might end while a record is handled",
+        "returns the batch if little of its visibility is left; else continues: after a crash it returns later",
         ("lane",),
     )
     OVERRIDES_NOT_READ = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import math
 import uuid
 from collections import deque
 from heapq import heapify, heappop, heapreplace
@@ -26,6 +27,11 @@ T = TypeVar("T")
 # (docs/decisions/0013-waiting-room.md); the rest is for repeats.
 SETTLING = 1.0
 """Seconds of the function's time that are kept for settling."""
+
+# Lambda may take a moment to end it, and then deletes a batch; AWS documents neither. A process may end with its last
+# poll of a second. The contract allows five seconds until others have the records.
+BEYOND = 2
+"""Seconds for which records in hand stay invisible after the end of the invocation's time."""
 
 
 class BatchItemFailure(TypedDict):
@@ -217,6 +223,11 @@ def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
         else:
             heappop(heads)
     return ordered
+
+
+def visibility_in_hand(seconds_left: float) -> int:
+    """Return the whole seconds for which an invocation hides its records: if it dies, they return soon after it."""
+    return max(0, math.ceil(seconds_left)) + BEYOND
 
 
 def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:

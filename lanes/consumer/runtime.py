@@ -12,11 +12,11 @@ from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
+from lanes.consumer.engines.beside import Threads
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader, QueueBacklogs
 from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
 from lanes.consumer.engines.mapped.waking import Waker
 from lanes.consumer.engines.presence import Peers, PresenceTable
-from lanes.consumer.engines.pull.beside import Threads
 from lanes.consumer.engines.pull.engine import PullEngine
 from lanes.consumer.engines.pull.looks import Looking, Paused, ReceivingQueues
 from lanes.consumer.engines.pull.pace import Pace
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lanes.config.deployment import Deployment
     from lanes.consumer.engines import Engine
-    from lanes.consumer.engines.pull.beside import Beside
+    from lanes.consumer.engines.beside import Beside
     from lanes.consumer.engines.pull.slot import Bell
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
@@ -145,8 +145,14 @@ class Runtime:
         )
         check = BacklogCheck(config=config, backlogs=backlogs, peers=peers, clock=clock)
         waker = Waker(config=config, check=check, peers=peers, ledger=ledger, settlement=settlement)
-        reserve = Reserve(share=config.consumer.reserve, clock=clock)
-        return TurnServices(peers=peers, check=check, reserve=reserve, settlement=settlement, waker=waker)
+        return TurnServices(
+            peers=peers,
+            check=check,
+            reserve=Reserve(share=config.consumer.reserve, clock=clock),
+            settlement=settlement,
+            waker=waker,
+            beside=self.beside or Threads(1),
+        )
 
     def _rate(self, rate: float) -> Rate:
         slots = self.deployment.config.consumer.reserved_concurrency

@@ -17,6 +17,7 @@ from lanes.config.lane_tables import LONGEST_VISIBILITY
 from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import Ending, Park
 from lanes.consumer.outcome import SOON, Outcome
+from lanes.consumer.records import SETTLING, visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import order_of
@@ -150,31 +151,34 @@ class Settlement:
     telemetry: Telemetry
     clock: Callable[[], float]
 
-    def extend_visibility(
-        self, batch: Batch, entries: Mapping[str, Entry], *, seconds: float
-    ) -> Collection[str]:
+    def outlasts(self, batch: Batch, entries: Mapping[str, Entry]) -> bool:
         """
-        Keep the batch invisible for at least `seconds`; return the ids of records that are no longer ours.
+        Whether the batch is invisible for longer than its invocation lasts.
 
         AWS: Lambda retries a throttled batch until its visibility timeout ends (Lambda operator guide), so little of
-        it may be left. If one record of the batch crashed or was throttled out before, the batch stays invisible
-        just for `seconds`: after another crash it returns soon.
+        it may be left.
+        """
+        oldest = min(
+            record.first_received_at if record.receive_count == 1 else entries[record.message_id].noted_at
+            for record in batch.records
+        )
+        visible = batch.lane.visibility_timeout.total_seconds()
+        return oldest + visible - self.clock() > batch.seconds_left + SETTLING
+
+    def hold(self, batch: Batch) -> Collection[str]:
+        """
+        Keep the batch invisible until its invocation ends, so that it returns soon if that dies.
+
+        Returns:
+            The ids of records that are no longer ours.
 
         Raises:
             AwsError: the visibility can't be changed.
 
         """
-        suspect = any(entry.suspect for entry in entries.values())
-        visible = batch.lane.visibility_timeout.total_seconds()
-        oldest = min(
-            record.first_received_at if record.receive_count == 1 else entries[record.message_id].noted_at
-            for record in batch.records
-        )
-        if not suspect and oldest + visible - self.clock() > seconds:
-            return ()
-        timeout = math.ceil(seconds if suspect else visible)
+        seconds = visibility_in_hand(batch.seconds_left)
         return self.queues.change_visibility(
-            batch.lane.name, [_change(record, timeout) for record in batch.records]
+            batch.lane.name, [_change(record, seconds) for record in batch.records]
         )
 
     def dead_letter(self, lane: Lane, record: RawRecord, outcome: Outcome) -> Outcome:

@@ -13,7 +13,7 @@ from lanes.mapping.settings import MappingSettings
 from lanes.testing.fifo.errors import FifoQueueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.mapping.rules import Batch
@@ -62,6 +62,7 @@ class Mappings:
         self._waiting: dict[str, deque[Batch[ReceivedMessage]]] = {
             lane.name: deque() for lane in config.lanes
         }
+        self._running: list[tuple[Lane, Sequence[ReceivedMessage]]] = []
         self._outside = contextvars.copy_context()
         calls.meanwhile = self._receive
         invocations.after_handler = self._run_beside
@@ -113,15 +114,25 @@ class Mappings:
             self._journal.note_sent(
                 lane.name, message.body, group=message.group, message_id=message.message_id
             )
+        self._keep_running_invisible()
+        self._running.append((lane, messages))
         try:
             done = self._invocations.invoke(lane.name, messages)
         finally:
+            self._running.pop()
             self._rules[lane.name].finish()
         for message in done:
             # A receipt that is old by now belongs to a record that was received again.
             with contextlib.suppress(FifoQueueError):
                 self._queues[lane.name].delete(message.receipt_handle)
                 self._journal.note_deleted(message.message_id)
+
+    def _keep_running_invisible(self) -> None:
+        """Hide the batches of paused handlers: an invocation beside them takes no time of theirs."""
+        for lane, messages in self._running:
+            for message in messages:
+                with contextlib.suppress(FifoQueueError):
+                    self._queues[lane.name].change_visibility(message.receipt_handle, lane.visibility_timeout)
 
 
 def _rules(lane: Lane) -> MappingRules[ReceivedMessage]:

@@ -8,12 +8,17 @@ from lanes.config import LanesConfig
 from simulator.function import Doom
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
+from tests.support.memory import Late, aws_error
+from tests.support.scenario import Scenario
 
 ENGINES = [Pattern.LANES, Pattern.PULL]
 TIMEOUT = 20.0
 LONGEST = TIMEOUT + 5
 START = 1.0
 """Seconds in which an invocation starts: a cold start and its calls."""
+
+DEADLY = 0.15
+"""Seconds of each record of a batch that dies after 0.1 s."""
 
 
 def lanes_with_one_crash(pattern, *, slots, after, nth, lanes=None):
@@ -108,7 +113,7 @@ def lanes_below_crashes(*, slots, timeout, crashes, high_every=0.0):
 
     lanes.function._doom = doom
     for number in range(10 * crashes):
-        lanes.send("HIGH", group=f"dead{number}", seconds=0.5)
+        lanes.send("HIGH", group=f"dead{number}", seconds=DEADLY)
     lanes.run(seconds=0.3)
     for number in range(400 * slots):
         lanes.send("MAIN", group=f"m{number % (20 * slots)}", seconds=0.2)
@@ -133,12 +138,12 @@ def standstills(lanes):
 @pytest.mark.parametrize("timeout", [10, 30, 900])
 @pytest.mark.parametrize(("slots", "crashes"), [(1, 1), (3, 1), (3, 3)])
 def test_lower_lanes_go_on_below_a_crashed_batch(slots, crashes, timeout):
-    """Its records stay in flight for their visibility timeout, and wait for no slot."""
+    """Its records stay in flight for the rest of the function's time, wait for no slot, and return then."""
     lanes = lanes_below_crashes(slots=slots, timeout=timeout, crashes=crashes)
 
     assert standstills(lanes)[0] <= min(timeout, 30) + 5
     high = [one for one in lanes.handled if one.lane == "HIGH"]
-    assert max(one.started_at - one.sent_at for one in high) <= timeout + 5 + START
+    assert max(one.started_at - one.sent_at for one in high) <= timeout + 5 + START + crashes * 10 * DEADLY
 
 
 @pytest.mark.parametrize("high_every", [5.0, 1.0, 0.25])
@@ -149,3 +154,61 @@ def test_they_go_on_also_while_the_crashed_lane_gets_messages(high_every):
     assert standstills(lanes)[0] <= 30 + 5
     later = [one for one in lanes.handled if one.group.startswith("h")]
     assert max(one.started_at - one.sent_at for one in later) <= 10
+
+
+HOLD = "ChangeMessageVisibilityBatch"
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_batch_whose_process_dies_returns_after_the_function_timeout(size):
+    """All of it at one moment, the groups beside the deadly one as well."""
+    scenario = Scenario({"consumer": {"function_timeout": 20}})
+    for number in range(size):
+        scenario.send("MAIN", f"m{number}", "crash" if not number else "ok", group=f"g{number}")
+
+    scenario.step("MAIN")
+    scenario.world.clock.advance(TIMEOUT + 1)
+    assert scenario.world.receive("MAIN") == []
+    scenario.world.clock.advance(2)
+
+    assert len(scenario.world.receive("MAIN")) == size
+
+
+@pytest.mark.parametrize("effect", ["break_if", "lose_if"])
+def test_the_call_for_it_may_fail(effect):
+    """The batch is handled, and would return when its visibility timeout ends."""
+    scenario = Scenario()
+    scenario.send("MAIN", "m")
+    setattr(
+        scenario.world.calls, effect, lambda operation, _position: aws_error() if operation == HOLD else None
+    )
+
+    scenario.step("MAIN")
+
+    assert list(scenario.done) == ["m"]
+    assert [name for name, _ in scenario.world.recorder.problems] == ["records_not_held"]
+
+
+def test_it_lands_before_the_delay_of_a_record_that_stays():
+    """Even if it is as late as can be: landing later, it would undo the backoff."""
+    scenario = Scenario({"consumer": {"backoff_base": 100, "function_timeout": 20}}, beside=Late())
+    scenario.send("MAIN", "m", "fail")
+
+    scenario.step("MAIN")
+    scenario.world.clock.advance(60)
+
+    assert scenario.world.receive("MAIN") == []
+    assert scenario.world.calls.counts[HOLD] == 2
+
+
+def test_a_batch_that_only_yields_needs_none():
+    """It gets its delay at once."""
+    scenario = Scenario()
+    scenario.send("MAIN", "m")
+    taken = scenario.world.receive("MAIN")
+    scenario.send("HIGH", "h")
+
+    scenario.invoke("MAIN", taken)
+
+    assert list(scenario.done) == []
+    assert scenario.world.calls.counts[HOLD] == 1

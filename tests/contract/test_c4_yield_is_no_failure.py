@@ -189,15 +189,15 @@ def test_the_board_of_overrides_is_read_by_the_clock_and_not_by_the_message(engi
     )
 
 
-def test_one_lane_alone_costs_no_other_call():
-    """Nothing is above it, so nothing is read either."""
+def test_one_lane_alone_costs_one_other_call_a_batch():
+    """Nothing is above it, so nothing is read either; a dead batch is to return soon."""
     scenario = Scenario()
     for number in range(30):
         scenario.send("HIGH", f"m{number}", group=f"g{number}")
 
     scenario.drain()
 
-    assert scenario.world.calls.log == [OVERRIDES_READ]
+    assert scenario.world.calls.log == [OVERRIDES_READ, *["ChangeMessageVisibilityBatch"] * 3]
 
 
 @pytest.mark.parametrize("records", [1, 2, 10])
@@ -244,15 +244,15 @@ def test_attempts_that_kill_their_process_count(engine, idempotency, runs):
 
 
 def test_what_killed_its_process_before_is_held_no_longer_than_its_invocation():
-    """The first crash costs the visibility timeout; later ones cost what the invocation may take."""
+    """Each crash costs the function timeout and two seconds, and no visibility timeout."""
     scenario = Scenario({"consumer": {"max_attempts": 9, "function_timeout": 10}})
     scenario.send("MAIN", "main", "crash")
 
     scenario.step("MAIN")
-    scenario.world.clock.advance(59)
+    scenario.world.clock.advance(11)
     scenario.step("MAIN")
     assert len(scenario.starts) == 1
-    scenario.world.clock.advance(2)
+    scenario.world.clock.advance(1)
     scenario.step("MAIN")
     assert len(scenario.starts) == 2
     scenario.world.clock.advance(12)
@@ -409,7 +409,7 @@ def test_a_late_note_of_a_refused_return_erases_no_attempt(engine, idempotency, 
     handled_meanwhile = []
 
     def lost(operation, _position):
-        if operation != "ChangeMessageVisibilityBatch" or handled_meanwhile:
+        if operation != "ChangeMessageVisibilityBatch" or not scenario.starts or handled_meanwhile:
             return None
         handled_meanwhile.append(operation)
         scenario.world.clock.advance(60)

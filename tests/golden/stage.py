@@ -46,6 +46,7 @@ from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
 from lanes.testing.on_moto import create_ledger
+from lanes.testing.pulled import InLine
 from spark_jobs.rows.reader import RowReader
 from spark_jobs.sending.calls import LaneCalls
 from spark_jobs.sending.pace import SendPace
@@ -98,6 +99,7 @@ class Stage:
                 telemetry=telemetry,
                 overrides=self.overrides,
                 holds=self.holds,
+                beside=InLine(),
                 clock=self.clock,
                 random=Halves(seed),
             )

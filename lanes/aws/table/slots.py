@@ -44,7 +44,7 @@ class DynamoDBSlots:
             name
             for name, record in _records(item).items()
             # One without a readable end may be a living environment's of another release.
-            if 0 < _ends_at(record) < now - FORGOTTEN_AFTER
+            if 0 < number_in(record, "until") < now - FORGOTTEN_AFTER
         ]
         return _snapshot(item, record.environment)
 
@@ -79,14 +79,9 @@ def _record_item(record: Presence) -> dict[str, Any]:
         "records": {"N": str(record.records)},
         "busy": {"BOOL": record.busy},
         "until": number(record.until),
-        "return_at": number(record.return_at),
         "kept": {"N": str(record.kept)},
         **({"tenant": {"S": record.tenant}} if record.tenant else {}),
     }
-
-
-def _ends_at(record: Mapping[str, Any]) -> float:
-    return max(number_in(record, "until"), number_in(record, "return_at"))
 
 
 def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
@@ -97,7 +92,6 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
             records=int(number_in(record, "records")),
             busy=flag_in(record, "busy"),
             until=number_in(record, "until"),
-            return_at=number_in(record, "return_at"),
             kept=int(number_in(record, "kept")),
             tenant=text_in(record, "tenant"),
         )

@@ -12,12 +12,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.mapped.backlog import UNDELETED
+from lanes.consumer.records import BEYOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.records import Batch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,6 @@ class Presence:
         records: records of the lane that it has in flight.
         busy: whether it has a slot; after an invocation its finished records stay in flight until deleted.
         until: epoch seconds after which the slot is free (the invocation's deadline), or the deletion.
-        return_at: epoch seconds at which the records return if the environment dies; 0 if that is unknown.
         kept: records that were returned with it; the ledger may not have them yet.
         tenant: the tenant of its records, in a lane with a `tenant_share`.
 
@@ -40,7 +40,6 @@ class Presence:
     records: int
     busy: bool
     until: float
-    return_at: float = 0.0
     kept: int = 0
     tenant: str = ""
 
@@ -100,13 +99,7 @@ class Peers:
         """Publish that this environment has a slot for a batch; raises `AwsError`."""
         # The deadline: after a crash the record misleads its peers no longer than that.
         until = self._clock() + batch.seconds_left
-        self._publish(
-            batch,
-            records=len(batch.records),
-            busy=True,
-            until=until,
-            return_at=_return_at(batch.records, batch.lane),
-        )
+        self._publish(batch, records=len(batch.records), busy=True, until=until)
 
     def release(self, batch: Batch, *, finished: int, parked_for: float = 0.0) -> None:
         """
@@ -135,7 +128,6 @@ class Peers:
         records: int,
         busy: bool,
         until: float,
-        return_at: float = 0.0,
         kept: int = 0,
         parked_until: float = 0.0,
     ) -> None:
@@ -148,7 +140,6 @@ class Peers:
             records=records,
             busy=busy,
             until=until,
-            return_at=return_at,
             kept=kept,
             # The first record's tenant is published for all.
             tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
@@ -183,7 +174,7 @@ class Peers:
         return sum(
             record.records
             for record in self.seen.peers
-            if record.lane == lane.name and max(record.until, record.return_at) > now
+            if record.lane == lane.name and record.until + (BEYOND if record.busy else 0) > now
         )
 
     def kept_until(self, lane: Lane) -> float:
@@ -199,11 +190,3 @@ class Peers:
         """Return the records of a lane that still mean something."""
         now = self._clock()
         return [record for record in self.seen.peers if record.lane == lane.name and record.until > now]
-
-
-def _return_at(records: Sequence[RawRecord], lane: Lane) -> float:
-    """Return when records of a dying invocation return; 0 if some were received before, and may be hidden for less."""
-    if any(record.receive_count > 1 for record in records):
-        return 0.0
-    first = min(record.first_received_at for record in records)
-    return first + lane.visibility_timeout.total_seconds()

@@ -133,7 +133,8 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
         None if lane.sent is None else lane.sent / messages_a_send * _requests_a_send(lane, messages_a_send)
     )
     others = (lane.returned + lane.failed) / lane.a_batch
-    changes = lane.yielded_batches + others + lane.woken / WOKEN_AT_ONCE
+    # A mapped batch is hidden for its invocation's time; `done_batches` is 0 in the pull engine.
+    changes = lane.done_batches + lane.yielded_batches + others + lane.woken / WOKEN_AT_ONCE
     yield line("sends", Item.SQS_FIFO, sends, f"messages sent, {messages_a_send:g} a request")
     yield line(
         "receives",
@@ -152,7 +153,7 @@ def _queue_lines(lane: LaneUse, messages_a_send: float, *, pulls: bool) -> Itera
         "visibility changes",
         Item.SQS_FIFO,
         changes,
-        "one for each batch that yields, returns or fails; one for ten woken records",
+        "one for each batch that is handled by mappings, yields, returns or fails; one for ten woken records",
     )
     yield line("dead letters", Item.SQS_FIFO, lane.dead_lettered, "counted by the consumer", estimate=False)
 

@@ -181,7 +181,6 @@ class Held:
 
     def __init__(self, *, free=1.0):
         self.backlog = HeldBacklog()
-        self.lane = Lane(name="HIGH")
         self.share = free
         self.now = 1_000.0
 
@@ -191,10 +190,8 @@ class Held:
         return self.backlog.waiting(
             held,
             undeleted=undeleted,
-            lane=self.lane,
             now=self.now,
             free=self.now * self.share,
-            after=STRANDED,
         )
 
     def serve(self, number, *, received_at):
@@ -241,17 +238,3 @@ def test_records_that_were_received_later_say_nothing_of_those_left_behind():
         held.waiting(9, after=2, undeleted=1)
 
     assert held.waiting(10, after=2) == 0
-
-
-def test_records_left_behind_wait_again_when_their_visibility_has_ended():
-    """They were received before the first reading; they also do once some of them were served."""
-    held, other = Held(), Held()
-    first = held.now
-    for one in (held, other):
-        one.waiting(10)
-        assert one.waiting(10, after=STRANDED) == 0
-
-    held.now = first + held.lane.visibility_timeout.total_seconds()
-    assert held.waiting(10) == 10
-    other.serve(4, received_at=first - 5)
-    assert other.waiting(10) == 4

@@ -7,7 +7,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.consumer.engines.mapped.backlog import UNDELETED
 from lanes.consumer.engines.presence import Peers, Presence
-from lanes.consumer.records import Batch
+from lanes.consumer.records import BEYOND, Batch
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
 from tests.support.memory import Calls, MemorySlots
@@ -64,8 +64,7 @@ def test_an_environment_publishes_when_it_acquires_and_releases_its_slot(environ
     environment.clock.advance(2)
     environment.peers.release(batch, finished=1)
 
-    return_at = batch.records[0].first_received_at + MAIN.visibility_timeout.total_seconds()
-    assert acquired == peer("me", MAIN, records=2, return_at=return_at, tenant="acme")
+    assert acquired == peer("me", MAIN, records=2, tenant="acme")
     assert environment.slots.records["me"] == peer(
         "me", MAIN, records=1, busy=False, until=NOW + 2 + UNDELETED, kept=1, tenant="acme"
     )
@@ -114,28 +113,18 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
     environment.clock.now = gone_at
     assert (peers.in_flight(HIGH), peers.kept_until(HIGH), peers.has_finished(HIGH)) == (10, gone_at, False)
     environment.clock.now = NOW + 30
-    assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 0)
+    assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 10)
 
 
 def test_what_a_peer_left_behind_counts_until_it_returns(environment):
     """Its slot is free after its deadline, and its records do not wait for one."""
-    environment.see(peer("a", return_at=NOW + 180), peer("b", records=3))
+    environment.see(peer("a"), peer("b", records=3, busy=False))
     peers = environment.peers
 
     environment.clock.now = NOW + 30
     assert (peers.free_slots(), peers.busy(HIGH), peers.in_flight(HIGH)) == (3, 0, 10)
-    environment.clock.now = NOW + 180
+    environment.clock.now = NOW + 30 + BEYOND
     assert peers.in_flight(HIGH) == 0
-
-
-def test_records_received_before_may_return_sooner(environment):
-    """If one of them crashed before, the batch stays invisible for the function's time only."""
-    batch = environment.batch()
-    again = dataclasses.replace(batch.records[1], receive_count=2)
-
-    environment.peers.acquire(dataclasses.replace(batch, records=[batch.records[0], again]))
-
-    assert environment.slots.records["me"].return_at == 0
 
 
 def test_free_slots_are_never_negative(environment):

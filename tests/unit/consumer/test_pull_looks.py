@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull.looks import BEYOND, Looking, Looks
+from lanes.consumer.engines.pull.looks import Looking, Looks
 from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.records import BEYOND
 from tests.support.memory import FakeClock, Late, Recorder, aws_error
 from tests.support.records import record_with
 

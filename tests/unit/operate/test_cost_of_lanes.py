@@ -57,7 +57,7 @@ def test_each_line_of_a_lane_without_yields():
             "receives": 1_000,
             "polls of an empty queue": 900,
             "deletions": 1_000,
-            "visibility changes": 0,
+            "visibility changes": 1_000,
             "dead letters": 0,
             "invocations": 1_000,
             "time of the function": 100.0,  # 200 s at half a gigabyte
@@ -80,7 +80,7 @@ def test_each_line_of_a_lane_without_yields():
 def test_a_day_and_a_million_messages():
     """24 times the hour; all dollars over all messages."""
     bill = bill_of([MAIN], SHARED, read_prices(), window=HOUR)
-    requests = (10_000 + 1_000 + 900 + 1_000) * 0.50 / 1e6
+    requests = (10_000 + 1_000 + 900 + 1_000 + 1_000) * 0.50 / 1e6
     looks = 880 * 0.40 / 1e6
     function = 1_000 * 0.20 / 1e6 + 100 * 13.3334 / 1e6
     metrics = 8 / 730 * 0.30
@@ -186,7 +186,7 @@ def test_waking_is_part_of_the_yields_that_are_woken():
 
 
 def test_yields_failures_and_returns_change_visibility():
-    """One call for a batch of them, one for ten that are woken."""
+    """One call for a batch of them, one for ten that are woken, beside the one of each handled batch."""
     busy = dataclasses.replace(
         MAIN,
         yielded=100,
@@ -200,7 +200,7 @@ def test_yields_failures_and_returns_change_visibility():
 
     lines = amounts(use_of([busy], SHARED, hours=1, messages_a_send=1))
 
-    assert (lines["visibility changes"], lines["dead letters"]) == (23, 4)
+    assert (lines["visibility changes"], lines["dead letters"]) == (1_023, 4)
     assert lines["backlog checks"] == 880 + 10
 
 
@@ -234,7 +234,7 @@ def test_an_idle_lane_costs_its_polls():
 
 
 def test_the_readmes_table_comes_out():
-    """A million messages of 10 ms, full batches, no yields: the 29 cents that the README tells."""
+    """A million messages of 10 ms, full batches, no yields: the 34 cents that the README has."""
     million = dataclasses.replace(
         MAIN, sent=1e6, sent_bytes=1e9, received=1e6, empty_receives=0, records=1e6, handled=1e6, batches=1e5,
         done_batches=1e5, batch_seconds=12_000.0, handler_seconds=10_000.0, metrics=0,
@@ -253,7 +253,7 @@ def test_the_readmes_table_comes_out():
 
     bill = bill_of([million], shared, read_prices(), window=timedelta(days=1), messages_a_send=10)
 
-    assert bill.dollars == pytest.approx(0.29, abs=0.01)
+    assert bill.dollars == pytest.approx(0.34, abs=0.01)
 
 
 PULLED = dataclasses.replace(

@@ -38,7 +38,7 @@ behind another record of their group, or their mapping is paused: neither may ho
 # AWS documents no waits of a throttled batch; the simulations go up to 10 s. A mapping that a free slot has not served
 # in that time holds nothing (docs/decisions/0017-records-left-behind.md).
 STRANDED = 10.0
-"""Seconds of a free slot after which records in flight count as left behind; at most the function timeout."""
+"""Seconds of a free slot after which records in flight count as left behind."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -88,27 +88,22 @@ class HeldBacklog:
     suspected_at: float = 0.0
     free_at: float = 0.0
 
-    def waiting(self, held: int, *, undeleted: int, lane: Lane, now: float, free: float, after: float) -> int:
+    def waiting(self, held: int, *, undeleted: int, now: float, free: float) -> int:
         """
         Return how many of the held records wait for a slot.
 
         Args:
             held: records in flight that neither run nor are parked.
             undeleted: finished records that are left out of `held`, although some may be deleted by now.
-            lane: their lane.
             now: time of the reading.
             free: seconds for which the slot was free so far.
-            after: free seconds in which a mapping gets each of its batches to the slot.
 
         """
-        # They were received before, so their visibility has ended by then.
-        if self.stranded and now >= self.stranded_at + lane.visibility_timeout.total_seconds():
-            self.stranded = self.suspected = 0
         self.stranded = min(self.stranded, held + undeleted)
         self.suspected = min(self.suspected, held + undeleted)
         if self.suspected <= self.stranded:
             self.suspected, self.suspected_at, self.free_at = held, now, free
-        elif free - self.free_at >= after:
+        elif free - self.free_at >= STRANDED:
             self.stranded, self.stranded_at = self.suspected, self.suspected_at
         return max(0, held - self.stranded)
 

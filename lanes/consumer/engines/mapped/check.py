@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.mapped.backlog import (
-    STRANDED,
     UNDELETED,
     HeldBacklog,
     LaneBacklog,
@@ -71,8 +70,9 @@ class QueueBacklogs:
         self._depths = depths
         self._peers = peers
         self._ledger = ledger
-        self._stranded_after = min(STRANDED, function_timeout)
+        self._timeout = function_timeout
         self._clock = clock
+        self._began_at = clock()
         self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._finished_lane, self._finished, self.undeleted_until = "", 0, 0.0
@@ -119,14 +119,13 @@ class QueueBacklogs:
             self._ledger.read_parked(lane.name, alone=self._peers.alone)
             parked = len(self._ledger.parked(lane.name))
             waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
-        if self._peers.alone:
+        # A crash ended the environment before this one, so later all of its records have returned.
+        if self._peers.alone and self._clock() < self._began_at + self._timeout:
             waiting = self._held[lane.name].waiting(
                 waiting,
                 undeleted=own,
-                lane=lane,
                 now=self._clock(),
                 free=self._free_until(during) if during else self._free,
-                after=self._stranded_after,
             )
         just_finished = own > 0 or self._peers.has_finished(lane)
         if just_finished and not parked:

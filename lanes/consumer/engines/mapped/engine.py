@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.outcome import Outcome, Reason
-from lanes.consumer.records import SETTLING, Batch, Invocation, oldest_first, read_batch, response_for
+from lanes.consumer.records import Batch, Invocation, oldest_first, read_batch, response_for
 from lanes.consumer.settlement import shortest_delay
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
     from lanes.consumer.batch import Corridor
+    from lanes.consumer.engines.beside import Beside, Pending
     from lanes.consumer.engines.mapped.check import BacklogCheck
     from lanes.consumer.engines.mapped.waking import Waker
     from lanes.consumer.engines.presence import Peers
@@ -106,6 +108,7 @@ class TurnServices:
     reserve: Reserve
     settlement: Settlement
     waker: Waker
+    beside: Beside
 
 
 class MappedTurn:
@@ -114,17 +117,31 @@ class MappedTurn:
     def __init__(self, batch: Batch, services: TurnServices) -> None:
         self._batch = batch
         self._services = services
+        self._is_held = False
+        self._holding: Pending[Collection[str]] | None = None
         if not services.peers.alone:
             # Without it, its records seem to wait, and peers yield to them.
             self._try(Event.SLOT_NOT_ENTERED, lambda: services.peers.acquire(batch))
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
-        """Extend the visibility if little of it is left."""
-        seconds = self._batch.seconds_left + SETTLING
-        return self._services.settlement.extend_visibility(self._batch, outcomes.entries, seconds=seconds)
+        """Extend the visibility at once if little of it is left."""
+        settlement, batch = self._services.settlement, self._batch
+        if settlement.outlasts(batch, outcomes.entries):
+            return ()
+        self._is_held = True
+        return settlement.hold(batch)
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
-        """Yield if a higher lane has a backlog or can't be read; keep time for waking others."""
+        """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
+        way = self._judge(rest, expected=expected, has_worked=has_worked)
+        # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot.
+        if not self._is_held and isinstance(way, Proceed):
+            self._is_held = True
+            self._holding = self._services.beside.start(partial(self._services.settlement.hold, self._batch))
+        return way
+
+    def _judge(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+        """Judge the lanes above; keep time for waking others."""
         lane, services = self._batch.lane, self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
         if rest[0].receive_count >= MAX_RECEIVES:
@@ -184,6 +201,9 @@ class MappedTurn:
                 Event.SLOT_NOT_LEFT,
                 lambda: services.peers.release(batch, finished=outcomes.finished, parked_for=parked_for),
             )
+        if self._holding is not None:
+            # It must not land after the delays of kept records, nor be left to the next invocation.
+            self._try(Event.RECORDS_NOT_HELD, self._holding.result)
         if kept:
             self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
         self._try(
@@ -193,7 +213,7 @@ class MappedTurn:
             ),
         )
 
-    def _try(self, problem: Event, step: Callable[[], None]) -> None:
+    def _try(self, problem: Event, step: Callable[[], object]) -> None:
         """Take a step; report whatever goes wrong, since it must not keep the answer."""
         try:
             step()

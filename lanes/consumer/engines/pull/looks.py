@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.consumer.records import visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.engines.pull.beside import Beside, Pending
+    from lanes.consumer.engines.beside import Beside, Pending
     from lanes.consumer.engines.pull.pace import Pace
     from lanes.consumer.records import RawRecord
     from lanes.consumer.telemetry import Telemetry
@@ -29,13 +29,6 @@ Seconds of a long poll while there is nothing to do.
 
 AWS: a long poll asks all servers of a queue, a short one only some (SQS developer guide, "Short and long polling"), so
 a slot leaves only after a long poll of every lane found nothing.
-"""
-
-BEYOND = 2 * POLL
-"""
-Seconds for which received records stay invisible after the invocation's end.
-
-Lambda may take a moment to end it, and a process may end with its last poll.
 """
 
 
@@ -182,7 +175,7 @@ class Looks:
             looking.queues.receive,
             lane.name,
             maximum=asked,
-            visibility=max(0, math.ceil(left)) + BEYOND,
+            visibility=visibility_in_hand(left),
             wait=wait,
         )
         try:

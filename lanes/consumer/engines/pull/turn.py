@@ -9,7 +9,6 @@ from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.engines.pull.pace import PATIENCE
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Reason
-from lanes.consumer.records import SETTLING
 from lanes.consumer.settlement import shortest_delay
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -47,9 +46,7 @@ class PullTurn:
             tenants.begin(self._batch)
         if not self._is_mapped:
             return ()
-        return self._slot.services.settlement.extend_visibility(
-            self._batch, outcomes.entries, seconds=self._batch.seconds_left + SETTLING
-        )
+        return self._slot.services.settlement.hold(self._batch)
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
