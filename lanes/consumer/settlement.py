@@ -237,7 +237,9 @@ class Settlement:
         """
         if not self.ledger.unpark(entries):
             return False
-        self.queues.change_visibility(lane.name, [_change(entry, 0) for entry in entries])
+        # The last of a group first: visible behind one in flight, it waits for the others, and a poller that comes in
+        # between receives them together.
+        self.queues.change_visibility(lane.name, [_change(entry, 0) for entry in reversed(entries)])
         report.woken(self.telemetry, lane, entries, by=by)
         return True
 

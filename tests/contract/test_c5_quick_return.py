@@ -77,6 +77,30 @@ def test_yielded_records_return_at_once_when_the_lanes_above_are_empty():
     scenario.check_kept()
 
 
+@pytest.mark.parametrize("environments", [1, 2])
+def test_a_woken_group_is_received_whole_by_a_poller_that_comes_in_between(environments):
+    """Its last record becomes visible first: behind one in flight it waits for the others."""
+    raw = {"consumer": {"reserved_concurrency": environments}}
+    scenario, batches = yielded_behind_high(raw, environments=environments)
+    queues, received = scenario.world.queues, []
+    change_all = queues.change_visibility
+
+    def change_and_receive(lane, changes):
+        refused = []
+        for change in changes:
+            refused += change_all(lane, [change])
+            if lane == "MAIN" and change.seconds == 0:
+                received.append([message.message_id for message in scenario.world.receive("MAIN")])
+        return refused
+
+    queues.change_visibility = change_and_receive
+    for environment, batch in enumerate(batches):
+        scenario.invoke("HIGH", batch, environment=environment)
+
+    ids = [one.message_id for one in scenario.sent if one.lane == "MAIN"]
+    assert sorted(filter(None, received)) == sorted([[ids[0], ids[2]], [ids[1]]])
+
+
 def test_they_return_by_themselves_if_nobody_wakes_them():
     """The parking ends, whatever happens to those who could have woken them."""
     scenario, (held,) = yielded_behind_high()
