@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from lanes.cli.arguments import DryRun, operations_of, read_time
+from lanes.cli.busy import busy
 from lanes.cli.printing import moment, say, show_one, show_rows
 from lanes.cli.target import target_of
 from lanes.config.table import nearest
@@ -22,13 +23,20 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(context: typer.Context) -> None:
-    """List the active overrides, the latest first."""
-    active = operations_of(context).overrides.active()
+    """
+    List the active overrides, the latest first, with the number of messages that each has cancelled or moved.
+
+    Cancelled messages are counted in the consumer's table, moved ones in the function's log.
+    """
+    operations = operations_of(context)
+    active = operations.overrides.active()
     for unread in active.unread:
         say(
             f"note: this release can't read override {unread}; `lanes overrides withdraw {unread}` removes it"
         )
-    rows = [_row(override) for override in active.overrides]
+    with busy(lambda: "counting the messages of the overrides"):
+        met = operations.overrides_met(note=lambda text: say(f"note: {text}"))
+    rows = [_row(override, met.get(override.id)) for override in active.overrides]
     show_rows(target_of(context), rows, empty="no override is active")
 
 
@@ -83,12 +91,13 @@ def cancelled(
     show_rows(target_of(context), rows, empty="no message was cancelled in a lane")
 
 
-def _row(override: Override) -> dict[str, Any]:
+def _row(override: Override, met: int | None) -> dict[str, Any]:
     return {
         "override": override.id,
         "action": override.action.value,
         "filter": override.wanted.describe(),
         "priority": override.priority if override.action is Action.PRIORITIZE else "",
+        "met": met,
         "who": override.who,
         "why": override.why,
         "created": moment(override.created_at),

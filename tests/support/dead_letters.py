@@ -33,6 +33,7 @@ class MemoryDeadLetters:
         self.before_call = lambda _name: None
         self.refuse = set()
         self.calls = []
+        self.batches = []
         self._wait = wait
 
     def put(self, number, *, group="g", kind="order.placed", reason="attempts exhausted", at=0.0):
@@ -46,10 +47,10 @@ class MemoryDeadLetters:
         self._called("dead_letters")
         return depth_of(self.dead)
 
-    def receive(self, lane, *, limit, hold):
+    def receive(self, lane, *, limit, hold, wait=True):
         self._called("receive")
         received = self.dead.receive(limit, visibility_timeout=hold)
-        if not received:
+        if not received and wait:
             self.clock.advance(self._wait)
         return [letter_of(lane, message) for message in received]
 
@@ -73,6 +74,7 @@ class MemoryDeadLetters:
     def copy(self, letters, openings):
         groups = [letter.group for letter in letters]
         assert len(groups) == len(set(groups)), "two of a group are on their way at once"
+        self.batches.append(len(letters))
         refused = {}
         for letter in letters:
             self._called("copy")

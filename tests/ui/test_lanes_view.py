@@ -67,6 +67,7 @@ def test_the_timeline_shows_what_cloudwatch_kept(writing, tab):
 
     expect(picture).to_contain_text("Yields per minute")
     expect(picture.locator("rect.bar.lane-2").first).to_be_visible()
+    tab.get_by_role("button", name="1 h").click()
     picture.focus()
     for _ in range(9):
         tab.keyboard.press("ArrowLeft")
@@ -91,6 +92,7 @@ def test_times_without_a_page_are_not_drawn_as_empty(writing, tab):
     picture = tab.locator("svg.timeline")
 
     expect(picture.locator("rect.bar.lane-2").first).to_be_visible()
+    tab.get_by_role("button", name="1 h").click()
     picture.focus()
     for _ in range(10):
         tab.keyboard.press("ArrowLeft")

@@ -29,6 +29,11 @@ def test_what_waits_is_prioritised_everywhere_and_the_override_withdrawn(scene, 
     override = tab.locator("tr", has_text="parcel.*")
     expect(override).to_contain_text("prioritise to 50")
     expect(override).to_contain_text("customer waits")
+    # The log names the message that met it.
+    override_id = writing.ask("overrides")[1]["overrides"][0]["id"]
+    scene.log((1, {"event": "message_moved", "lane": "MAIN", "message_id": "m", "override": override_id}))
+    tab.reload()
+    expect(override.locator("td.number")).to_have_text("1")
     override.get_by_role("button", name="Withdraw").click()
     dialog.locator("#act").click()
     expect(dialog).to_contain_text("Done: Withdraw override")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ class DeadLetterQueueCalls:
         self._queues = deployment.queues
         self._client = client
         self._redrives = redrives
+        self._unrecorded: dict[str, list[str]] = defaultdict(list)
         self._bell = sender_bell(deployment, client)
 
     def dead_letters(self, lane: str) -> LaneDepth:
@@ -59,15 +61,17 @@ class DeadLetterQueueCalls:
             in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
         )
 
-    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
-        """Receive up to ten dead letters, with a visibility timeout."""
+    def receive(
+        self, lane: str, *, limit: int, hold: timedelta, wait: bool = True
+    ) -> list[DeadLetteredMessage]:
+        """Receive up to ten dead letters, with a visibility timeout; `wait` for one to a second."""
         with aws_errors("ReceiveMessage"):
             answer = self._client.receive_message(
                 QueueUrl=self._queues[lane].dead_letter_url,
                 MaxNumberOfMessages=min(limit, LARGEST_BATCH),
                 # AWS: 0 leaves them visible, so another reader would receive them too (API_ReceiveMessage).
                 VisibilityTimeout=max(1, round(hold.total_seconds())),
-                WaitTimeSeconds=WAIT_SECONDS,
+                WaitTimeSeconds=WAIT_SECONDS if wait else 0,
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             )
@@ -75,6 +79,7 @@ class DeadLetterQueueCalls:
 
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Make dead letters visible; those that SQS refuses are visible or deleted already."""
+        self._record_copies()
         for lane, chunk in _chunks(letters):
             with aws_errors("ChangeMessageVisibilityBatch"):
                 self._client.change_message_visibility_batch(
@@ -148,7 +153,11 @@ class DeadLetterQueueCalls:
                 for place, letter in enumerate(chunk)
                 if str(place) not in sent
             }
-            self._record_copies(lane, [chunk[int(place)].letter_id for place in sent])
+            unrecorded = self._unrecorded[lane]
+            unrecorded += [chunk[int(place)].letter_id for place in sent]
+            # A call for each copy would take as long as the copies of one group, which go one by one.
+            if len(unrecorded) >= LARGEST_BATCH:
+                self._record_copies()
         return refused
 
     def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
@@ -164,15 +173,18 @@ class DeadLetterQueueCalls:
         copied = self._redrives.copied(letters[0].lane, again)
         return [letter for letter in letters if letter.letter_id not in copied]
 
-    def _record_copies(self, lane: str, letter_ids: Sequence[str]) -> None:
-        if self._redrives is None or not letter_ids:
-            return
-        # The dead letters are deleted next, so a missing record matters only if this run is killed before that.
-        with suppress(AwsError):
-            self._redrives.add(lane, letter_ids)
+    def _record_copies(self) -> None:
+        """Record the copies before their dead letters are deleted or become visible."""
+        for lane in list(self._unrecorded):
+            letter_ids = self._unrecorded.pop(lane)
+            # The dead letters are deleted next, so a missing record matters only if this run is killed before that.
+            if self._redrives is not None:
+                with suppress(AwsError):
+                    self._redrives.add(lane, letter_ids)
 
     def delete(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
         """Delete dead letters; return the reasons of refusals by the dead letter's id."""
+        self._record_copies()
         refused: dict[str, str] = {}
         for lane, chunk in _chunks(letters):
             with aws_errors("DeleteMessageBatch"):

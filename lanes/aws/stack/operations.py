@@ -29,11 +29,12 @@ from lanes.errors import AwsError, ConfigurationError
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
+from lanes.operate.overrides.met import count_met
 from lanes.outbox.dynamodb.lookup import OutboxLookup
 from lanes.producer import Producer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -185,6 +186,15 @@ class Operations:
             logs,
             presence=(lambda: slots.read("").peers) if has_presence else None,
             function_timeout=consumer.function_timeout,
+        )
+
+    def overrides_met(self, *, note: Callable[[str], None]) -> Mapping[str, int | None]:
+        """Return the number of messages that each active override has met; `note` receives what is unknown."""
+        return count_met(
+            self.overrides.active().overrides,
+            cancellations=lambda since, limit: self.overrides.cancellations(since=since, limit=limit),
+            logs=self.logs,
+            note=note,
         )
 
     def producer(self, *, source: str) -> Producer:

@@ -15,14 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from lanes.cli.arguments import DryRun, LaneName, Yes, duration, lane_named, operations_of, read_time
 from lanes.cli.busy import busy
-from lanes.cli.dead_letters.brief import brief_rows, held_lines
+from lanes.cli.dead_letters.brief import brief_rows
 from lanes.cli.dead_letters.holds import held, release
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
-from lanes.operate.dead_letters.rows import details_of, row_of
+from lanes.operate.dead_letters.rows import details_of, held_lines, row_of
 from lanes.operate.history.audit import audited
 
 if TYPE_CHECKING:
@@ -100,11 +100,9 @@ def list_(
     if wide or target.output is Output.JSON or not letters:
         show_rows(target, [row_of(letter) for letter in letters], empty="no dead letters match")
         return
-    held = held_lines(letters)
     rows = brief_rows(letters, now=time.time(), with_lane=lane is None)
     show_rows(target, rows, empty="all of them are held behind another dead letter")
-    for line in held:
-        say(line)
+    _say_all(held_lines(letters))
 
 
 @app.command()
@@ -210,14 +208,19 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
     name = lane_named(operations, lane)
     if how.dry_run or not how.yes:
         listing = _read(operations, name, wanted, limit=min(how.limit or PREVIEWED, PREVIEWED))
-        rows = _summary(name, listing)
+        rows, held = _summary(name, listing), held_lines(listing.letters)
         _say_beyond(name, listing)
-        if how.dry_run or not rows:
+        if how.dry_run or not listing.letters:
             say(f"would {verb} {len(listing.letters)} visible dead letters")
-            show_rows(target, rows, empty="no dead letters match")
+            show_rows(
+                target, rows, empty="no dead letters match but held ones" if held else "no dead letters match"
+            )
+            _say_all(held)
             return
         out = console(stderr=True)
-        out.print(layout(rows, out))
+        if rows:
+            out.print(layout(rows, out))
+        _say_all(held)
         more = f", and the matches among about {listing.beyond} more," if listing.beyond else ""
         confirm(f"{verb} these {len(listing.letters)}{more} in {name} of {target.stack_name}?", yes=how.yes)
     progress = _run(operations, verb, name, wanted, how)
@@ -329,8 +332,13 @@ def _say_beyond(lane: str, listing: Listing) -> None:
         )
 
 
+def _say_all(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line)
+
+
 def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
-    counts = Counter((letter.kind, letter.reason) for letter in listing.letters)
+    counts = Counter((letter.kind, letter.reason) for letter in listing.letters if not letter.held_behind)
     return [
         {"lane": lane, "kind": kind, "reason": reason, "dead_letters": count}
         for (kind, reason), count in counts.most_common()

@@ -1,4 +1,4 @@
-"""Dead letters in a hundred columns: the held ones are counted by the dead letter that holds them."""
+"""Dead letters in a hundred columns, without the held ones."""
 
 from __future__ import annotations
 
@@ -27,16 +27,4 @@ def brief_rows(
         }
         for letter in letters
         if not letter.held_behind
-    ]
-
-
-def held_lines(letters: Sequence[DeadLetteredMessage]) -> list[str]:
-    """Return a line for each dead letter that holds others of the list."""
-    groups: dict[str, list[str]] = {}
-    for letter in letters:
-        if letter.held_behind:
-            groups.setdefault(letter.held_behind, []).append(letter.group)
-    return [
-        f"held behind {leader}: {len(held)} in {len(set(held))} group{'' if len(set(held)) == 1 else 's'}"
-        for leader, held in groups.items()
     ]

@@ -171,8 +171,18 @@ class DeadLetterQueues(Protocol):
     def dead_letters(self, lane: str) -> LaneDepth:
         """Return the counts of a lane's dead-letter queue."""
 
-    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
-        """Receive up to ten dead letters and hide them; none of a group with a hidden one."""
+    def receive(
+        self, lane: str, *, limit: int, hold: timedelta, wait: bool = True
+    ) -> list[DeadLetteredMessage]:
+        """
+        Receive up to ten dead letters and hide them; none of a group with a hidden one.
+
+        Args:
+            lane: the lane.
+            limit: maximum number.
+            hold: visibility timeout.
+            wait: whether to wait a second for one; without it SQS may leave out some that are there.
+        """
 
     def give_back(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Make dead letters visible; those that are visible stay so."""

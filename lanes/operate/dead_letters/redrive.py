@@ -37,6 +37,11 @@ QUIET_RECEIVES = 2
 
 TIMEOUT_AFTER_HOLD = 5.0
 """Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
+MOST_AT_ONCE = 100
+"""Dead letters to receive before they are settled: ten receives, each of which may return one group alone."""
+
+SETTLED_IN_HOLD = 10 / 3
+"""Dead letters a second of their visibility timeout to receive at once; even a slow run settles five times as many."""
 # SQS refuses single entries of a batch for faults of its own (API_SendMessageBatch, SenderFault).
 TRIES = 3
 
@@ -122,15 +127,13 @@ class DeadLetterRun:
         # Another run may hold dead letters for longer than two receives take.
         quiet_since = self._clock()
         while not self._reached_limit():
-            size = self._receive_size()
-            letters = self._queues.receive(self._lane, limit=size, hold=self._hold)
+            ends = self._receive()
+            letters = self._working
             fresh = [letter for letter in letters if letter.message_id not in self._staying]
             self._staying.update({one.message_id: one for one in letters if one not in fresh})
             if fresh:
                 self._settle(fresh)
-                self._report(self.progress)
-                if len(letters) == size and self._of_group(letters[-1].group):
-                    self._cut.append(letters[-1].group)
+                self._cut += [group for group in ends if self._of_group(group)]
                 quiet, quiet_since = 0, self._clock()
                 continue
             if self._cut:
@@ -182,9 +185,30 @@ class DeadLetterRun:
     def _reached_limit(self) -> bool:
         return self._limit is not None and self.progress.done >= self._limit
 
+    def _receive(self) -> list[str]:
+        """
+        Receive dead letters to work on, of several groups if there are; return the groups that a full receive may cut.
+
+        AWS: a receive takes as much as it can from one group, and no more of that group is delivered meanwhile (FIFO
+        delivery logic). A copy of each of ten groups goes into one call, and ten of one group need ten calls.
+        """
+        room, until = self._receive_size(), self._clock() + self._hold.total_seconds() / 4
+        ends: list[str] = []
+        self._working = []
+        while room and self._clock() < until:
+            size = min(room, LARGEST_RECEIVE)
+            # Only the first receive waits: the rest is a gain if it is there.
+            letters = self._queues.receive(self._lane, limit=size, hold=self._hold, wait=not self._working)
+            self._working = [*self._working, *letters]
+            room -= len(letters)
+            if len(letters) < size:
+                break
+            ends.append(letters[-1].group)
+        return ends
+
     def _receive_size(self) -> int:
         """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
-        size = LARGEST_RECEIVE
+        size = min(MOST_AT_ONCE, max(LARGEST_RECEIVE, int(SETTLED_IN_HOLD * self._hold.total_seconds())))
         if self._limit is not None:
             size = min(size, self._limit - self.progress.done)
         if self._rate is not None:
@@ -208,14 +232,25 @@ class DeadLetterRun:
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
         self._working = meant
+        ready: list[DeadLetteredMessage] = []
+        for wave in waves(meant):
+            ready += self._copied(wave) if self._copies else self._paced(wave)
+            if len(ready) >= LARGEST_RECEIVE:
+                self._delete(ready)
+                ready = []
+        self._delete(ready)
+        self._working = []
+
+    def _delete(self, ready: Sequence[DeadLetteredMessage]) -> None:
         # Deleted only after the copy: if the run is killed between the two, SQS drops the next run's copy within five
         # minutes, and later the table's record prevents it.
-        ready = self._copied(meant) if self._copies else self._paced(meant)
         refused = self._queues.delete(ready) if ready else {}
-        self._working = []
         # A dead letter that could not be deleted is received again, and SQS drops its second copy.
         self.progress.done += len(ready) - len(refused)
         self._touched |= {letter.group for letter in ready}
+        finished = {letter.message_id for letter in ready}
+        self._working = [letter for letter in self._working if letter.message_id not in finished]
+        self._report(self.progress)
 
     def _look_at_holds(self, letters: Sequence[DeadLetteredMessage]) -> None:
         """Record leaders that have arrived, and let copies of held groups pass."""
@@ -271,25 +306,21 @@ class DeadLetterRun:
         self._stopped[letter.group] = "its group was held again or released in the meantime"
         return False
 
-    def _copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
+    def _copied(self, wave: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         copied: list[DeadLetteredMessage] = []
-        # One of a group in a call: SQS may refuse an entry and accept a later one of its group.
-        for wave in waves(letters):
-            passing = [
-                letter for letter in wave if letter.group not in self._stopped and self._passes(letter)
-            ]
-            for letter in [letter for letter in wave if letter not in passing]:
-                why = self._stopped[letter.group]
-                self._fail(letter, f"an earlier one of its group could not be sent: {why}")
-            going = self._paced(passing)
-            refused = self._copy(going)
-            for letter in going:
-                if letter.message_id in refused:
-                    self._stopped[letter.group] = refused[letter.message_id]
-                    self._fail(letter, refused[letter.message_id])
-                else:
-                    copied.append(letter)
-                    self._sent.add(letter.copied_as(self._openings.get(letter.group, "")))
+        passing = [letter for letter in wave if letter.group not in self._stopped and self._passes(letter)]
+        for letter in [letter for letter in wave if letter not in passing]:
+            why = self._stopped[letter.group]
+            self._fail(letter, f"an earlier one of its group could not be sent: {why}")
+        going = self._paced(passing)
+        refused = self._copy(going)
+        for letter in going:
+            if letter.message_id in refused:
+                self._stopped[letter.group] = refused[letter.message_id]
+                self._fail(letter, refused[letter.message_id])
+            else:
+                copied.append(letter)
+                self._sent.add(letter.copied_as(self._openings.get(letter.group, "")))
         return copied
 
     def _copy(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
@@ -321,9 +352,14 @@ class DeadLetterRun:
 
 
 def waves(letters: Sequence[DeadLetteredMessage]) -> Iterator[list[DeadLetteredMessage]]:
-    """Split into waves with at most one of each group, in the order of each group."""
+    """
+    Split into waves of at most ten with at most one of each group, in the order of each group.
+
+    One of a group in a call: SQS may refuse an entry and accept a later one of its group.
+    """
     groups: dict[str, list[DeadLetteredMessage]] = defaultdict(list)
     for letter in letters:
         groups[letter.group].append(letter)
     for place in range(max(map(len, groups.values()), default=0)):
-        yield [group[place] for group in groups.values() if len(group) > place]
+        row = [group[place] for group in groups.values() if len(group) > place]
+        yield from (row[start : start + LARGEST_RECEIVE] for start in range(0, len(row), LARGEST_RECEIVE))

@@ -1,4 +1,4 @@
-"""The fields of a dead letter that every front end shows."""
+"""The fields of a dead letter that every front end shows; held ones are counted by the dead letter that holds them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lanes.operate.dead_letters.listing import DeadLetteredMessage
 
 
@@ -22,6 +24,18 @@ def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
         "reason": letter.reason,
         "error": letter.error,
     }
+
+
+def held_lines(letters: Sequence[DeadLetteredMessage]) -> list[str]:
+    """Return a line for each dead letter that holds others of the list."""
+    groups: dict[str, list[str]] = {}
+    for letter in letters:
+        if letter.held_behind:
+            groups.setdefault(letter.held_behind, []).append(letter.group)
+    return [
+        f"held behind {leader}: {len(held)} in {len(set(held))} group{'' if len(set(held)) == 1 else 's'}"
+        for leader, held in groups.items()
+    ]
 
 
 def details_of(letter: DeadLetteredMessage) -> dict[str, Any]:

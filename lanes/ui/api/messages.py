@@ -45,6 +45,7 @@ class MessageRoutes:
             "entries": self.entries,
             "entry": self.entry,
             "overrides": self.overrides,
+            "overrides_met": self.overrides_met,
         }
 
     def dead_letters(self, fields: Fields) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class MessageRoutes:
         lane = self._session.lane(fields.required("lane"))
         limit = fields.integer("limit", min_=1) or LISTED
         found = list_dead_letters(self._session.operations.dead_letters, lane, wanted, limit=limit)
-        rows = [row_of(letter) for letter in found.letters]
+        rows = [{**row_of(letter), "held_behind": letter.held_behind} for letter in found.letters]
         return {"letters": rows, "beyond": found.beyond}
 
     def dead_letter(self, fields: Fields) -> dict[str, Any]:
@@ -122,3 +123,8 @@ class MessageRoutes:
             "cancelled": operations.overrides.cancellations(since=since, limit=LISTED),
             "held": operations.holds.held(),
         }
+
+    def overrides_met(self, _fields: Fields) -> dict[str, Any]:
+        """Count the messages that each active override has met; reads the log of the function."""
+        notes: list[str] = []
+        return {"met": self._session.operations.overrides_met(note=notes.append), "notes": notes}

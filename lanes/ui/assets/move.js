@@ -4,7 +4,7 @@ import { ask } from "./calls.js";
 import { offer } from "./change.js";
 import { el, table } from "./dom.js";
 import { form } from "./form.js";
-import { moment } from "./format.js";
+import { count, moment } from "./format.js";
 import { faultBox, faultOf } from "./fault.js";
 
 let view = null;
@@ -57,9 +57,10 @@ async function read() {
   try {
     const { overrides, cancelled, held, unread } = await ask("overrides", { since: "7d" });
     const offerOf = (fields, title) => el("button", { type: "button", onclick: () => offer(fields, read) }, title);
+    const met = new Map(overrides.map((one) => [one.id, el("span", {}, "…")]));
     const acting = (cell) => (mine.target.writes ? [{ title: "", kind: "act", cell }] : []);
     mine.overrides.replaceChildren(
-      table([...OVERRIDES, ...acting((row) => offerOf({ change: "withdraw", override: row.id }, "Withdraw"))], overrides,
+      table([...OVERRIDES, { title: "met", kind: "number", hint: "Messages that it has cancelled or moved", cell: (row) => met.get(row.id) }, ...acting((row) => offerOf({ change: "withdraw", override: row.id }, "Withdraw"))], overrides,
         { caption: "Overrides, the latest first", empty: "No override is active." }),
       unread.length ? el("p", { class: "quiet" }, `This release can't read these overrides: ${unread.join(", ")}.`) : "",
       el("h3", {}, "Groups held behind a dead letter"),
@@ -67,9 +68,21 @@ async function read() {
         { caption: "Held groups", empty: "No group is held." }),
       el("h3", {}, "Messages cancelled in the last week"),
       table(CANCELLED, cancelled, { caption: "Cancelled messages, the latest first", empty: "No messages were cancelled." }));
+    if (overrides.length) countMet(met);
   } catch (error) {
     mine.overrides.replaceChildren(faultBox(faultOf(error)));
   }
+}
+
+/** The log of moved messages may be long, so the list is shown before it is read. */
+async function countMet(cells) {
+  let met = {};
+  try {
+    ({ met } = await ask("overrides_met"));
+  } catch {
+    // A dash: the count is unknown.
+  }
+  for (const [id, cell] of cells) cell.textContent = count(met[id]);
 }
 
 const who = (row) => el("span", { title: row.who }, row.who.split(":").at(-1));

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.operate.dead_letters.listing import list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
-from lanes.operate.dead_letters.rows import row_of
+from lanes.operate.dead_letters.rows import held_lines, row_of
 from lanes.operate.history.audit import audited
 from lanes.ui.changes.plans import Preview
 
@@ -51,7 +51,9 @@ class DeadLetterWork:
             self.session.operations.dead_letters, self.lane, self.wanted, limit=PREVIEWED
         )
         count = len(found.letters)
-        kinds = Counter(f"{letter.kind or 'no event'} · {letter.reason}" for letter in found.letters)
+        own = [letter for letter in found.letters if not letter.held_behind]
+        kinds = Counter(f"{letter.kind or 'no event'} · {letter.reason}" for letter in own)
+        held = held_lines(found.letters)
         behind = (
             f"About {found.beyond} more are not counted: they are behind the first ten of their group or hidden by "
             f"another reader. Those that match are included."
@@ -59,9 +61,9 @@ class DeadLetterWork:
         return Preview(
             title=f"{self.verb.capitalize()} {count} dead letter{'' if count == 1 else 's'} of {self.lane}",
             verb=self.verb.capitalize(),
-            points=(*self._effects(found.letters), *((behind,) if found.beyond else ())),
+            points=(*held[:SAMPLE], *self._effects(found.letters), *((behind,) if found.beyond else ())),
             counts={"kind and reason": dict(kinds.most_common())},
-            sample=[row_of(letter) for letter in found.letters[:SAMPLE]],
+            sample=[row_of(letter) for letter in (own or found.letters)[:SAMPLE]],
             is_empty=not found.letters,
             is_final=not self.redrives,
         )

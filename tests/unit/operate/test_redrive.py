@@ -64,6 +64,31 @@ def test_every_dead_letter_goes_back_to_its_lane_in_the_order_of_its_group(queue
     assert (progress.expected, progress.done, progress.left, progress.failed) == (60, 60, 0, {})
 
 
+def test_a_call_carries_one_copy_of_each_of_ten_groups(queues):
+    """A receive returns ten of one group, and ten calls for those would be a tenth of the speed."""
+    for group in range(10):
+        for number in range(30):
+            queues.put(f"{group}-{number}", group=f"g{group}")
+
+    progress = run(queues)
+
+    assert progress.done == 300
+    assert set(queues.batches) == {10}
+    assert queues.calls.count("receive") < 40
+
+
+def test_letters_in_hand_are_limited_by_their_visibility_timeout(queues):
+    """With a short one the last of a hundred would be visible before its turn."""
+    for number in range(200):
+        queues.put(number, group=f"g{number}")
+    most = []
+    queues.before_call = lambda name: most.append(depth_of(queues.dead).in_flight) if name == "copy" else None
+
+    run(queues, hold=timedelta(seconds=6))
+
+    assert max(most) == 20
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), count=st.integers(1, 45), groups=st.integers(1, 6))
 def test_a_run_killed_at_any_call_loses_none_and_doubles_none(data, count, groups):

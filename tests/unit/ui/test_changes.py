@@ -192,7 +192,7 @@ def test_the_two_buttons_of_a_cancellation_differ(monkeypatch, entries, queued, 
 )
 def test_the_preview_of_a_redrive_is_true_for_held_groups(monkeypatch, held, newer_first, copies_first):
     """Their newer messages come after the copies, those of other groups before."""
-    letters = [SimpleNamespace(group=group, kind="work", reason="no") for group in ("a", "b")]
+    letters = [SimpleNamespace(group=group, kind="work", reason="no", held_behind="") for group in ("a", "b")]
     found = SimpleNamespace(letters=letters, beyond=0)
     monkeypatch.setattr("lanes.ui.changes.dead_letters.list_dead_letters", lambda *_given, **_how: found)
     monkeypatch.setattr("lanes.ui.changes.dead_letters.row_of", vars)
