@@ -81,9 +81,11 @@ def test_a_failed_entry_waits_for_its_next_attempt(bench):
     """It is no candidate before, and one with its old priority after."""
     bench.write("a", priority=50)
     claim, owner = bench.claim()
-    bench.settle(claim, owner, a=failed(claim.entries[0], due_at=bench.clock() + 60))
+    due_at = bench.clock() + 60
+    bench.settle(claim, owner, a=failed(claim.entries[0], due_at=due_at))
     bench.write("b")
 
+    assert bench.operations.entry("a").next_attempt_at == due_at
     assert bench.ids() == ["b"]
     bench.clock.advance(61)
     bench.write("c", priority=49)

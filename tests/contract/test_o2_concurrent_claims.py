@@ -12,6 +12,7 @@ from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import lane_shares
 from tests.support.outbox import START, new_outbox
+from tests.support.outbox_bench import Bench
 
 CONFIG = LanesConfig()
 
@@ -48,6 +49,23 @@ def test_relays_at_once_claim_different_entries_on_postgresql(postgresql_subject
         if entry.group is None
     }
     assert sum(entry.group is None for share in shares for entry in share) == 150
+
+
+def test_a_relay_that_loses_the_head_of_a_group_takes_nothing_behind_it(dynamodb_subject, clock):
+    """Another relay locks the first entry after this one has read the group, and before it writes."""
+    bench = Bench(dynamodb_subject, clock)
+    bench.write("a", "b", "c", group="g")
+    others = []
+
+    def first(**_):
+        events.unregister("before-call.dynamodb.UpdateItem", first)
+        others.append(bench.ids(1))
+
+    events = dynamodb_subject.client.meta.events
+    events.register("before-call.dynamodb.UpdateItem", first)
+
+    assert bench.ids() == []
+    assert others == [["a"]]
 
 
 def test_a_claim_reads_no_more_from_a_long_backlog_than_from_a_short_one():

@@ -4,10 +4,14 @@ from collections import Counter
 from random import Random
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from lanes.config import LanesConfig
 from lanes.outbox.dynamodb.item import DUE, PARTS, READY, claim_order, item_of, part_of, part_of_key, parts_of
 from lanes.outbox.entry import EntryState
+from lanes.outbox.rules import Mark
+from lanes.outbox.sql.operations import PAGE
 from tests.support.outbox import new_outbox
 from tests.support.outbox_bench import Bench, abandoned, failed
 
@@ -22,6 +26,70 @@ def test_entries_are_found_by_state_and_only_once(bench):
     assert len(found) == len(set(found)) == 118
     assert [entry.id for entry in bench.operations.entries({EntryState.PUBLISHED})] == ["p0"]
     assert [entry.id for entry in bench.operations.entries({EntryState.FAILED})] == ["p1"]
+
+
+def test_many_entries_of_a_database_are_read_in_pages(sqlite_subject, clock):
+    """Each entry once, in order, when a page ends at its last one."""
+    bench = Bench(sqlite_subject, clock)
+    bench.write(*(f"p{number:04}" for number in range(2 * PAGE)))
+
+    found = [entry.id for entry in bench.operations.entries({EntryState.PENDING})]
+
+    assert found == [f"p{number:04}" for number in range(2 * PAGE)]
+
+
+def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
+    """So a claim costs the same at any backlog, as far as SQLite says how it reads the table."""
+    bench = Bench(sqlite_subject, clock)
+    bench.write("a", "b", group="g")
+    asked = []
+
+    def listen(_connection, _cursor, statement, parameters, _context, _many):
+        if statement.startswith("SELECT"):
+            asked.append((statement, parameters))
+
+    sa.event.listen(sqlite_subject.engine, "before_cursor_execute", listen)
+    claim, owner = bench.claim(1)
+    bench.settle(claim, owner)
+    bench.store.remove_expired(now=clock(), limit=5)
+    sa.event.remove(sqlite_subject.engine, "before_cursor_execute", listen)
+
+    with sqlite_subject.engine.connect() as connection:
+        plans = [
+            row.detail
+            for statement, parameters in asked
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        ]
+    assert len(asked) > 3
+    assert [plan for plan in plans if plan.startswith("SCAN") and "INDEX" not in plan] == []
+
+
+def test_a_database_takes_an_id_once(sqlite_subject, clock):
+    """A transaction that writes it again fails as a whole, so the first entry is the only one."""
+    bench = Bench(sqlite_subject, clock)
+    bench.write("a")
+
+    with pytest.raises(IntegrityError):
+        bench.write("b", "a")
+
+    assert [entry.id for entry in bench.operations.entries({EntryState.PENDING})] == ["a"]
+
+
+def test_a_scan_in_pages_removes_no_more_than_asked_for(dynamodb_subject, clock):
+    """AWS: a scan answers at most 1 MB at a time (API_Scan); here each answer has two items."""
+    bench = Bench(dynamodb_subject, clock)
+    bench.write(*(f"e{number}" for number in range(8)))
+    claim, owner = bench.claim()
+    marks = [
+        Mark(entry=entry, state=EntryState.PUBLISHED, attempts=0, sequence_number="7", expires_at=clock())
+        for entry in claim.entries
+    ]
+    bench.store.settle(marks, owner=owner, now=clock())
+    pages = dynamodb_subject.client.meta.events
+    pages.register("provide-client-params.dynamodb.Scan", lambda params, **_: {**params, "Limit": 2})
+
+    assert bench.store.remove_expired(now=clock() + 1, limit=5) == 5
+    assert bench.store.remove_expired(now=clock() + 1, limit=5) == 3
 
 
 def test_the_standing_counts_what_is_unfinished(bench):

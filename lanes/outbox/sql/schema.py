@@ -97,7 +97,9 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     }
     # Partial, so that an index is as long as the work left and not as the table (docs/decisions/0010-outbox.md).
     for order, (columns, where) in conditions.items():
-        sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=where)
+        # SQLite has no boolean, so a query says `is_ready = 1`, and an index on `is_ready` alone would not serve it.
+        written = where == sa.true() if where is column.is_ready else where
+        sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=written)
     return table
 
 
