@@ -193,7 +193,7 @@ def _as_json(value: object) -> Any:
 def _derived_id(kind: str, group: str | None, data: object) -> str:
     try:
         row = ENCODE_SORTED([kind, group, data])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"its data is not JSON: {error}") from error
     return str(uuid.uuid5(NAMESPACE, row))
 

@@ -61,6 +61,15 @@ def test_it_waits_until_the_lane_has_emptied():
     assert pauses == [READ_SECONDS] * 3
 
 
+def test_a_lane_at_its_limit_has_no_room():
+    """Nothing is sent until a message has left."""
+    made, pauses, _ = backlog(Counts(100, 99), limit=100)
+
+    made.wait("MAIN", 1)
+
+    assert pauses == [READ_SECONDS]
+
+
 def test_the_room_of_a_reading_is_used_once_and_shared_by_tasks():
     """So the bound holds however fast the tasks are."""
     counts = Counts(0)

@@ -31,6 +31,15 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+def test_a_character_that_sqs_refuses_is_escaped():
+    """AWS: a body has no characters but those of XML 1.0 (API_SendMessage); in JSON each can be written as ASCII."""
+    item = RowReader(kind="k", priority=0).item({"data": {"text": "é\ufffe!"}, "id": "1"}, 1)
+
+    assert "\\ufffe!" in item.body
+    assert "\ufffe" not in item.body
+    assert json.loads(item.body)["data"] == {"text": "é\ufffe!"}
+
+
 def outcome(make):
     """Give the result, or the error as text."""
     try:

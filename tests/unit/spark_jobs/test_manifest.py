@@ -123,6 +123,20 @@ def test_notes_are_written_by_number_and_by_time(storage):
     assert written == [SEGMENT_ROWS, SEGMENT_ROWS, SEGMENT_ROWS + 2]
 
 
+def test_a_file_counts_its_messages_by_lane(storage, tmp_path):
+    """Also where several calls of a lane are in one file; the next file counts anew."""
+    task = session(storage).task(partition=0, attempt=1, first=True)
+    for lane, ids in (("MAIN", "ab"), ("HIGH", "c"), ("MAIN", "def")):
+        task.sent(lane, items(*ids))
+    task.flush()
+    task.sent("MAIN", items("g"))
+    task.flush()
+
+    files = [json.loads(file.read_text()) for file in sorted((tmp_path / "runs/spring/sent").rglob("*.json"))]
+    assert [one["lanes"] for one in files] == [{"MAIN": 5, "HIGH": 1}, {"MAIN": 1}]
+    assert [one["ids"] for one in files] == [list("abcdef"), ["g"]]
+
+
 def test_rows_put_aside_are_lines_with_their_reason(storage, tmp_path):
     """Dates and bytes are written in words."""
     run = session(storage)
@@ -152,6 +166,7 @@ def test_half_written_files_are_not_seen(storage, tmp_path):
     (tmp_path / "runs/run/sent/s/.p00000-a1-0002-1.json.1234").write_bytes(b"{")
 
     assert list(storage.names("run/sent/")) == ["run/sent/s/p00000-a1-0001-1.json"]
+    assert list(storage.names("run/se")) == ["run/sent/s/p00000-a1-0001-1.json"]
     assert list(storage.names("run/sent/s/p00001")) == []
     assert list(storage.names("other/")) == []
 

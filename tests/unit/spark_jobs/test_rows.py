@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanes.errors import MessageError
 from lanes.message import SQS_ID, Message
 from spark_jobs.rows.reader import RowReader
 
@@ -66,6 +67,24 @@ def test_the_same_row_has_the_same_id(data):
 
     assert first.id == again.id
     assert Message.from_body(first.to_body()).id == first.id
+
+
+@pytest.mark.parametrize("identity", [{}, {"id": "1"}])
+def test_data_nested_too_deep_is_refused(identity):
+    """The row is named, or set aside, instead of an error of Python that ends the task."""
+    deep = 1
+    for _ in range(3_000):
+        deep = [deep]
+
+    with pytest.raises((ValueError, MessageError), match="recursion"):
+        READER.item({"data": deep, **identity}, 1)
+
+
+def test_the_order_of_fields_makes_no_other_message():
+    """A JSON text written by another program is still the same row."""
+    one, other = READER.message({"data": '{"a":1,"b":2}'}), READER.message({"data": '{"b":2,"a":1}'})
+
+    assert one.id == other.id
 
 
 @pytest.mark.parametrize(
