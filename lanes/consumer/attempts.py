@@ -171,7 +171,9 @@ class Attempts:
         priority = CURRENT_PRIORITY.get() if work.priority is None else work.priority
         highest = self._highest.get(batch.lane.name)
         if priority is not None and highest is not None and priority > highest:
-            report.lowered(self._telemetry, batch.lane, record, work, to=highest)
+            self._telemetry.count(Metric.LOWERED)
+            fields = {"priority": work.priority, "to": highest}
+            report.decoded(self._telemetry, Event.PRIORITY_LOWERED, batch.lane, record, work, **fields)
             priority = highest
         # Not the public blocks: those check their arguments and are objects, and every message passes here.
         outer = CURRENT_PRIORITY.set(priority)
@@ -211,9 +213,14 @@ class Attempts:
             delay = self._delays.asked(lane, error.after)
         else:
             delay = self._delays.after_failure(lane, attempt=entry.attempts)
-        report.failed(
-            self._telemetry, lane, record, work, attempt=entry.attempts, error=description, delay=delay
-        )
+        fields = {
+            "priority": work.priority,
+            "attempt": entry.attempts,
+            "sent_at": record.sent_at,
+            "error": description,
+            "delay": delay,
+        }
+        report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:

@@ -127,10 +127,11 @@ class Corridor:
             self._keep_rest(batch, outcomes, rest, way)
             return False
         entry, check = outcomes.entries[record.message_id], partial(_check, batch, turn, way)
-        began = self.attempts.clock() if way.from_reserve else 0.0
+        began = self.attempts.clock() if way.reserve else 0.0
         outcome = self.attempts.run(batch, record, entry, interceptions, check=check)
-        if way.from_reserve:
-            turn.charge(self.attempts.clock() - began)
+        if way.reserve:
+            way.reserve.charge(self.attempts.clock() - began)
+            self.settlement.telemetry.count(Metric.RESERVE)
         if outcome.ending is Ending.YIELDED:
             self._yield_in_mid_work(batch, turn, outcomes, rest, outcome)
             return False

@@ -7,8 +7,6 @@ import dataclasses
 import json
 import math
 import uuid
-from collections import deque
-from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
@@ -30,7 +28,7 @@ SETTLING = 1.0
 
 # Lambda may take a moment to end it, and then deletes a batch; AWS documents neither. A process may end with its last
 # poll of a second. The contract allows five seconds until others have the records.
-BEYOND = 2
+BEYOND = 2 * SETTLING
 """Seconds for which records in hand stay invisible after the end of the invocation's time."""
 
 
@@ -209,25 +207,18 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
 
 def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
     """Sort records by the time they were sent; those of one group stay in the order in which they came."""
-    groups: dict[str, deque[RawRecord]] = {}
+    latest: dict[str, float] = {}
+    keyed = []
     for record in records:
-        groups.setdefault(record.group, deque()).append(record)
-    heads = [(waiting[0].sent_at, position, waiting) for position, waiting in enumerate(groups.values())]
-    heapify(heads)
-    ordered = []
-    while heads:
-        _, position, waiting = heads[0]
-        ordered.append(waiting.popleft())
-        if waiting:
-            heapreplace(heads, (waiting[0].sent_at, position, waiting))
-        else:
-            heappop(heads)
-    return ordered
+        # Not before the one in front of it, whatever the stamps say.
+        latest[record.group] = max(latest.get(record.group, 0.0), record.sent_at)
+        keyed.append((latest[record.group], record))
+    return [record for _, record in sorted(keyed, key=lambda one: one[0])]
 
 
 def visibility_in_hand(seconds_left: float) -> int:
     """Return the whole seconds for which an invocation hides its records: if it dies, they return soon after it."""
-    return max(0, math.ceil(seconds_left)) + BEYOND
+    return math.ceil(max(0.0, seconds_left) + BEYOND)
 
 
 def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:

@@ -13,7 +13,7 @@ from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
 from lanes.consumer.engines.beside import Threads
-from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader, QueueBacklogs
+from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
 from lanes.consumer.engines.mapped.waking import Waker
 from lanes.consumer.engines.presence import Peers, PresenceTable
@@ -136,14 +136,7 @@ class Runtime:
 
     def _turn_services(self, settlement: Settlement, peers: Peers, ledger: CachedLedger) -> TurnServices:
         config, clock = self.deployment.config, self.clock
-        backlogs = QueueBacklogs(
-            depths=self.queues,
-            peers=peers,
-            ledger=ledger,
-            function_timeout=config.consumer.function_timeout.total_seconds(),
-            clock=clock,
-        )
-        check = BacklogCheck(config=config, backlogs=backlogs, peers=peers, clock=clock)
+        check = BacklogCheck(config=config, depths=self.queues, peers=peers, ledger=ledger, clock=clock)
         waker = Waker(config=config, check=check, peers=peers, ledger=ledger, settlement=settlement)
         return TurnServices(
             peers=peers,

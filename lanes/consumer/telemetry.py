@@ -126,33 +126,11 @@ def handled(
 
 
 @_changes_nothing
-def lowered(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, to: int) -> None:
-    """Report a record with a priority above its lane."""
-    telemetry.count(Metric.LOWERED)
-    telemetry.event(Event.PRIORITY_LOWERED, **_identity(lane, record, work), priority=work.priority, to=to)
-
-
-@_changes_nothing
-def duplicate(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work) -> None:
-    """Report a record that an earlier delivery did."""
-    telemetry.count(Metric.DUPLICATES)
-    telemetry.event(Event.DUPLICATE_SKIPPED, **_identity(lane, record, work))
-
-
-@_changes_nothing
-def failed(
-    telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, attempt: int, error: str, delay: int
+def decoded(
+    telemetry: Telemetry, event: Event, lane: Lane, record: RawRecord, work: Work, **fields: Any
 ) -> None:
-    """Report a failed attempt that another one follows."""
-    telemetry.event(
-        Event.MESSAGE_FAILED,
-        **_identity(lane, record, work),
-        priority=work.priority,
-        attempt=attempt,
-        sent_at=record.sent_at,
-        error=error,
-        delay=delay,
-    )
+    """Report a decoded record."""
+    telemetry.event(event, **_identity(lane, record, work), **fields)
 
 
 @_changes_nothing

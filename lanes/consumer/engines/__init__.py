@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from lanes.config import Lane
+    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
 
@@ -24,12 +25,12 @@ class Proceed:
     The next record may start.
 
     Attributes:
-        from_reserve: whether it is overdue and served from the reserve.
+        reserve: the account that its time is charged to, if it is overdue and served from the reserve.
         may_yield: whether its handler may yield at a checkpoint.
 
     """
 
-    from_reserve: bool = False
+    reserve: Reserve | None = None
     may_yield: bool = True
 
 
@@ -64,9 +65,6 @@ class Turn(Protocol):
 
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Return the outcome of the rest after the handler of its first record yielded at a checkpoint."""
-
-    def charge(self, seconds: float) -> None:
-        """Charge the time of a record that was served from the reserve."""
 
     def close(self, outcomes: Outcomes) -> None:
         """

@@ -98,8 +98,7 @@ class Peers:
     def acquire(self, batch: Batch) -> None:
         """Publish that this environment has a slot for a batch; raises `AwsError`."""
         # The deadline: after a crash the record misleads its peers no longer than that.
-        until = self._clock() + batch.seconds_left
-        self._publish(batch, records=len(batch.records), busy=True, until=until)
+        self._publish(batch, records=len(batch.records), busy=True, lasts=batch.seconds_left)
 
     def release(self, batch: Batch, *, finished: int, parked_for: float = 0.0) -> None:
         """
@@ -111,25 +110,10 @@ class Peers:
             parked_for: seconds for which others are about to be parked.
 
         """
-        now, kept = self._clock(), len(batch.records) - finished
-        self._publish(
-            batch,
-            records=finished,
-            busy=False,
-            until=now + UNDELETED,
-            kept=kept,
-            parked_until=now + parked_for,
-        )
+        self._publish(batch, records=finished, busy=False, lasts=UNDELETED, parked_for=parked_for)
 
     def _publish(
-        self,
-        batch: Batch,
-        *,
-        records: int,
-        busy: bool,
-        until: float,
-        kept: int = 0,
-        parked_until: float = 0.0,
+        self, batch: Batch, *, records: int, busy: bool, lasts: float, parked_for: float = 0.0
     ) -> None:
         if self._table is None:
             return
@@ -139,11 +123,12 @@ class Peers:
             lane=lane.name,
             records=records,
             busy=busy,
-            until=until,
-            kept=kept,
+            until=now + lasts,
+            kept=len(batch.records) - records,
             # The first record's tenant is published for all.
             tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
         )
+        parked_until = now + parked_for
         is_news = parked_until > max(now, self.seen.parked_until.get(lane.name, 0.0))
         self.seen = self._table.publish(
             record, now=now, parked_until={lane.name: parked_until} if is_news else {}

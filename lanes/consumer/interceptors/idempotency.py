@@ -12,6 +12,7 @@ from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.settlement import soon
 from lanes.errors import AwsError
 from lanes.events import Event
+from lanes.metrics import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,8 @@ class _Claims(Interception):
             self._release(record, work.effect_id)
             return deferred
         if effect is Effect.DONE:
-            report.duplicate(feature.reach.telemetry, self._batch.lane, record, work)
+            feature.reach.telemetry.count(Metric.DUPLICATES)
+            report.decoded(feature.reach.telemetry, Event.DUPLICATE_SKIPPED, self._batch.lane, record, work)
             return Outcome(ending=Ending.DONE, entry=entry)
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.

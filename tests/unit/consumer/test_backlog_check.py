@@ -6,33 +6,50 @@ from types import SimpleNamespace
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.mapped.backlog import LaneBacklog
 from lanes.consumer.engines.mapped.check import BacklogCheck
+from lanes.consumer.ledger import CachedLedger
+from lanes.depth import LaneDepth
 from lanes.testing.clock import FakeClock
+from tests.support.memory import Calls, MemoryLedger
 
 
 class Lanes:
     """Lanes of which HIGH may have a backlog, and peers that leave no slot free."""
 
     alone = False
-    undeleted_until = 0.0
 
     def __init__(self):
         self.config = LanesConfig()
         self.clock = FakeClock()
         self.high = 0
-        self.check = BacklogCheck(config=self.config, backlogs=self, peers=self, clock=self.clock)
+        self.check = BacklogCheck(
+            config=self.config,
+            depths=self,
+            peers=self,
+            ledger=CachedLedger(MemoryLedger(Calls()), clock=self.clock),
+            clock=self.clock,
+        )
 
     def free_slots(self):
         return 0
 
-    def has_undeleted(self, lanes):
-        return False
+    def depth(self, lane):
+        return LaneDepth(backlog=0, in_flight=self.high if lane == "HIGH" else 0)
 
-    def waiting(self, lanes, *, during=None):
-        return (
-            LaneBacklog(lane=lane, waiting=self.high) for lane in lanes if lane.name == "HIGH" and self.high
-        )
+    def refresh(self):
+        """Do nothing: their state does not change."""
+
+    def in_flight(self, lane):
+        return 0
+
+    def busy(self, lane):
+        return 0
+
+    def kept_until(self, lane):
+        return 0.0
+
+    def has_finished(self, lane):
+        return False
 
     def above(self, name, *, expected=0.02):
         found = self.check.lane_above(SimpleNamespace(lane=self.config.lane(name)), expected=expected)

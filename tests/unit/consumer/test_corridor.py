@@ -77,7 +77,7 @@ class FakeTurn:
         self.expected.append(expected)
         if first == self.yields_at:
             return self.yielded(rest, to=HIGH)
-        return Proceed(from_reserve=first in self.reserve, may_yield=self.may_yield)
+        return Proceed(reserve=self if first in self.reserve else None, may_yield=self.may_yield)
 
     def checkpoint(self) -> Lane | None:
         return self.leaves

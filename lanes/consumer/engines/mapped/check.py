@@ -50,114 +50,39 @@ class Priority:
     is_cached: bool = False
 
 
-class QueueBacklogs:
-    """
-    The backlogs of lanes, from their queues' counts; readings raise `AwsError`.
-
-    Records that run, are parked or were just finished are in flight and do not wait. With several slots the peers
-    publish theirs, and parked records of others are read from the ledger.
-    """
-
-    def __init__(
-        self,
-        *,
-        depths: DepthReader,
-        peers: Peers,
-        ledger: CachedLedger,
-        function_timeout: float,
-        clock: Callable[[], float],
-    ) -> None:
-        self._depths = depths
-        self._peers = peers
-        self._ledger = ledger
-        self._timeout = function_timeout
-        self._clock = clock
-        self._began_at = clock()
-        self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
-        self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
-        self._finished_lane, self._finished, self.undeleted_until = "", 0, 0.0
-        self._free, self._ended_at = 0.0, float("inf")
-
-    def finish(self, batch: Batch, finished: int) -> None:
-        """Take in that an invocation ended with so many finished records, which are deleted soon."""
-        now, lane = self._clock(), batch.lane
-        self._finished_lane, self._finished = lane.name, finished
-        self.undeleted_until = now + UNDELETED if finished else 0.0
-        if self._peers.alone:
-            # While it ran, visible records were behind its own groups, which proves nothing of them.
-            self._visible[lane.name].risen_at = now
-            if lane.name in self._held:
-                self._held[lane.name].served(batch.records)
-            self._free, self._ended_at = self._free_until(batch), now
-
-    def has_undeleted(self, lanes: Sequence[Lane]) -> bool:
-        """Whether finished records of one of the lanes may still be in flight."""
-        return self.undeleted_until > self._clock() and self._finished_lane in {lane.name for lane in lanes}
-
-    def has_visible(self, lane: Lane) -> bool:
-        """Whether any record of a lane is visible, deliverable or not."""
-        return self._depths.depth(lane.name).backlog > 0
-
-    def waiting(self, lanes: Sequence[Lane], *, during: Batch | None = None) -> Iterator[LaneBacklog]:
-        """Yield the backlogs of those lanes that have any record in their queue; each is read when it is asked for."""
-        for lane in lanes:
-            depth = self._depths.depth(lane.name)
-            if depth.backlog or depth.in_flight:
-                yield self._backlog(lane, depth, during)
-            else:
-                self._visible.pop(lane.name, None)
-
-    def _backlog(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> LaneBacklog:
-        # Not before: while the higher lanes are empty, the table is not read.
-        self._peers.refresh()
-        own = self._finished if self.has_undeleted([lane]) else 0
-        elsewhere = own + self._peers.in_flight(lane)
-        waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
-        if waiting:
-            # Those that were parked after the last query would count as waiting.
-            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
-            self._ledger.read_parked(lane.name, alone=self._peers.alone)
-            parked = len(self._ledger.parked(lane.name))
-            waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
-        # A crash ended the environment before this one, so later all of its records have returned.
-        if self._peers.alone and self._clock() < self._began_at + self._timeout:
-            waiting = self._held[lane.name].waiting(
-                waiting,
-                undeleted=own,
-                now=self._clock(),
-                free=self._free_until(during) if during else self._free,
-            )
-        just_finished = own > 0 or self._peers.has_finished(lane)
-        if just_finished and not parked:
-            # Records behind them are deliverable in a moment, also those that seemed stuck before.
-            self._visible[lane.name] = VisibleBacklog()
-        waiting += self._visible[lane.name].deliverable(
-            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not just_finished
-        )
-        return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
-
-    def _free_until(self, batch: Batch) -> float:
-        """Return for how long this environment's slot was free before an invocation: between all those before it."""
-        return self._free + max(0.0, batch.began_at - self._ended_at)
-
-
 class BacklogCheck:
     """
     One environment's judgement whether a higher lane has a backlog, kept over its invocations.
+
+    Records that run, are parked or were just finished are in flight and do not wait. With several slots the peers
+    publish theirs, and parked records of others are read from the ledger.
 
     "No backlog" serves for the recheck interval. A backlog is read again each time, as a cached one would prolong
     yields; but with one slot it can only shrink while this environment serves it.
     """
 
     def __init__(
-        self, *, config: LanesConfig, backlogs: QueueBacklogs, peers: Peers, clock: Callable[[], float]
+        self,
+        *,
+        config: LanesConfig,
+        depths: DepthReader,
+        peers: Peers,
+        ledger: CachedLedger,
+        clock: Callable[[], float],
     ) -> None:
         self._above = {lane.name: config.lanes_above(lane) for lane in config.lanes}
         self._below = {lane.name: config.lanes_below(lane) for lane in config.lanes}
-        self._backlogs = backlogs
+        self._depths = depths
         self._peers = peers
+        self._ledger = ledger
         self._clock = clock
         self._recheck = config.consumer.recheck_interval.total_seconds()
+        # A crash ended the environment before this one, so later all of its records have returned.
+        self._strands_until = clock() + config.consumer.function_timeout.total_seconds()
+        self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
+        self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
+        self._finished_lane, self._finished, self._undeleted_until = "", 0, 0.0
+        self._free, self._ended_at = 0.0, float("inf")
         self._clear_for: Lane | None = None
         self._clear_at = float("-inf")
         self._backlog_of: Lane | None = None
@@ -183,7 +108,7 @@ class BacklogCheck:
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= BACKLOG_TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return Priority(known, is_cached=True)
-        waiting = self._backlogs.waiting(self._above[lane.name], during=batch)
+        waiting = self._waiting(self._above[lane.name], during=batch)
         found, first = None, next(waiting, None)
         if first is not None:
             found = lane_with_priority(chain([first], waiting), free_slots=self._peers.free_slots)
@@ -198,7 +123,7 @@ class BacklogCheck:
         now = self._clock()
         if self._is_clear(lane, now, age=self._recheck):
             return False
-        for backlog in self._backlogs.waiting(self._above[lane.name]):
+        for backlog in self._waiting(self._above[lane.name]):
             if backlog.slots_needed:
                 # A later reading, after the deletions, might take these for the records that were just finished.
                 self._note_backlog(backlog.lane, now)
@@ -207,17 +132,25 @@ class BacklogCheck:
 
     def has_visible(self, lane: Lane) -> bool:
         """Whether any record of a lane is visible, deliverable or not; raises `AwsError`."""
-        return self._backlogs.has_visible(lane)
+        return self._depths.depth(lane.name).backlog > 0
 
     def seconds_unchecked(self, *, since: float) -> float:
         """Return the seconds since the last check without a backlog, or since a later moment."""
         return self._clock() - max(self._clear_at, since)
 
     def finish(self, batch: Batch, finished: int) -> None:
-        """Take in that an invocation ended with so many finished records."""
-        self._backlogs.finish(batch, finished)
-        self._served_at[batch.lane.name] = self._clock()
-        if self._backlog_of is not None and not self._backlog_of.outranks(batch.lane):
+        """Take in that an invocation ended with so many finished records, which are deleted soon."""
+        now, lane = self._clock(), batch.lane
+        self._finished_lane, self._finished = lane.name, finished
+        self._undeleted_until = now + UNDELETED if finished else 0.0
+        if self._peers.alone:
+            # While it ran, visible records were behind its own groups, which proves nothing of them.
+            self._visible[lane.name].risen_at = now
+            if lane.name in self._held:
+                self._held[lane.name].served(batch.records)
+            self._free, self._ended_at = self._free_until(batch), now
+        self._served_at[lane.name] = now
+        if self._backlog_of is not None and not self._backlog_of.outranks(lane):
             self._backlog_of = None  # it may be what was served
 
     def look_back(self, lane: Lane) -> None:
@@ -234,12 +167,57 @@ class BacklogCheck:
         """
         now, below = self._clock(), self._below[lane.name]
         recent = [lower for lower in below if now - self._served_at.get(lower.name, 0.0) <= LOWER_AT_WORK]
-        if not recent or not self._peers.alone or not self._backlogs.undeleted_until:
+        if not recent or not self._peers.alone or not self._undeleted_until:
             return
-        if any(backlog.slots_needed for backlog in self._backlogs.waiting([lane])):
+        if any(backlog.slots_needed for backlog in self._waiting([lane])):
             self._note_backlog(lane, now)
         elif not lane.position:
             self._clear_at, self._clear_for = now, below[0]
+
+    def _waiting(self, lanes: Sequence[Lane], *, during: Batch | None = None) -> Iterator[LaneBacklog]:
+        """Yield the backlogs of those lanes that have any record in their queue; each is read when it is asked for."""
+        for lane in lanes:
+            depth = self._depths.depth(lane.name)
+            if depth.backlog or depth.in_flight:
+                yield self._backlog(lane, depth, during)
+            else:
+                self._visible.pop(lane.name, None)
+
+    def _backlog(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> LaneBacklog:
+        # Not before: while the higher lanes are empty, the table is not read.
+        self._peers.refresh()
+        own = self._finished if self._has_undeleted([lane]) else 0
+        elsewhere = own + self._peers.in_flight(lane)
+        waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
+        if waiting:
+            # Those that were parked after the last query would count as waiting.
+            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
+            self._ledger.read_parked(lane.name, alone=self._peers.alone)
+            parked = len(self._ledger.parked(lane.name))
+            waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
+        if self._peers.alone and self._clock() < self._strands_until:
+            waiting = self._held[lane.name].waiting(
+                waiting,
+                undeleted=own,
+                now=self._clock(),
+                free=self._free_until(during) if during else self._free,
+            )
+        just_finished = own > 0 or self._peers.has_finished(lane)
+        if just_finished and not parked:
+            # Records behind them are deliverable in a moment, also those that seemed stuck before.
+            self._visible[lane.name] = VisibleBacklog()
+        waiting += self._visible[lane.name].deliverable(
+            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not just_finished
+        )
+        return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
+
+    def _has_undeleted(self, lanes: Sequence[Lane]) -> bool:
+        """Whether finished records of one of the lanes may still be in flight."""
+        return self._undeleted_until > self._clock() and self._finished_lane in {lane.name for lane in lanes}
+
+    def _free_until(self, batch: Batch) -> float:
+        """Return for how long this environment's slot was free before an invocation: between all those before it."""
+        return self._free + max(0.0, batch.began_at - self._ended_at)
 
     def _note_backlog(self, lane: Lane, now: float) -> None:
         """Keep a backlog, and trust no older reading without it."""
@@ -263,6 +241,6 @@ class BacklogCheck:
         One that left out records finished but not yet deleted may have left out waiting ones in their place: it is
         valid no longer than those may be undeleted.
         """
-        if not self._backlogs.has_undeleted(self._above[lane.name]):
+        if not self._has_undeleted(self._above[lane.name]):
             return now
-        return min(now, self._backlogs.undeleted_until - self._recheck)
+        return min(now, self._undeleted_until - self._recheck)

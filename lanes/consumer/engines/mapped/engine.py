@@ -162,7 +162,7 @@ class MappedTurn:
             services.settlement.telemetry.milliseconds(Metric.INVERSION, seconds * 1000)
         # After the check, not before: a record without a backlog above it needs nothing from the reserve.
         if services.reserve.admits(lane, rest[0]):
-            return Proceed(from_reserve=True, may_yield=False)
+            return Proceed(reserve=services.reserve, may_yield=False)
         # Alone, the cache is as good as the ledger: without the write, invocations that only yield take a quarter less.
         is_brief = above.is_cached and len(rest) == len(self._batch.records)
         return dataclasses.replace(self.yielded(rest, to=above.lane), is_brief=is_brief)
@@ -181,11 +181,6 @@ class MappedTurn:
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Park the rest."""
         return self._services.settlement.delays.after_yield(self._batch.lane, rest, to=to)
-
-    def charge(self, seconds: float) -> None:
-        """Charge the reserve."""
-        self._services.reserve.charge(seconds)
-        self._services.settlement.telemetry.count(Metric.RESERVE)
 
     def close(self, outcomes: Outcomes) -> None:
         """

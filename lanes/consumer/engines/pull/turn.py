@@ -55,8 +55,8 @@ class PullTurn:
         self._measure()
         began = clock()
         while (above := slot.before(lane, expected=expected)) is not None:
-            if slot.services.reserve.admits(lane, rest[0]):
-                return self._start(rest, Proceed(from_reserve=True, may_yield=False))
+            if (reserve := slot.services.reserve).admits(lane, rest[0]):
+                return self._start(rest, Proceed(reserve=reserve, may_yield=False))
             self._delete_finished()
             slot.serve(above)
             if not slot.has_time_for(lane):
@@ -75,11 +75,6 @@ class PullTurn:
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Return the rest at once: this slot serves the lane above first, and another may be free."""
         return Outcome(ending=Ending.YIELDED, delay=shortest_delay(rest), to=to)
-
-    def charge(self, seconds: float) -> None:
-        """Charge the reserve."""
-        self._slot.services.reserve.charge(seconds)
-        self._slot.services.settlement.telemetry.count(Metric.RESERVE)
 
     def close(self, outcomes: Outcomes) -> None:
         """Delete finished records beside the next ones, and settle those that stay."""
