@@ -56,13 +56,7 @@ class Attempts:
 
     """
 
-    def __init__(
-        self,
-        *,
-        config: LanesConfig,
-        handlers: Handlers,
-        settlement: Settlement,
-    ) -> None:
+    def __init__(self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement) -> None:
         self._settings = settings = config.consumer
         # A sender that may send to one lane alone writes the priority into its message as it likes.
         limits = (

@@ -187,10 +187,14 @@ MOST_CACHED = 20_000
 
 # With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
 # by default.
-PARKED_AGE = 1.0
-"""Seconds for which a reading of parked records is reused; 15 times as long without peers that park others."""
+TRUSTED = 1.0
+"""
+Seconds for which an environment trusts its own reading of parked records, or of a backlog.
 
-INDEX_LAG = 2 * PARKED_AGE
+Of parked records 15 times as long without peers that park others.
+"""
+
+INDEX_LAG = 2 * TRUSTED
 """
 Seconds for which this environment's own writes count more than the ledger's index, which the next reading shows.
 
@@ -291,7 +295,7 @@ class CachedLedger:
 
         """
         now = self._clock()
-        is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= PARKED_AGE * (15 if alone else 1)
+        is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= TRUSTED * (15 if alone else 1)
         # A limited reading proves nothing once all of its entries are woken.
         if is_fresh and (lane not in self._cut or self.parked(lane)):
             return

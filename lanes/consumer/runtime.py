@@ -12,9 +12,11 @@ from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
+from lanes.consumer.delays import Delays
 from lanes.consumer.engines.beside import Threads
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader
-from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
+from lanes.consumer.engines.mapped.engine import MappedEngine
+from lanes.consumer.engines.mapped.turn import TurnServices
 from lanes.consumer.engines.mapped.waking import Waker
 from lanes.consumer.engines.presence import Peers, PresenceTable
 from lanes.consumer.engines.pull.engine import PullEngine
@@ -29,8 +31,8 @@ from lanes.consumer.interceptors.idempotency import Idempotency
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.interceptors.tenant_share import Tenants, TenantShare
 from lanes.consumer.ledger import CachedLedger
-from lanes.consumer.settlement import Delays, Settlement
 from lanes.consumer.settlement import Queues as SettlementQueues
+from lanes.consumer.settlement import Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,10 @@ from lanes.metrics import Metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lanes.consumer.delays import Delays
     from lanes.consumer.handlers import Work
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
-    from lanes.consumer.settlement import Delays
     from lanes.consumer.telemetry import Telemetry
 
 

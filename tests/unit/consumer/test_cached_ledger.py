@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lanes.consumer import ledger as module
-from lanes.consumer.ledger import INDEX_LAG, PARKED_AGE, CachedLedger, Cause, Ending, Entry, Park
+from lanes.consumer.ledger import INDEX_LAG, TRUSTED, CachedLedger, Cause, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.testing.clock import START as NOW
 from lanes.testing.clock import FakeClock
@@ -215,7 +215,7 @@ def test_a_reading_replaces_older_knowledge_but_not_its_own_last_writes(environm
     assert environment.parked() == {"new", "theirs"}
 
 
-@pytest.mark.parametrize(("alone", "age"), [(False, PARKED_AGE), (True, 15 * PARKED_AGE)])
+@pytest.mark.parametrize(("alone", "age"), [(False, TRUSTED), (True, 15 * TRUSTED)])
 def test_a_reading_serves_for_a_while(environment, alone, age):
     """By lane; longer without peers, and until it is known to be old."""
 

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
+from lanes.consumer.delays import Delays
 from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
 from lanes.consumer.outcome import Outcome, Outcomes
 from lanes.consumer.records import Batch
-from lanes.consumer.settlement import Delays, Settlement, same_delay_in_group
+from lanes.consumer.settlement import Settlement, same_delay_in_group
 from lanes.testing.silence import Silence
 from tests.support.memory import Calls, MemoryLedger, aws_error
 from tests.support.records import record_with

@@ -15,6 +15,7 @@ from lanes.consumer.engines.mapped.backlog import (
     lane_with_priority,
     undelivered,
 )
+from lanes.consumer.ledger import TRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import CachedLedger
     from lanes.consumer.records import Batch
     from lanes.depth import LaneDepth
-
-# A batch that yields on it writes nothing: 10 instead of 13 % of the slots' time went into invocations that only
-# yield (docs/decisions/0015-one-corridor.md).
-BACKLOG_TRUSTED = 1.0
-"""Seconds for which one slot may trust its own reading of a higher lane's backlog, while it serves none of it."""
 
 # Looking back costs a call for each batch; without a lower lane at work there is no start that it would prevent.
 LOWER_AT_WORK = 60.0
@@ -105,7 +101,9 @@ class BacklogCheck:
         # A record that takes longer than the recheck interval is preceded by a reading of its own.
         if self._is_clear(lane, now, age=self._recheck if expected <= self._recheck else 0.0):
             return None
-        known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= BACKLOG_TRUSTED
+        # A batch that yields on its own reading writes nothing: 10 instead of 13 % of the slots' time went into
+        # invocations that only yield (docs/decisions/0015-one-corridor.md).
+        known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return Priority(known, is_cached=True)
         waiting = self._waiting(self._above[lane.name], during=batch)

@@ -172,11 +172,7 @@ class Looks:
         asked, began_at = most or looking.pace.most(lane, seconds_left=left), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
         receive = partial(
-            looking.queues.receive,
-            lane.name,
-            maximum=asked,
-            visibility=visibility_in_hand(left),
-            wait=wait,
+            looking.queues.receive, lane.name, maximum=asked, visibility=visibility_in_hand(left), wait=wait
         )
         try:
             records = receive()
