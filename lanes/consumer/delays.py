@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import SOON, Outcome
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 # AWS: a message lives at most 14 days (SQS quotas). Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields
 # nor failing calls let SQS dead-letter a healthy message by itself.
-RECEIVE_FLOOR = 3 * 15 * 86_400 / MAX_RECEIVES**3
+RECEIVE_FLOOR = 0.004
 """Seconds times the square of the receive count: the shortest yield delay of a record received so often."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import math
 import uuid
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -214,11 +213,6 @@ def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:
         latest[record.group] = max(latest.get(record.group, 0.0), record.sent_at)
         keyed.append((latest[record.group], record))
     return [record for _, record in sorted(keyed, key=lambda one: one[0])]
-
-
-def visibility_in_hand(seconds_left: float) -> int:
-    """Return the whole seconds for which an invocation hides its records: if it dies, they return soon after it."""
-    return math.ceil(max(0.0, seconds_left) + BEYOND)
 
 
 def response_for(kept: Iterable[RawRecord]) -> PartialBatchResponse:

@@ -9,6 +9,7 @@ its own visibility, the same one for all records of a group: a group with one in
 from __future__ import annotations
 
 import dataclasses
+import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,7 +17,7 @@ from lanes.consumer import telemetry as report
 from lanes.consumer.delays import shortest_delay
 from lanes.consumer.ledger import Ending, Park
 from lanes.consumer.outcome import Outcome
-from lanes.consumer.records import SETTLING, visibility_in_hand
+from lanes.consumer.records import BEYOND, SETTLING
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import order_of
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 
 # AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
 LONGEST_RESEND = timedelta(minutes=2)
+
+
+def visibility_in_hand(seconds_left: float) -> int:
+    """Return the whole seconds for which an invocation hides its records: if it dies, they return soon after it."""
+    return math.ceil(max(0.0, seconds_left) + BEYOND)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +97,7 @@ class Settlement:
             for record in batch.records
         )
         visible = batch.lane.visibility_timeout.total_seconds()
-        return oldest + visible - self.clock() > batch.seconds_left + SETTLING
+        return oldest + visible - self.clock() > batch.milliseconds_left() / 1000 + SETTLING
 
     def hold(self, batch: Batch) -> Collection[str]:
         """
@@ -104,7 +110,7 @@ class Settlement:
             AwsError: the visibility can't be changed.
 
         """
-        seconds = visibility_in_hand(batch.seconds_left)
+        seconds = visibility_in_hand(batch.milliseconds_left() / 1000)
         return self.queues.change_visibility(
             batch.lane.name, [_change(record, seconds) for record in batch.records]
         )

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.records import visibility_in_hand
+from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
