@@ -34,7 +34,7 @@ WORK = 0.1
 MILLION = 1_000_000
 BURSTS = "bursts over a backlog"
 SLOTS = (1, 3, 10)
-SECONDS, RANGE_SECONDS, QUICK_SECONDS = 1_200.0, 300.0, 120.0
+SECONDS, RANGE_SECONDS, QUICK_SECONDS = 120.0, 60.0, 60.0
 """Virtual seconds: of the figures, for each undocumented behaviour, and at small sizes."""
 
 MIN_HANDLED = 100
@@ -147,9 +147,12 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     )
 
 
-def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:
-    """Return the ratios of the mixed bursts under one behaviour, in shorter runs."""
-    found = bursts(QUICK_SECONDS if quick else RANGE_SECONDS)
+def judge(
+    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
+) -> dict[str, float]:
+    """Return the ratios of the mixed bursts: at full size, or under one behaviour in shorter runs."""
+    seconds = SECONDS if unknowns is None else RANGE_SECONDS
+    found = bursts(QUICK_SECONDS if quick else seconds)
     return _ratios([prices_of(mix, engine, seed=seed, unknowns=unknowns) for mix in found])
 
 
@@ -174,7 +177,7 @@ if __name__ == "__main__":
         run_engine(
             "calls",
             measure,
-            vary=vary,
+            judge=judge,
             about="The price of a million messages in calls and dollars, by mix.",
         )
     )

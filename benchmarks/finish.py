@@ -33,6 +33,7 @@ SLOTS = 5
 GROUPS = 50
 WORK = 0.2
 SPREADS = {1: "one_group", 5: "five_groups"}
+EACH = 250
 RANGE_EACH = QUICK_EACH = 50
 """Messages of a group at small sizes, and for each undocumented behaviour."""
 
@@ -169,7 +170,7 @@ def finish(
 
 def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     """Run both spreads with all patterns."""
-    each = QUICK_EACH if quick else 500
+    each = QUICK_EACH if quick else EACH
     cases = {
         name: Case(engine=engine, seed=seed, each=each, spread=spread) for spread, name in SPREADS.items()
     }
@@ -196,11 +197,14 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     )
 
 
-def vary(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns) -> dict[str, float]:  # noqa: ARG001
-    """Return the figures under one behaviour, for a small backlog."""
+def judge(
+    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
+) -> dict[str, float]:
+    """Return the figures with a target: at full size, or under one behaviour for a small backlog."""
+    each = QUICK_EACH if quick else EACH if unknowns is None else RANGE_EACH
     return _judged(
         {
-            name: Case(engine=engine, seed=seed, each=RANGE_EACH, spread=spread, unknowns=unknowns)
+            name: Case(engine=engine, seed=seed, each=each, spread=spread, unknowns=unknowns or Unknowns())
             for spread, name in SPREADS.items()
         }
     )
@@ -213,5 +217,5 @@ def _judged(cases: Mapping[str, Case]) -> dict[str, float]:
 
 if __name__ == "__main__":
     sys.exit(
-        run_engine("finish", measure, vary=vary, about="Time to finish the urgent messages of a backlog.")
+        run_engine("finish", measure, judge=judge, about="Time to finish the urgent messages of a backlog.")
     )

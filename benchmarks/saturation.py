@@ -34,7 +34,7 @@ def require_saturated(lanes: SimulatedLanes, *, seconds: float, work: float) -> 
     busy = sum(one.finished_at - one.started_at for one in lanes.handled) / (slots * seconds)
     if busy < MIN_BUSY:
         raise NotSaturatedError(f"the {slots} slots were busy for {busy:.0%} of the time, not {MIN_BUSY:.0%}")
-    waited = median(one.started_at - one.sent_at for one in lanes.handled)
+    waited = median(one.first_started_at - one.sent_at for one in lanes.handled)
     if waited < MIN_WAIT * work:
         raise NotSaturatedError(
             f"half of the messages waited less than {waited:.2f} s, handlers take {work} s"

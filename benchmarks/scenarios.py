@@ -111,9 +111,10 @@ def simulate(
     return lanes
 
 
-def ideal(load: Load, *, slots: int, seed: int) -> IdealLanes:
-    """Run the ideal scheduler under the same load."""
-    lanes = IdealLanes(LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}}))
+def ideal(load: Load, *, slots: int, seed: int, one_queue: bool = False) -> IdealLanes:
+    """Run the ideal scheduler under the same load, with a queue for each lane or one for all."""
+    config = LanesConfig.from_dict({"consumer": {"reserved_concurrency": slots}})
+    lanes = IdealLanes(config, one_queue=one_queue)
     put(load, lanes, seed=seed)
     lanes.run(seconds=load.seconds)
     return lanes

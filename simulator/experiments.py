@@ -20,6 +20,7 @@ from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
 
 from .parameters import Unknowns
+from .plain import as_published
 from .scheduler import START
 from .simulated_lanes import Pattern, SimulatedLanes, Tally
 
@@ -242,7 +243,7 @@ def _lanes(experiment: Experiment, pattern: Pattern, batch_size: int, seed: int)
         config = _with_lanes(experiment.config, batch_size=batch_size)
         return SimulatedLanes(config, pattern=pattern, seed=seed)
     return SimulatedLanes(
-        _with_lanes(experiment.config, maximum_concurrency=STANDARD_POLLERS, batch_size=1),
+        _with_lanes(as_published(experiment.config), maximum_concurrency=STANDARD_POLLERS),
         pattern=pattern,
         unknowns=Unknowns(stale=SETTLED_COUNTS),
         standard=Random(f"standard {seed}"),  # noqa: S311

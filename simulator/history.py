@@ -22,18 +22,22 @@ class History:
         self._begun = bytearray(1)
         self._done = bytearray(1)
         self._sent_at = array("d", [0.0])
+        self._first_begun_at = array("d", [0.0])
         self.attempts: dict[int, list[tuple[int, str]]] = defaultdict(list)
 
     def sent(self, at: float) -> int:
         """Add a message sent at this time, in epoch seconds, and return its place."""
         self._sent_at.append(at)
+        self._first_begun_at.append(0.0)
         self._begun.append(0)
         self._done.append(0)
         return len(self._begun) - 1
 
-    def begin(self, place: int) -> int:
-        """Add a start; return the number of earlier ones, at most 255."""
+    def begin(self, place: int, *, at: float) -> int:
+        """Add a start at this time, in epoch seconds; return the number of earlier ones, at most 255."""
         before = self._begun[place]
+        if not before:
+            self._first_begun_at[place] = at
         self._begun[place] = min(before + 1, _MAX)
         return before
 
@@ -47,6 +51,10 @@ class History:
     def sent_at(self, place: int) -> float:
         """Return when it was sent."""
         return self._sent_at[place]
+
+    def first_begun_at(self, place: int) -> float:
+        """Return when its handler was first started; 0 before that."""
+        return self._first_begun_at[place]
 
     def times_begun(self, place: int) -> int:
         """Return the number of handler starts."""

@@ -31,13 +31,17 @@ class IdealLanes:
     A free slot takes the oldest message of the highest lane of those in groups without a running message. A running
     handler is not interrupted.
 
+    Args:
+        config: the lanes.
+        one_queue: whether one queue holds all messages, so that a free slot takes the oldest of any lane.
+
     Attributes:
         handled: the handled messages, by the end of their handlers.
         sent_to: number of messages sent to each lane.
 
     """
 
-    def __init__(self, config: LanesConfig) -> None:
+    def __init__(self, config: LanesConfig, *, one_queue: bool = False) -> None:
         self.config = config
         self.scheduler = Scheduler()
         self.handled = HandledLog()
@@ -45,7 +49,8 @@ class IdealLanes:
         self._free = config.consumer.reserved_concurrency
         self._groups: defaultdict[tuple[str, str], deque[Waiting]] = defaultdict(deque)
         self._numbers: Counter[tuple[str, str]] = Counter()
-        self._ready: dict[str, list[tuple[int, str]]] = {lane.name: [] for lane in config.lanes}
+        shared: list[tuple[int, str, str]] = []
+        self._ready = {lane.name: shared if one_queue else [] for lane in config.lanes}
         self._running: set[tuple[str, str]] = set()
         self._starting = False
 
@@ -70,7 +75,7 @@ class IdealLanes:
         one = Waiting(self.sent, self._numbers[key], self.scheduler.now, seconds)
         self._groups[key].append(one)
         if len(self._groups[key]) == 1 and key not in self._running:
-            heapq.heappush(self._ready[lane], (one.place, group))
+            heapq.heappush(self._ready[lane], (one.place, lane, group))
         self._start_soon()
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
@@ -85,9 +90,9 @@ class IdealLanes:
 
     def _start(self) -> None:
         self._starting = False
-        for lane, ready in self._ready.items():
+        for ready in self._ready.values():
             while self._free and ready:
-                _, group = heapq.heappop(ready)
+                _, lane, group = heapq.heappop(ready)
                 self._begin(lane, group)
 
     def _begin(self, lane: str, group: str) -> None:
@@ -100,9 +105,11 @@ class IdealLanes:
         def end() -> None:
             self._free += 1
             self._running.remove(key)
-            self.handled.append(Handled(lane, group, one.number, one.sent_at, started, self.scheduler.now))
+            self.handled.append(
+                Handled(lane, group, one.number, one.sent_at, started, started, self.scheduler.now)
+            )
             if self._groups[key]:
-                heapq.heappush(self._ready[lane], (self._groups[key][0].place, group))
+                heapq.heappush(self._ready[lane], (self._groups[key][0].place, lane, group))
             self._start_soon()
 
         self.scheduler.after(one.seconds, end)

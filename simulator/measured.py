@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lanes.probe.profile import Bell, Calls, Counts, Order, Pollers, Profile, ShortPolls, Throttle
     from lanes.probe.profile import Winner as FoundWinner
 
-DROPPED = "throttled batches dropped"
+DROPPED = ("throttled batches dropped", "dropped, groups at the back")
 Change = dict[str, Any]
 
 
@@ -82,7 +82,7 @@ def _sections(profile: Profile | None) -> list[tuple[str, Any]]:
 
 def _throttle(found: Throttle, base: Unknowns) -> Measured:
     dropped = {"backoff": dataclasses.replace(base.backoff, retries=False)}
-    assumed = ("backoff up to 0.3 s", "backoff up to 10 s", DROPPED)
+    assumed = ("backoff up to 0.3 s", "backoff up to 10 s", *DROPPED)
     if found.retried <= 1 - CLEAR:
         return Measured(typical=dropped, replaces=assumed)
     longest = found.longest_wait
@@ -132,7 +132,7 @@ def _order(found: Order, _base: Unknowns) -> Measured:
         return Measured()
     return Measured(
         typical={"group_order": GroupOrder(found.next.value)},
-        replaces=("groups in turn", "returned groups at the back"),
+        replaces=("groups in turn", "returned groups at the back", "dropped, groups at the back"),
     )
 
 

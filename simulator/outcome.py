@@ -141,14 +141,15 @@ def queue_requests(lanes: SimulatedLanes) -> Counter[str]:
 
 def waits_by_lane(lanes: SimulatedLanes) -> Mapping[str, list[float]]:
     """Return the waits of messages, shortest first; those without a start count with their wait so far."""
+    history, now = lanes.history, lanes.scheduler.now
     waits = {lane.name: lanes.handled.waits(lane.name) for lane in lanes.config.lanes}
     for name, queue in lanes.queues.live.items():
-        unbegun = [
-            lanes.scheduler.now - lanes.history.sent_at(place)
+        undone = [
+            (history.first_begun_at(place) or now) - history.sent_at(place)
             for place in (data_of(body)["place"] for body in queue.bodies())
-            if not lanes.history.times_begun(place)
+            if not history.times_done(place)
         ]
-        waits[name] = sorted([*waits[name], *unbegun])
+        waits[name] = sorted([*waits[name], *undone])
     return waits
 
 

@@ -23,6 +23,7 @@ class Unknowns:
         winner: which throttled batch gets a slot that becomes free; AWS says nothing.
         first_pollers: pollers of a new mapping; 0 for its maximum concurrency at once. AWS gives numbers for standard
             queues only: 5, and 300 more a minute.
+        throttles_shrink: whether throttles reduce the pollers, as AWS documents without numbers; see `Scaling`.
         ramp: pollers added each second while there is more to receive, up to the maximum concurrency.
         poll: seconds of a receive with messages.
         notice: seconds until an idle poller notices a message.
@@ -48,6 +49,7 @@ class Unknowns:
     winner: Winner = Winner.CHANCE
     first_pollers: int = 0
     ramp: float = 5.0
+    throttles_shrink: bool = False
     poll: float = 0.010
     notice: float = 0.020
     invoke: float = 0.007
@@ -65,7 +67,7 @@ class Unknowns:
     @property
     def scaling(self) -> Scaling:
         """How a mapping comes to its concurrency."""
-        return Scaling(first=self.first_pollers, per_second=self.ramp)
+        return Scaling(first=self.first_pollers, per_second=self.ramp, shrinks=self.throttles_shrink)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
         "highest lane wins slots": {"winner": Winner.HIGHEST},
         "lowest lane wins slots": {"winner": Winner.LOWEST},
         "two pollers, slow ramp": {"first_pollers": 2, "ramp": 0.1},
+        "throttles shrink concurrency": {"throttles_shrink": True},
         "counts 1 s old": {"stale": 1.0},
         "counts 5 s old": {"stale": 5.0},
         "counts wrong by a third": {"noise": 0.34},
@@ -132,9 +135,13 @@ def variants(base: Unknowns) -> Mapping[str, Unknowns]:
 
 def all_variants(base: Unknowns) -> Mapping[str, Unknowns]:
     """
-    Return the range, and a throttled batch that is dropped until its visibility timeout ends.
+    Return the range, and a throttled batch that is dropped until its visibility timeout ends, in two orders of groups.
 
     AWS documents that Lambda retries such a batch (see `ThrottleBackoff`), so no plan has to tolerate that.
     """
     dropped = dataclasses.replace(base, backoff=dataclasses.replace(base.backoff, retries=False))
-    return {**variants(base), "throttled batches dropped": dropped}
+    return {
+        **variants(base),
+        "throttled batches dropped": dropped,
+        "dropped, groups at the back": dataclasses.replace(dropped, group_order=GroupOrder.BACK),
+    }

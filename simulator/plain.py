@@ -1,12 +1,14 @@
 """
 The plain pattern, to compare with: the first published description of priority queues on Lambda.
 
-It reads the higher queues before each record, counts messages in any state, leaves the visibility timeout alone, takes
-records one by one, and has a native dead-letter queue at five receives.
+It reads the higher queues before each record, counts messages in any state, leaves the visibility timeout alone (SQS's
+default), takes records one by one, and has a native dead-letter queue at five receives.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.mapped.check import DepthReader
 
 NATIVE_RECEIVES = 5
+VISIBILITY = timedelta(seconds=30)
+"""Of its queues: that of SQS by default, for which a yielded record is away."""
+
+
+def as_published(config: LanesConfig, *, batch: int = 1) -> LanesConfig:
+    """Return the lanes with the pattern's own queues and mappings."""
+    lanes = [
+        dataclasses.replace(lane, batch_size=batch, visibility_timeout=VISIBILITY) for lane in config.lanes
+    ]
+    return dataclasses.replace(config, lanes=tuple(lanes))
 
 
 class PlainConsumer:

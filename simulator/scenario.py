@@ -199,6 +199,7 @@ def _unknowns(raw: object, problems: list[str], default: Unknowns) -> Unknowns:
         winner=_choice(table, "winner", default.winner),
         first_pollers=table.integer("first_pollers", default.first_pollers, minimum=0),
         ramp=table.number("ramp", default.ramp, minimum=0, maximum=MANY),
+        throttles_shrink=table.boolean("throttles_shrink", default.throttles_shrink),
         call_spread=table.number("call_spread", default.call_spread, minimum=0, maximum=3),
         noise=table.number("noise", default.noise, minimum=0, maximum=1),
         blocked_counted=table.boolean("blocked_counted", default.blocked_counted),

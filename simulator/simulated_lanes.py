@@ -29,7 +29,7 @@ from .mapping import SimulatedMapping
 from .memory import Calls, CountedLedger, MemorySlots
 from .meter import Meter, SlotWatch
 from .parameters import Faults, Unknowns
-from .plain import NATIVE_RECEIVES, PlainConsumer
+from .plain import NATIVE_RECEIVES, PlainConsumer, as_published
 from .scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class SimulatedLanes:
         plain_batch: int = 1,
     ) -> None:
         if pattern is Pattern.PLAIN:
-            lanes = tuple(dataclasses.replace(lane, batch_size=plain_batch) for lane in config.lanes)
-            config = dataclasses.replace(config, lanes=lanes)
+            config = as_published(config, batch=plain_batch)
         if pattern is Pattern.PULL and config.consumer.engine is not EngineName.PULL:
             document = config.to_dict(brief=True)
             document["consumer"]["engine"] = EngineName.PULL.value
@@ -375,7 +374,7 @@ class SimulatedLanes:
     ) -> None:
         """Act as the handler; `attempt` is the consumer's count, None if the pattern has no attempts."""
         place, fault = data["place"], data.get("fault", "")
-        before = self.history.begin(place)
+        before = self.history.begin(place, at=self.scheduler.now)
         number = before + 1 if attempt is None else attempt
         started = self.scheduler.now
         self.slot_watch.began()
@@ -408,6 +407,7 @@ class SimulatedLanes:
                 group=group,
                 number=data["number"],
                 sent_at=self.history.sent_at(place),
+                first_started_at=self.history.first_begun_at(place),
                 started_at=started,
                 finished_at=self.scheduler.now,
             )

@@ -138,6 +138,8 @@ class MappingRules(Generic[M]):
         # their visibility timeout ends.
         """
         batch.throttles += 1
+        if self._scaling.shrinks:
+            self._scaled = max(1, self.concurrency - 1)
         left = timedelta(seconds=batch.until - now)
         return self._backoff.wait(batch.throttles, left=left, random=self._random)
 

@@ -98,11 +98,15 @@ class Scaling:
     Attributes:
         first: concurrency of a new mapping; 0 for all of it at once.
         per_second: concurrency that is added each second while there is more to receive.
+        shrinks: whether each throttled try takes one unit of the concurrency away, down to one.
+            # AWS: "Lambda gradually backs off retries by reducing the amount of concurrency allocated to your Amazon
+            # SQS event source mapping" (Handling errors for an SQS event source in Lambda), without numbers.
     """
 
     first: int = 0
     # The documented 300 a minute of standard queues.
     per_second: float = 5.0
+    shrinks: bool = False
 
     def start(self, settings: MappingSettings) -> int:
         """Return the concurrency of a new mapping."""

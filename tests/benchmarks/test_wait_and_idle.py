@@ -12,6 +12,7 @@ from benchmarks.scenarios import Load
 from benchmarks.wait import Case, waits_of
 from lanes.config import EngineName, LanesConfig
 from simulator.ideal import IdealLanes
+from simulator.simulated_lanes import SimulatedLanes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,6 +72,19 @@ def test_alone_there_is_nothing_below():
     load = Load(seconds=10)
 
     assert (load.alone.depth, load.alone.medium, load.alone.high) == (0, 0.0, load.high)
+
+
+@pytest.mark.parametrize("engine", EngineName)
+def test_a_wait_ends_with_the_first_start_of_the_handler(engine):
+    """A retry is no wait: the message has had its turn."""
+    lanes = SimulatedLanes(LanesConfig.from_dict({"consumer": {"engine": engine.value}}))
+    lanes.send("HIGH", group="g", seconds=1.0, fault="once")
+    lanes.run(seconds=60.0)
+
+    (one,) = lanes.handled
+    assert one.started_at > one.first_started_at + 1.0
+    assert lanes.handled.waits("HIGH") == [one.first_started_at - one.sent_at]
+    assert waits_of(lanes, seconds=60.0).p99 < 2.0
 
 
 def test_messages_without_a_start_count_with_the_whole_time():

@@ -187,11 +187,12 @@ def test_the_history_counts_by_place():
     history = History()
     places = [history.sent(1.0) for _ in range(3)]
 
-    assert [history.begin(places[1]), history.begin(places[1])] == [0, 1]
+    assert [history.begin(places[1], at=moment) for moment in (2.0, 3.0)] == [0, 1]
     history.end(places[1], attempt=1, how="failed")
     history.end(places[1], attempt=2, how="done")
 
     assert [history.times_done(place) for place in places] == [0, 1, 0]
+    assert [history.first_begun_at(place) for place in places] == [0.0, 2.0, 0.0]
     assert history.attempts == {2: [(1, "failed"), (2, "done")]}
 
 

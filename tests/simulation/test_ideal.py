@@ -60,6 +60,19 @@ def test_the_same_group_in_two_lanes_is_two_groups():
     assert lanes.handled.waits("MAIN") == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("one_queue", "expected"), [(False, ["HIGH", "MAIN", "MAIN"]), (True, ["MAIN", "MAIN", "HIGH"])]
+)
+def test_one_queue_for_all_lanes_keeps_the_order_of_sending(one_queue, expected):
+    """The control of figures over a backlog: an urgent message waits for all that was sent before it."""
+    lanes = IdealLanes(LanesConfig.from_dict({}), one_queue=one_queue)
+    for lane in ("MAIN", "MAIN", "HIGH"):
+        lanes.send(lane, group=f"{lane}{lanes.sent}", seconds=1.0)
+    lanes.run(seconds=10.0)
+
+    assert [one.lane for one in lanes.handled] == expected
+
+
 def test_a_fault_is_refused():
     """The ideal of a load with failures is not defined."""
     with pytest.raises(ValueError, match="no faults"):

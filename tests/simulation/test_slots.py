@@ -29,7 +29,7 @@ def flooded(pattern, slots, *, seed=1, fault=""):
     schedule(lanes, chance, "HIGH", first=1.0, span=span, rate=rate * 0.8 / BURST, burst=BURST)
     schedule(lanes, chance, "MEDIUM", first=0.5, span=span, rate=rate * 0.2, burst=1)
     lanes.run(seconds=span)
-    assert lanes.run(seconds=3_600, until=lambda: len(lanes.handled) >= lanes.sent)
+    assert lanes.run(seconds=3_600, until=lambda: len(lanes.handled) + lanes.dead >= lanes.sent)
     return lanes
 
 
@@ -79,11 +79,15 @@ def test_high_overtakes_a_backlog(slots):
 
 @pytest.mark.parametrize("slots", [1, 3, 10])
 def test_priority_costs_little_of_the_whole(slots):
-    """The plain pattern parks for whole visibility timeouts; this one wakes, and is done nearly as soon as without."""
+    """
+    The plain pattern parks for whole visibility timeouts; this one wakes, and is done nearly as soon as without.
+
+    At one slot the plain pattern gives some messages up, so it is done sooner than with all of them.
+    """
     without = duration(run(Pattern.NONE, slots))
 
     assert duration(run(Pattern.LANES, slots)) < 1.4 * without
-    assert duration(run(Pattern.PLAIN, slots)) > 2 * without
+    assert duration(run(Pattern.PLAIN, slots)) > 1.7 * without
 
 
 @pytest.mark.parametrize("slots", [1, 3])

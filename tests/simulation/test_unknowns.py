@@ -190,4 +190,21 @@ def test_a_throttled_batch_is_dropped_in_no_plan_but_in_claims():
     """AWS documents that it is retried, so only a claim over all behaviour has to hold without."""
     dropped = set(all_variants(Unknowns())) - set(variants(Unknowns()))
 
-    assert [all_variants(Unknowns())[name].backoff.retries for name in dropped] == [False]
+    assert [all_variants(Unknowns())[name].backoff.retries for name in dropped] == [False, False]
+    assert {all_variants(Unknowns())[name].group_order for name in dropped} == {
+        GroupOrder.OLDEST,
+        GroupOrder.BACK,
+    }
+
+
+@pytest.mark.parametrize(("shrinks", "expected"), [(False, 4), (True, 1)])
+def test_throttles_may_shrink_the_concurrency_of_a_mapping(shrinks, expected):
+    """AWS documents it without numbers: here by one for each throttled try, down to one, until it grows again."""
+    found = loaded(
+        concurrency=4,
+        throttles_shrink=shrinks,
+        ramp=0.0,
+        until=lambda lanes: len(lanes.handled) == 30,
+    )
+
+    assert {mapping.pollers for mapping in found.mappings.values()} == {expected}

@@ -21,7 +21,7 @@ def records(count, group=None):
     return [record_with(f"m{number}", group=group or f"g{number}") for number in range(count)]
 
 
-@pytest.mark.parametrize(("slots", "first", "later"), [(1, 10, 10), (3, 1, 4), (10, 1, 1), (30, 1, 1)])
+@pytest.mark.parametrize(("slots", "first", "later"), [(1, 10, 10), (3, 1, 1), (10, 1, 1), (30, 1, 1)])
 def test_receives_leave_something_for_each_slot(slots, first, later):
     """Urgent records are spread over the slots, above all while it is not known how long they take."""
     pace, lanes = pace_with(slots)
@@ -34,9 +34,10 @@ def test_receives_leave_something_for_each_slot(slots, first, later):
 @pytest.mark.parametrize(
     ("seconds", "most"), [(0.001, 10), (0.05, 4), (0.15, 2), (0.5, 1), (1.0, 1), (30.0, 1)]
 )
-def test_short_records_are_received_together(seconds, most):
-    """About 200 ms of work at ten slots; calls stay a small share."""
-    pace, lanes = pace_with(10)
+@pytest.mark.parametrize("slots", [2, 10])
+def test_short_records_are_received_together(slots, seconds, most):
+    """About 200 ms of work at any number of slots from two on; calls stay a small share."""
+    pace, lanes = pace_with(slots)
     for _ in range(50):
         pace.worked(lanes[0], seconds)
 

@@ -24,7 +24,12 @@ a record that returns within them is worth staying for.
 """
 
 SPREAD = 0.2
-"""Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
+"""
+Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share.
+
+With ten records for all slots together, four for each of three, the last slot to end a burst works longer than the
+others: HIGH's p99 is 1.10 of the ideal instead of 1.06 in simulation, at 1.11 instead of 1.15 dollars a million.
+"""
 
 LONG_RECORD = 1.0
 """Seconds for which a received record may wait behind another while a slot may be free."""
@@ -110,8 +115,7 @@ class Pace:
         if self._slots == 1 or (is_last and (known.is_deep or known.chain)):
             return min(LARGEST_BATCH, fitting)
         by_time = math.ceil(SPREAD / record) if record else 1
-        by_slots = math.ceil(LARGEST_BATCH / self._slots)
-        return min(LARGEST_BATCH, fitting, max(by_slots, by_time, known.chain))
+        return min(LARGEST_BATCH, fitting, max(by_time, known.chain))
 
     def is_stale(self, lane: Lane, age: float, *, expected: float) -> bool:
         """Whether a look at a lane is too old for a lower lane's record of `expected` seconds to start."""
