@@ -1,5 +1,6 @@
-"""Two lanes and the sample function; engine, slots and the wish for an intake come from the context."""
+"""Lanes and the sample function; engine, slots, lanes, timeout, code and the wish for an intake are in the context."""
 
+import json
 from pathlib import Path
 
 from aws_cdk import App, CfnOutput
@@ -13,14 +14,14 @@ app = App()
 consumer = {
     "engine": app.node.get_context("engine"),
     "reserved_concurrency": int(app.node.get_context("slots")),
-    "function_timeout": "10s",
+    "function_timeout": app.node.get_context("function_timeout"),
 }
-lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}]
+lanes = json.loads(app.node.get_context("lanes"))
 stack = PriorityLanesStack(
     app,
     "Switching",
     config=LanesConfig.from_dict({"consumer": consumer, "lanes": lanes}),
-    function_folder=CHECKOUT / "lambdas" / "consumer",
+    function_folder=CHECKOUT / app.node.get_context("function_folder"),
 )
 # Slow enough that a deploy falls into the middle of a flood of moderate size.
 stack.consumer.function.add_environment("RESOURCE_SECONDS", "0.1")
