@@ -8,7 +8,7 @@ from lanes.cli.arguments import DryRun, LaneName, lane_named, operations_of
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
 from lanes.operate.history.audit import audited
-from lanes.operate.lanes.mappings import DISABLED, ENABLED, switch, the_mapping
+from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE, RESUME, switch, the_mapping
 
 
 def pause(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) -> None:
@@ -16,8 +16,9 @@ def pause(context: typer.Context, lane: LaneName, *, dry_run: DryRun = False) ->
     Stop processing a lane, and wait until it has stopped.
 
     Messages stay in the queue, new ones are accepted, and running batches finish. Lower lanes no longer wait for the
-    paused lane after about a second. A later deploy leaves the lane paused. With the pull engine the command does not
-    wait: slots stop to receive from the lane within a few seconds.
+    paused lane after about a second. A later deploy leaves the lane paused unless it changes the mapping; `lanes check`
+    names a lane that a deploy has resumed. With the pull engine the command does not wait: slots stop to receive from
+    the lane within a few seconds.
     """
     _switch(context, lane, enabled=False, dry_run=dry_run)
 
@@ -31,7 +32,7 @@ def _switch(context: typer.Context, name: str, *, enabled: bool, dry_run: bool) 
     target = target_of(context)
     operations = operations_of(context)
     lane = lane_named(operations, name)
-    verb, wanted = ("resume", ENABLED) if enabled else ("pause", DISABLED)
+    verb, wanted = (RESUME, ENABLED) if enabled else (PAUSE, DISABLED)
     before = the_mapping(operations.mappings, lane)
     if before.state == wanted:
         say(f"{lane} is {wanted} already; nothing was changed")

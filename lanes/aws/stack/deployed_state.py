@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
+from lanes.operate.lanes.mappings import SWITCHES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,20 +15,33 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
+    from lanes.operate.history.audit import AuditEntry, AuditTrail
     from lanes.operate.lanes.mappings import LaneMapping, Mappings
+
+
+MOST_AUDITED = 1000
+"""Latest entries of the audit trail in which pauses are looked for: about 100 read units."""
 
 
 class DeployedStateCalls:
     """Reads the deployed resources; every method raises `AwsError`."""
 
     def __init__(
-        self, *, sqs: SQSClient, dynamodb: DynamoDBClient, functions: Any, iam: Any, mappings: Mappings
+        self,
+        *,
+        sqs: SQSClient,
+        dynamodb: DynamoDBClient,
+        functions: Any,
+        iam: Any,
+        mappings: Mappings,
+        audit: AuditTrail,
     ) -> None:
         self._sqs = sqs
         self._dynamodb = dynamodb
         self._functions = functions
         self._iam = iam
         self._mappings = mappings
+        self._audit = audit
 
     def queue(self, url: str) -> dict[str, str]:
         """Return all attributes of a queue."""
@@ -48,6 +62,11 @@ class DeployedStateCalls:
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""
         return self._mappings.of_bell()
+
+    def switches(self) -> list[AuditEntry]:
+        """Return the pauses and resumes of the audit trail, the latest first."""
+        entries = self._audit.entries(since=0.0, limit=MOST_AUDITED)
+        return [entry for entry in entries if entry.action in SWITCHES]
 
     def function(self, arn: str) -> FunctionState:
         """Return a function."""

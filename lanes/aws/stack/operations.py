@@ -119,6 +119,7 @@ class Operations:
             functions=self._client("lambda"),
             iam=self._client("iam"),
             mappings=self.mappings,
+            audit=self.audit,
         )
 
     def function(self) -> FunctionState:

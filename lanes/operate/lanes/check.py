@@ -69,6 +69,7 @@ class Check:
                 arns |= self._mapping(lane)
         if self._deployment.bell is not None:
             arns |= self._bell(self._deployment.bell)
+        self._pauses()
         self._leftovers()
         self._table()
         self._functions(sorted(arns))
@@ -174,6 +175,18 @@ class Check:
         if found is not None:
             problems = rules.pause_problems(lane, found)
             self._findings.expect(f"{lane.name} lane", "slots receive from it", problems)
+
+    def _pauses(self) -> None:
+        """Check that each lane that an operator has paused is still paused."""
+        right = "dynamodb:Query on the table's index"
+        switches = self._findings.ask("pauses", self._state.switches, right=right)
+        if not switches:
+            return
+        for lane in self._config.lanes:
+            read = partial(self._state.mappings, lane.name)
+            found = self._findings.ask("pauses", read, right="lambda:ListEventSourceMappings")
+            for text, advice in rules.resumed_problems(lane, found or (), switches):
+                self._findings.wrong(f"{lane.name} lane", text, advice)
 
     def _table(self) -> None:
         name = self._deployment.table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lanes import bell
@@ -11,12 +12,14 @@ from lanes.config import VISIBILITY_FACTOR
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.config.table import format_duration
 from lanes.errors import ConfigurationError
-from lanes.operate.lanes.mappings import DISABLED, ENABLED
+from lanes.operate.history.audit import DONE
+from lanes.operate.lanes.mappings import DISABLED, ENABLED, PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
+    from lanes.operate.history.audit import AuditEntry
     from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
     from lanes.operate.lanes.mappings import LaneMapping
 
@@ -132,6 +135,19 @@ def pause_problems(lane: Lane, mappings: Sequence[LaneMapping]) -> Problems:
     """Return whether a lane of the pull engine is paused."""
     paused = any(mapping.state == DISABLED for mapping in mappings)
     return [("it is paused: no slot receives from it", f"lanes resume {lane.name}")] if paused else []
+
+
+def resumed_problems(lane: Lane, mappings: Sequence[LaneMapping], switches: Sequence[AuditEntry]) -> Problems:
+    """Return whether a lane runs that an operator has paused and not resumed."""
+    last = next((entry for entry in switches if entry.target == lane.name and entry.outcome == DONE), None)
+    if last is None or last.action != PAUSE or any(mapping.state == DISABLED for mapping in mappings):
+        return []
+    at = f"{datetime.fromtimestamp(last.at, UTC):%Y-%m-%d %H:%M}Z"
+    text = (
+        f"{last.who} paused it at {at}, and it runs without `lanes resume`: a deploy that changes its mapping, "
+        "or the engine, enables it"
+    )
+    return [(text, f"lanes pause {lane.name}; if it is to run, lanes resume {lane.name} after that")]
 
 
 def mapping_problems(

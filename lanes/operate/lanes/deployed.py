@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
+    from lanes.operate.history.audit import AuditEntry
     from lanes.operate.lanes.mappings import LaneMapping
 
 
@@ -62,6 +63,9 @@ class DeployedState(Protocol):
 
     def bell_mappings(self) -> Sequence[LaneMapping]:
         """Return the mappings on the bell."""
+
+    def switches(self) -> Sequence[AuditEntry]:
+        """Return the pauses and resumes of the audit trail, the latest first."""
 
     def function(self, arn: str) -> FunctionState:
         """Return a function."""

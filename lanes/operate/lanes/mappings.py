@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lanes.pauses import Pauses
 
 ENABLED, DISABLED = "Enabled", "Disabled"
+PAUSE, RESUME = SWITCHES = ("pause", "resume")
+"""The actions of the audit trail."""
+
 # AWS: a change of a mapping may take several minutes to take effect (Lambda developer guide, event source mappings).
 CHANGE_TIMEOUT = 300.0
 # AWS: Lambda takes 15 calls a second of all that read or change its configuration (Lambda quotas).

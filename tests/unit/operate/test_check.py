@@ -9,6 +9,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from lanes.operate.history.audit import AuditEntry
 from lanes.operate.lanes.check import Check
 from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
 from lanes.operate.lanes.findings import Verdict
@@ -54,6 +55,7 @@ class Deployed:
         self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
         self.the_account = AccountState(concurrency=1000, unreserved=900)
         self.refused = []
+        self.switched = []
         self.left = []
         self.errors = {}
 
@@ -71,6 +73,10 @@ class Deployed:
 
     def bell_mappings(self):
         return self.found
+
+    def switches(self):
+        self._fail("switches")
+        return self.switched
 
     def function(self, _arn):
         self._fail("function")
@@ -403,4 +409,54 @@ def test_a_file_that_differs_from_what_is_deployed_is_told_setting_by_setting():
     assert wrong(Deployed(), local=local) == [
         f"{prefix}consumer.max_attempts is 3 in the file, 5 in the deployment",
         f"{prefix}lanes[0].threshold is 60 in the file, 50 in the deployment",
+    ]
+
+
+def switched(action, *, target="MAIN", outcome="done"):
+    return AuditEntry(
+        id="1", at=1_800_000_000.0, who="arn:ann", action=action, target=target, details={}, outcome=outcome
+    )
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_paused_lane_that_a_deploy_resumed_is_found(engine):
+    """By the audit trail: the mapping itself has forgotten it."""
+    deployment, state = (DEPLOYMENT, Deployed()) if engine == "mappings" else (PULL, pulled())
+    state.switched = [switched("pause"), switched("resume", target="HIGH"), switched("pause", target="HIGH")]
+
+    (found,) = [
+        one
+        for one in Check(deployment=deployment, state=state).run()
+        if one.verdict is Verdict.WRONG and "without" in one.found
+    ]
+
+    assert found.subject == "MAIN lane"
+    assert found.found.startswith("arn:ann paused it at 2027-01-15 08:00Z")
+    assert found.advice == "lanes pause MAIN; if it is to run, lanes resume MAIN after that"
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [switched("resume"), switched("pause")],
+        [switched("pause", outcome="failed: no"), switched("resume")],
+        [],
+    ],
+)
+def test_a_lane_that_was_resumed_by_its_verb_is_sound(entries):
+    """The latest successful entry counts."""
+    deployed = Deployed()
+    deployed.switched = entries
+
+    assert wrong(deployed) == []
+
+
+def test_a_lane_that_is_still_paused_is_found_once():
+    """As paused."""
+    deployed = Deployed()
+    deployed.found = [dataclasses.replace(MAPPING, state="Disabled")]
+    deployed.switched = [switched("pause")]
+
+    assert [text for text in wrong(deployed) if "MAIN" in text] == [
+        "MAIN mapping: it is paused: it receives no message of the lane"
     ]
