@@ -1,16 +1,12 @@
 """Outbox: the table, the relay, and their permissions."""
 
 import json
-from pathlib import Path
 
 import pytest
-from aws_cdk import Stack, Validations
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
-from cdk_nag import AwsSolutionsChecks, ServerlessChecks
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
 
 from cdk import LaneQueues, Ledger, Outbox, PriorityLanesStack
 from lanes.config import LanesConfig
@@ -209,23 +205,3 @@ def test_without_the_setting_there_is_no_outbox(template):
     """The stack is as small as before."""
     template.resource_count_is("AWS::Events::Rule", 0)
     template.resource_count_is(TABLE, 1)
-
-
-def test_security_rules_find_nothing_unacknowledged():
-    """cdk-nag's findings are mended, or acknowledged with a reason."""
-    app = new_app()
-    whole_stack(app)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    report = Path(app.synth().directory) / "validation-report.json"
-    packs = json.loads(report.read_text())["pluginReports"]
-
-    assert [pack["violations"] for pack in packs] == [[]] * len(packs)
-
-
-def test_the_template_linter_finds_nothing(with_outbox):
-    """cfn-lint agrees with every property of the whole stack, in an old region and in a younger one."""
-    findings = lint(
-        json.dumps(with_outbox.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"])
-    )
-
-    assert [str(finding) for finding in findings] == []

@@ -1,15 +1,11 @@
 """A stack with the pull engine: the bell in place of the lanes' mappings."""
 
 import json
-from pathlib import Path
 
 import pytest
-from aws_cdk import App, Stack, Validations
+from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
-from cdk_nag import AwsSolutionsChecks, ServerlessChecks
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
 
 import app as cdk_app
 from cdk import BulkEnqueue, LaneQueues, PriorityLanesStack
@@ -269,21 +265,3 @@ def test_bad_settings_end_the_synth_with_the_errors_of_the_configuration(
 
     with pytest.raises(ConfigurationError, match=complaint):
         cdk_app.add_stacks(App())
-
-
-def test_security_rules_find_nothing_unacknowledged():
-    """cdk-nag's findings are mended, or acknowledged with a reason."""
-    app = new_app()
-    whole_stack(app)
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
-    report = Path(app.synth().directory) / "validation-report.json"
-    packs = json.loads(report.read_text())["pluginReports"]
-
-    assert [pack["violations"] for pack in packs] == [[]] * len(packs)
-
-
-def test_the_template_linter_finds_nothing(whole):
-    """cfn-lint agrees with every property of the whole stack."""
-    findings = lint(json.dumps(whole.to_json()), config=ManualArgs(regions=["eu-central-1", "us-east-1"]))
-
-    assert [str(finding) for finding in findings] == []
