@@ -5,6 +5,7 @@ Two relays never publish the same entry while its lock lives. A lock that expire
 """
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -24,6 +25,14 @@ ROOT = Path(__file__).parents[2]
 GROUPS = 5
 ENTRIES = 80
 KILLS = 2
+SKEW = 1.5
+"""Largest error of a relay's clock in seconds; below the lock."""
+SHIFTED = """
+import runpy, sys, time
+real, ahead = time.time, float(sys.argv.pop(1))
+time.time = lambda: real() + ahead
+runpy.run_module("lanes", run_name="__main__", alter_sys=True)
+"""
 
 pytestmark = pytest.mark.deep
 
@@ -41,14 +50,14 @@ class Relays:
     def __init__(self, lanes, *where):
         self._lanes = lanes
         self._command = [
-            *(sys.executable, "-m", "lanes", "--stack", lanes.stack, "--endpoint", lanes.endpoint_url),
+            *("--stack", lanes.stack, "--endpoint", lanes.endpoint_url),
             *("outbox", *where, "relay"),
         ]
 
-    def start(self):
-        """Start one more."""
+    def start(self, ahead=0.0):
+        """Start one more, with a clock that is so many seconds ahead."""
         return subprocess.Popen(
-            self._command,
+            [sys.executable, "-c", SHIFTED, str(ahead), *self._command],
             cwd=ROOT,
             env={**os.environ, **self._lanes.variables()},
             stdout=subprocess.DEVNULL,
@@ -76,16 +85,15 @@ def end(process, number=signal.SIGKILL):
     return status
 
 
-def check(subject, lanes, relays, entries):
+def check(subject, lanes, relays, entries, *, count):
     """Kill relay after relay, then let one finish, and look at the queue."""
+    chance = random.Random(count)
     for _ in range(KILLS):
         before = lanes.waiting("MEDIUM")
-        first, second = relays.start(), relays.start()
-        wait_until(
-            lambda before=before: before < lanes.waiting("MEDIUM") or before == len(entries), first, second
-        )
-        end(first)
-        end(second)
+        started = [relays.start(chance.uniform(-SKEW, SKEW)) for _ in range(count)]
+        wait_until(lambda before=before: before < lanes.waiting("MEDIUM") or before == len(entries), *started)
+        for relay in started:
+            end(relay)
     last = relays.start()
     wait_until(lambda: states_of(subject) == {EntryState.PUBLISHED}, last)
     assert end(last, signal.SIGTERM) == 0
@@ -118,20 +126,28 @@ def write(subject):
 OUTBOX = {"lock": "2s", "batch": 5, "tick": "200ms"}
 
 
-def test_killed_relays_on_postgresql_lose_and_double_nothing(server, postgres):
+@pytest.mark.parametrize("count", [2, 4])
+def test_killed_relays_on_postgresql_lose_and_double_nothing(server, postgres, count):
     """Locks of the dead end after two seconds, and SQS drops what was published and not marked."""
-    subject = SqlSubject(postgres.url, "killed_outbox")
-    lanes = LanesOnServer(server.endpoint_url, stack="Killed-sql", outbox=OUTBOX)
+    subject = SqlSubject(postgres.url, f"killed_{count}")
+    lanes = LanesOnServer(server.endpoint_url, stack=f"Killed-sql-{count}", outbox=OUTBOX)
     entries = write(subject)
+    relays = Relays(lanes, "--database", postgres.url, "--table", f"killed_{count}")
 
-    check(subject, lanes, Relays(lanes, "--database", postgres.url, "--table", "killed_outbox"), entries)
+    check(subject, lanes, relays, entries, count=count)
     subject.close()
 
 
-def test_killed_relays_on_dynamodb_lose_and_double_nothing(server):
+@pytest.mark.parametrize("count", [2, 4])
+def test_killed_relays_on_dynamodb_lose_and_double_nothing(server, count):
     """The same with conditional updates in place of row locks."""
-    subject = DynamoDBSubject(make_client("dynamodb", server.endpoint_url), "killed")
-    lanes = LanesOnServer(server.endpoint_url, stack="Killed-dynamodb", outbox=OUTBOX, outbox_table="killed")
+    subject = DynamoDBSubject(make_client("dynamodb", server.endpoint_url), f"killed-{count}")
+    lanes = LanesOnServer(
+        server.endpoint_url,
+        stack=f"Killed-dynamodb-{count}",
+        outbox=OUTBOX,
+        outbox_table=f"killed-{count}",
+    )
     entries = write(subject)
 
-    check(subject, lanes, Relays(lanes), entries)
+    check(subject, lanes, Relays(lanes), entries, count=count)

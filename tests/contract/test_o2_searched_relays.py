@@ -1,0 +1,91 @@
+"""
+O2: relays killed at any step, two and four at once, with clocks that differ by seconds.
+
+Each entry is published at least once, never before an earlier one of its group and lane, and twice only where a lock
+ran out.
+"""
+
+import itertools
+
+import pytest
+
+from lanes.outbox.rules import Choice
+from lanes.outbox.sql import store as sql_store
+from lanes.outbox.sql.store import SqlOutboxStore
+from tests.support.outbox import DynamoDBSubject
+from tests.support.relay_search import LOCK, DynamoDBRelays, PostgresRelays, World, check
+
+KILLS = 6
+_names = itertools.count()
+
+
+@pytest.fixture
+def postgresql(postgresql_subject):
+    """Relays on PostgreSQL."""
+    relays = PostgresRelays(postgresql_subject)
+    yield lambda: relays
+    relays.close()
+
+
+@pytest.fixture
+def dynamodb(dynamodb_subject):
+    """Relays on a table of their own in DynamoDB for each run."""
+    client = dynamodb_subject.client
+    return lambda: DynamoDBRelays(DynamoDBSubject(client, f"searched-{next(_names)}"))
+
+
+def search(subject, seed):
+    """Run a seed with two relays, or four if it is odd; check it, and return what it saw."""
+    world = World(subject, seed, relays=4 if seed % 2 else 2, kills=KILLS)
+    found = world.run()
+    check(world, found)
+    return found
+
+
+@pytest.mark.parametrize(("store", "seeds"), [("postgresql", 6), ("dynamodb", 2)])
+def test_killed_relays_publish_everything_in_order(store, seeds, request):
+    """A few seeds; together they have kills, slow relays and entries sent twice."""
+    subject = request.getfixturevalue(store)
+    runs = [search(subject(), seed) for seed in range(seeds)]
+
+    assert sum(found.kills for found in runs) == KILLS * seeds
+    assert sum(found.slow for found in runs) > 0
+    assert any(found.doubled for found in runs)
+
+
+def everything(candidates, _chains):
+    """Ignore the order of groups."""
+    return Choice(claimed=tuple(candidates), blocked=())
+
+
+def due_early(store, now, limit, *, real=SqlOutboxStore.due_statement):
+    """End each lock long before its time."""
+    return real(store, now + LOCK, limit)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "broken"),
+    [(sql_store, "choose", everything), (SqlOutboxStore, "due_statement", due_early)],
+    ids=["order", "lock"],
+)
+def test_the_search_notices_a_broken_store(postgresql, monkeypatch, place, name, broken):
+    """One that ignores the order of groups, and one that does not keep its locks."""
+    monkeypatch.setattr(place, name, broken)
+
+    def search_all():
+        for seed in range(10):
+            search(postgresql(), seed)
+
+    with pytest.raises(AssertionError):
+        search_all()
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("start", [1_000, 2_000])
+@pytest.mark.parametrize(("store", "seeds"), [("postgresql", 100), ("dynamodb", 20)])
+def test_no_seed_breaks_a_promise(store, seeds, start, request):
+    """Many more of them."""
+    subject = request.getfixturevalue(store)
+    for seed in range(start, start + seeds):
+        search(subject(), seed)

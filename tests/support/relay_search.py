@@ -1,0 +1,299 @@
+"""
+Relays that are killed, slow and of different clocks, on one outbox, in an order that a seed draws.
+
+Each relay is a greenlet that lets the others run before every statement of PostgreSQL, every call of DynamoDB and every
+message it sends; there it may die. All of it is one thread, so that a seed means the same run each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+from greenlet import getcurrent, greenlet
+
+from lanes.config import LanesConfig
+from lanes.errors import OutboxStoreError
+from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
+from lanes.outbox.entry import FINISHED, chain_of
+from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.producer.report import SentMessage
+from tests.support.outbox import Clock, new_outbox
+
+LOCK = 20.0
+SKEW = 4.0
+"""Largest error of a relay's clock in seconds, ahead or behind."""
+STALE = 1.0
+"""Largest age in seconds of an answer from an index of DynamoDB."""
+CONFIG = LanesConfig.from_dict({"outbox": {"batch": 4, "lock": f"{LOCK:.0f}s"}})
+ENOUGH_STEPS = 10_000
+
+
+class RelayDied(BaseException):
+    """The process of a relay was killed here."""
+
+
+@dataclass
+class Claimed:
+    """A claim of one entry: when, and until when by the clock of its relay."""
+
+    at: float
+    locked_until: float
+
+
+@dataclass
+class Found:
+    """What a run saw, by entry."""
+
+    claims: dict = field(default_factory=lambda: defaultdict(list))
+    sent: dict = field(default_factory=lambda: defaultdict(list))
+    order: list = field(default_factory=list)
+    kills: int = 0
+    slow: int = 0
+
+    @property
+    def doubled(self):
+        """Entries that were sent more than once."""
+        return [one for one, times in self.sent.items() if len(times) > 1]
+
+
+class Task(greenlet):
+    """The life of a relay; it sleeps until a time."""
+
+    wake_at = 0.0
+
+    def die(self):
+        """End it where it is; one that has not begun has nothing to end."""
+        with contextlib.suppress(RelayDied):
+            self.throw(RelayDied)
+
+
+class World:
+    """One run: a database, its relays, and virtual time."""
+
+    def __init__(self, subject, seed, *, relays, kills):
+        self.chance = random.Random(seed)
+        self.subject = subject
+        self.clock = Clock()
+        self.outbox = new_outbox(CONFIG, self.clock)
+        self.kills = kills
+        self.entries = {}
+        self.found = Found()
+        self._main = getcurrent()
+        self._tasks = [self._task(number) for number in range(relays)]
+
+    def step(self, *, slowly=False):
+        """Let the other relays run; the caller may die here, or find that much time has passed."""
+        if getcurrent() is self._main:
+            return
+        if slowly and self.kills and self.chance.random() < 0.08:
+            # Longer than the lock by any clock.
+            self.found.slow += 1
+            self.sleep(LOCK + 3 * SKEW)
+        self._main.switch()
+
+    def sleep(self, seconds):
+        """Let the others alone run for so long."""
+        getcurrent().wake_at = self.clock() + seconds
+        self._main.switch()
+
+    def _task(self, number):
+        skew = self.chance.uniform(-SKEW, SKEW)
+        store = RecordedStore(self, self.subject.relay_store(self.step))
+        relay = Relay(
+            store=store,
+            producer=SlowProducer(self),
+            config=CONFIG,
+            context=RelayContext(
+                name=f"relay-{number}", clock=lambda: self.clock() + skew, chance=self.chance.random
+            ),
+        )
+
+        def life():
+            with contextlib.suppress(RelayDied):
+                while True:
+                    is_idle = True
+                    # A row that another one holds is an error here, as an outage is.
+                    with contextlib.suppress(OutboxStoreError):
+                        is_idle = relay.run_once().is_idle
+                    self.sleep(1.0 if is_idle else 0.0)
+
+        return Task(life)
+
+    def write(self):
+        """Commit some entries of three groups and two lanes, or of no group."""
+        entries = [
+            self.outbox.prepare(
+                "k",
+                None,
+                group=self.chance.choice([None, "a", "b", "c"]),
+                priority=self.chance.choice([0, 0, 50]),
+            )
+            for _ in range(self.chance.randint(1, 4))
+        ]
+        self.subject.write(*entries)
+        self.entries.update((entry.id, entry) for entry in entries)
+
+    def run(self, writes=12):
+        """Run until everything is published; raises `AssertionError` if that never comes."""
+        try:
+            for number in range(ENOUGH_STEPS):
+                if writes and self.chance.random() < 0.05:
+                    self.write()
+                    writes -= 1
+                self._advance()
+                if not writes and not self.kills and number % 100 == 0 and not self._unfinished():
+                    return self.found
+        finally:
+            # With their transactions.
+            for task in self._tasks:
+                task.die()
+        raise AssertionError(f"{self._unfinished()} entries are stuck")
+
+    def _unfinished(self):
+        counts = self.subject.store.status().counts
+        return sum(count for state, count in counts.items() if state not in FINISHED)
+
+    def _advance(self):
+        number = self.chance.randrange(len(self._tasks))
+        if self.kills and self.chance.random() < 0.01:
+            self.kills -= 1
+            self.found.kills += 1
+            self._tasks[number].die()
+            self._tasks[number] = self._task(number)
+        elif self._tasks[number].wake_at <= self.clock():
+            self._tasks[number].switch()
+        self.clock.advance(self.chance.expovariate(20.0))
+
+
+class RecordedStore:
+    """A relay's store that notes the claims."""
+
+    def __init__(self, world, store):
+        self._world = world
+        self._store = store
+
+    def claim(self, shares, *, owner, now, locked_until, limit):
+        """Claim and note it."""
+        claim = self._store.claim(shares, owner=owner, now=now, locked_until=locked_until, limit=limit)
+        for entry in claim.entries:
+            self._world.found.claims[entry.id].append(Claimed(self._world.clock(), locked_until))
+        return claim
+
+    def settle(self, marks, *, owner, now):
+        """Mark."""
+        return self._store.settle(marks, owner=owner, now=now)
+
+
+class SlowProducer:
+    """Sends one message after the other, and others act in between."""
+
+    def __init__(self, world):
+        self._world = world
+
+    def send_many(self, messages):
+        """Accept all of them, unless the process dies before."""
+        found = self._world.found
+        sent = []
+        for message in messages:
+            self._world.step(slowly=True)
+            found.sent[message.id].append(self._world.clock())
+            found.order.append(message.id)
+            sent.append(SentMessage(id=message.id, lane="", message_id=message.id, sequence_number="1"))
+        self._world.step(slowly=True)
+        return sent
+
+
+class PostgresRelays:
+    """Stores on PostgreSQL that step before each statement; a row that another one has locked is an error at once."""
+
+    def __init__(self, subject):
+        self.write = subject.write
+        self.store = subject.store
+        self._subject = subject
+        self._step = lambda: None
+        self._engine = sa.create_engine(subject.engine.url, pool_size=20)
+        sa.event.listen(self._engine, "connect", _impatient)
+        sa.event.listen(self._engine, "before_cursor_execute", lambda *_: self._step())
+
+    def relay_store(self, step):
+        """Return a store of its own."""
+        self._step = step
+        return SqlOutboxStore(self._engine, self._subject.tables)
+
+    def close(self):
+        """Drop the connections."""
+        self._engine.dispose()
+
+
+def _impatient(connection, _record):
+    cursor = connection.cursor()
+    cursor.execute("SET lock_timeout = '1ms'")
+    connection.commit()
+
+
+class DynamoDBRelays:
+    """Stores on DynamoDB that step before each call, and with indexes that are late."""
+
+    def __init__(self, subject):
+        self.write = subject.write
+        self.store = subject.store
+        self._subject = subject
+
+    def relay_store(self, step):
+        """Return a store of its own."""
+        client = SteppingClient(self._subject.client, step)
+        return DynamoDBOutboxStore(table=self._subject.name, client=client, concurrency=1)
+
+    def close(self):
+        """Nothing is left to free."""
+
+
+class SteppingClient:
+    """A client that lets others act before each call; some of its eventually consistent reads are old."""
+
+    def __init__(self, client, step):
+        self._client = client
+        self._step = step
+        self._chance = random.Random(0)
+        self._answers = {}
+
+    def query(self, **parameters):
+        """Answer a consistent read, or at times the same read of a moment ago."""
+        self._step()
+        if parameters.get("ConsistentRead"):
+            return self._client.query(**parameters)
+        key = repr([(name, parameters[name]) for name in sorted(parameters)])
+        if key in self._answers and self._chance.random() < 0.3:
+            # Only once: an index that stays behind for ever is broken.
+            return self._answers.pop(key)
+        self._answers[key] = self._client.query(**parameters)
+        return self._answers[key]
+
+    def update_item(self, **parameters):
+        """Change an item."""
+        self._step()
+        return self._client.update_item(**parameters)
+
+
+def check(world, found):
+    """Hold a run against the promises of the outbox."""
+    assert found.sent.keys() == world.entries.keys()
+    chains = defaultdict(list)
+    for one in dict.fromkeys(found.order):
+        entry = world.entries[one]
+        if entry.group is not None:
+            chains[chain_of(entry.lane, entry.group)].append(entry.position)
+    for positions in chains.values():
+        assert positions == sorted(positions)
+    for one, claims in found.claims.items():
+        for earlier, later in itertools.pairwise(claims):
+            # Some relay's clock had reached the end of the lock.
+            assert later.at + SKEW >= earlier.locked_until, one
+    for one in found.doubled:
+        assert len(found.claims[one]) > 1, one
