@@ -154,13 +154,13 @@ class DeploymentReader:
         """Read a function; None if there is none with this ARN."""
         try:
             answer = self._lambda.get_function(FunctionName=arn)
+            # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
+            name = answer["Configuration"]["FunctionName"]
+            concurrency = self._lambda.get_function_concurrency(FunctionName=name)
         except ClientError as error:
             if _is_gone(error):
                 return None
             raise
-        # AWS: GetFunction returns the reserved concurrency unless there is none; moto leaves out 0 as well.
-        name = answer["Configuration"]["FunctionName"]
-        concurrency = self._lambda.get_function_concurrency(FunctionName=name)
         reserved = concurrency.get("ReservedConcurrentExecutions")
         return FunctionSettings.from_api(answer, arn=arn, reserved_concurrency=reserved)
 

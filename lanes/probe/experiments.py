@@ -21,6 +21,8 @@ GRACE_SECONDS = 60.0
 """A step that takes this much longer than planned is given up."""
 LOOK_EVERY = 0.2
 ENOUGH_DROPPED = 4
+APART = 0.3
+"""Seconds between messages of known order: pollers notice one sooner than another."""
 DONE = frozenset({"end", "late"})
 
 
@@ -71,6 +73,10 @@ class Bench:
     def url(self, queue: str) -> str:
         """Return the URL of a queue."""
         return self._stand.url(queue)
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        self._sleep(seconds)
 
     def send(self, queue: str, run: str, tasks: Sequence[Mapping[str, Any]]) -> None:
         """Send tasks; each is in a group of its own unless it names one."""
@@ -202,6 +208,7 @@ def winner(bench: Bench) -> None:
         run = f"winner/{number}"
         _block(bench, run, bench.plan.race_hold)
         for queue in queues:
+            bench.pause(APART)
             bench.send(
                 queue, run, [{"task": "hold", "seconds": 0.1, "role": "waiting", "group": f"{run}/{queue}"}]
             )
