@@ -190,17 +190,24 @@ class SqlOutboxStore:
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
-        settled: list[Mark] = []
         with self.writing() as connection:
-            for mark in marks:
-                held = self._table.c.id == mark.entry.id, self._table.c.locked_by == owner
-                statement = sa.update(self._table).where(*held).values(**_outcome(mark, now))
-                if connection.execute(statement).rowcount:
-                    settled.append(mark)
+            held = self._held(connection, [mark.entry.id for mark in marks], owner)
+            settled = [mark for mark in marks if mark.entry.id in held]
+            for outcome, alike in _alike(settled, now):
+                numbers = {mark.entry.id: mark.sequence_number for mark in alike}
+                # One statement for a batch that was published: each in turn would take most of a round.
+                number = sa.case(numbers, value=self._table.c.id)
+                self._set(connection, list(numbers), **outcome, sequence_number=number)
         self.wake(
             {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
         )
         return frozenset(mark.entry.id for mark in settled)
+
+    def _held(self, connection: Connection, ids: Sequence[str], owner: str) -> frozenset[str]:
+        """Lock the rows of these entries that still belong to this owner, and return their ids."""
+        column = self._table.c
+        held = sa.select(column.id).where(column.id.in_(ids), column.locked_by == owner)
+        return frozenset(connection.execute(held.with_for_update()).scalars())
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries."""
@@ -227,6 +234,15 @@ class SqlOutboxStore:
         )
 
 
+def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], list[Mark]]]:
+    """Group marks by their outcomes."""
+    groups: dict[tuple[Any, ...], list[Mark]] = {}
+    for mark in marks:
+        groups.setdefault(tuple(_outcome(mark, now).values()), []).append(mark)
+    for alike in groups.values():
+        yield _outcome(alike[0], now), alike
+
+
 def _outcome(mark: Mark, now: float) -> dict[str, Any]:
     finished = mark.state in FINISHED
     is_published = mark.state is EntryState.PUBLISHED
@@ -239,10 +255,10 @@ def _outcome(mark: Mark, now: float) -> dict[str, Any]:
         "next_attempt_at": mark.due_at if mark.state is EntryState.FAILED else None,
         "changed_at": now,
         "published_at": now if is_published else None,
-        "sequence_number": mark.sequence_number,
         "expires_at": mark.expires_at,
         "is_ready": not finished and mark.due_at is None,
         "is_parked": mark.is_parked,
         "due_at": mark.due_at,
-        "chain": None if finished else mark.entry.chain,
+        # A finished entry leaves its chain; the others keep theirs.
+        **({"chain": None} if finished else {}),
     }
