@@ -28,8 +28,8 @@ setup: $(STAMP) ## Complete .venv: packages, Java, Node.js, the cdk command, a b
 demo: $(STAMP) ## Run everything on this machine and write a report (ARGS="--customers 20000")
 	python -m local demo $(ARGS)
 
-local: $(STAMP) ## Keep AWS running on this machine for experiments (ARGS="--port 4566 --json")
-	python -m local up $(ARGS)
+local: $(STAMP) ## Keep AWS running on this machine for experiments (ARGS="--port 4566")
+	python -m lanes local up $(ARGS)
 
 cdk: $(STAMP) ## Run the AWS CDK command (ARGS="deploy", ARGS="diff", ...)
 	cdk $(ARGS)

@@ -25,7 +25,8 @@ from lanes.outbox.sql.schema import OutboxTables, row_of
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer.report import SentMessage
 from local.deploy import CdkApp
-from local.platform import ROOT, Platform
+from local.installed import ROOT
+from local.platform import Platform
 from local.server import AwsServer
 from tests.support.lanes_server import LanesOnServer
 

@@ -18,7 +18,9 @@ def main() -> None:
         package = str(error.name).partition(".")[0]
         if package not in _PACKAGES:
             raise
-        sys.exit(f"error: {package} is not installed: pip install 'priority-lanes[cli]'")
+        from lanes.installing import install_hint
+
+        sys.exit(f"error: {package} is not installed: {install_hint('cli')}")
 
 
 if __name__ == "__main__":

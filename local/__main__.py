@@ -1,11 +1,11 @@
-"""The command `python -m local`: AWS on this machine."""
+"""The command `python -m local`: the demo and the experiments; `lanes local` runs an app on this machine."""
 
 import argparse
 import logging
 import os
 import sys
 
-from local import experiments, up
+from local import experiments
 from local.account import without_aws_settings
 from local.demo import command as demo
 
@@ -14,7 +14,6 @@ def main(arguments: list[str]) -> int:
     """Run the named command."""
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    up.add_arguments(commands.add_parser("up", help=up.__doc__, description=up.__doc__))
     demo.add_arguments(commands.add_parser("demo", help=demo.__doc__, description=demo.__doc__))
     experiments.add_arguments(
         commands.add_parser("experiments", help=experiments.__doc__, description=experiments.__doc__)

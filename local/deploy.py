@@ -14,7 +14,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from local.account import (
+from lanes.installing import install_hint
+
+from .account import (
     ACCOUNT,
     DEPLOY_KEY,
     REGION,
@@ -22,13 +24,13 @@ from local.account import (
     isolated_variables,
     without_aws_settings,
 )
-from local.installed import CHECKOUT, installed_names
-from local.interrupts import uninterrupted
+from .installed import IS_CHECKOUT, ROOT, installed_names
+from .interrupts import uninterrupted
 
 _QUALIFIER = "hnb659fds"
 _BOOTSTRAP_VERSION = "30"
 _GUARD = Path(__file__).with_name("guarded_process.py")
-_INSTALLED = CHECKOUT / "build" / "local" / "installed"
+_INSTALLED = ROOT / "build" / "local" / "installed"
 
 
 class DeployError(RuntimeError):
@@ -81,37 +83,29 @@ def _node() -> Path:
 def _package(name: str) -> Path:
     found = find_spec(name)
     if found is None or not found.submodule_search_locations:
-        raise DeployError(f"the package {name} is not installed; install requirements.txt")
+        raise DeployError(f"the package {name} is not installed: {install_hint('local')}")
     return Path(found.submodule_search_locations[0])
 
 
-def command_variables(app: CdkApp) -> dict[str, str]:
-    """Environment variables of the `cdk` command beside those for AWS; its `PATH` comes before the default one."""
-    variables = {
-        "JSII_NODE": str(_node()),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), str(_node().parent)]),
-    }
-    # An app elsewhere knows the library and its constructs by the names of an installed package.
-    elsewhere = app.directory.resolve() != CHECKOUT
-    return variables | ({"PYTHONPATH": str(installed_names(_INSTALLED))} if elsewhere else {})
-
-
 def _deploy_variables(app: CdkApp, endpoint_url: str) -> dict[str, str]:
-    wanted = command_variables(app)
-    path = os.pathsep.join([wanted["PATH"], os.environ.get("PATH", "")])
-    return {
+    variables = {
         **isolated_variables(endpoint_url, DEPLOY_KEY),
         "CDK_DEFAULT_ACCOUNT": ACCOUNT,
         "CDK_DEFAULT_REGION": REGION,
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        **wanted,
-        "PATH": path,
+        "JSII_NODE": str(_node()),
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), str(_node().parent), os.environ.get("PATH", "")]
+        ),
     }
+    # An app elsewhere knows the library and its constructs by the names of an installed package.
+    elsewhere = IS_CHECKOUT and app.directory.resolve() != ROOT
+    return variables | ({"PYTHONPATH": str(installed_names(_INSTALLED))} if elsewhere else {})
 
 
-def deploy_arguments(app: CdkApp) -> list[str]:
+def _deploy_arguments(app: CdkApp) -> list[str]:
     """
-    Return the arguments of `cdk` that deploy `app`, for this program and for your other terminal.
+    Return the arguments of `cdk` that deploy `app`.
 
     A change set would work too; `--method=direct` spares its calls, and a creation that fails leaves nothing.
     """
@@ -166,7 +160,7 @@ def deploy(app: CdkApp, endpoint_url: str, *, log_path: Path) -> dict[str, dict[
         outputs = Path(scratch) / "outputs.json"
         synthesised = Path(scratch) / "cdk.out"
         options = ["--outputs-file", str(outputs), "--output", str(synthesised)]
-        command = [*cdk_command(), *deploy_arguments(app), *options]
+        command = [*cdk_command(), *_deploy_arguments(app), *options]
         environment = without_aws_settings(os.environ) | _deploy_variables(app, endpoint_url)
         status = _run(command, cwd=app.directory, environment=environment, log_path=log_path)
         if status:

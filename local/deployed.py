@@ -10,12 +10,12 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from local.account import PLATFORM_KEY, REGION, connection_variables
-from local.function import FunctionSettings
-from local.model.qualifier import without_qualifier
-from local.model.queue_mapping import QueueMapping
-from local.model.schedule import ScheduleSettings
-from local.model.stream_mapping import StreamMappingSettings
+from .account import PLATFORM_KEY, REGION, connection_variables
+from .function import FunctionSettings
+from .model.qualifier import without_qualifier
+from .model.queue_mapping import QueueMapping
+from .model.schedule import ScheduleSettings
+from .model.stream_mapping import StreamMappingSettings
 
 _READ_TIMEOUT = 60
 _CONNECTIONS = 64

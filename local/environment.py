@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from local.runtime_api import RuntimeApi, RuntimeCall, RuntimeGoneError, RuntimeRequest
+from .runtime_api import RuntimeApi, RuntimeCall, RuntimeGoneError, RuntimeRequest
 
 # AWS: the init phase is limited to 10 seconds; after that init runs again within the function timeout
 # (Understanding the Lambda execution environment lifecycle). Here init simply gets both.

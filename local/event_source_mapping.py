@@ -19,10 +19,11 @@ from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import Batch, MappingRules, handled
 from lanes.mapping.settings import MappingSettings
 from lanes.mapping.undocumented import Scaling, ThrottleBackoff, Winner
-from local.environment import Invocation
-from local.model.queue_mapping import PolledMessage, QueueMapping
-from local.polled_queue import PollError
-from local.slots import SlotWait
+
+from .environment import Invocation
+from .model.queue_mapping import PolledMessage, QueueMapping
+from .polled_queue import PollError
+from .slots import SlotWait
 
 _logger = logging.getLogger(__name__)
 _LONG_POLL = timedelta(seconds=5)

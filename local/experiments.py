@@ -15,8 +15,9 @@ from lanes import Producer
 from lanes.events import Event
 from local.account import REGION, USER_KEY, connection_variables
 from local.deploy import CdkApp, DeployError
+from local.installed import ROOT
 from local.interrupts import interrupt_once
-from local.platform import BUILD, ROOT, Platform
+from local.platform import BUILD, Platform
 from local.server import ServerError
 from simulator.experiments import Experiment, Replay, Timeline, named
 

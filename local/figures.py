@@ -19,7 +19,7 @@ from moto.cloudwatch.models import CloudWatchBackend, MetricAggregatedDatum, clo
 from moto.logs.models import LogStream
 from moto.sqs.models import sqs_backends
 
-from local.corrections.sqs_queue import LocalQueue
+from .corrections.sqs_queue import LocalQueue
 
 _logger = logging.getLogger(__name__)
 MINUTE = 60

@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import REGION, function_key, isolated_variables
-from local.environment import EnvironmentSettings, ExecutionEnvironment, Invocation
-from local.slots import Slots, SlotWait
+from .account import REGION, function_key, isolated_variables
+from .environment import EnvironmentSettings, ExecutionEnvironment, Invocation
+from .slots import Slots, SlotWait
 
 FunctionLineSink = Callable[[str, str], None]
 
@@ -157,6 +157,11 @@ class DeployedFunction:
         return self._settings.name
 
     @property
+    def task_root(self) -> Path:
+        """The code that runs."""
+        return self._template.task_root
+
+    @property
     def environments(self) -> tuple[ExecutionEnvironment, ...]:
         """Every environment there is, warm or busy, for tests that kill one."""
         with self._lock:
@@ -201,11 +206,15 @@ class DeployedFunction:
             same = settings.same_environments(self._settings)
             self._settings = settings
             self._slots.offer(settings.reserved_concurrency)
-            stale: list[ExecutionEnvironment] = []
-            if not same:
-                self._template = self._environment_settings(settings, task_root)
-                self._generation += 1
-                stale, self._warm = self._warm, []
+        if not same:
+            self.run_code(task_root)
+
+    def run_code(self, task_root: Path) -> None:
+        """Run this code from the next invocation on."""
+        with self._lock:
+            self._template = self._environment_settings(self._settings, task_root)
+            self._generation += 1
+            stale, self._warm = self._warm, []
         for environment in stale:
             environment.close()
 

@@ -3,10 +3,13 @@
 import contextlib
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout, or the folder of installed packages."""
+IS_CHECKOUT = (ROOT / "pyproject.toml").is_file()
 _FOLDERS = {
     "lanes": "lanes",
     "lanes_cdk": "cdk",
+    "lanes_local": "local",
     "lanes_simulator": "simulator",
     "lanes_spark": "spark_jobs",
 }
@@ -18,5 +21,5 @@ def installed_names(folder: Path) -> Path:
     for name, source in _FOLDERS.items():
         # Another deploy may make it at the same moment.
         with contextlib.suppress(FileExistsError):
-            (folder / name).symlink_to(CHECKOUT / source)
+            (folder / name).symlink_to(ROOT / source)
     return folder

@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 
 from botocore.exceptions import ClientError
 
-from local.account import ACCOUNT, HOST, REGION
-from local.environment import Invocation
+from .account import ACCOUNT, HOST, REGION
+from .environment import Invocation
 
 ADDRESS = "LANES_SERVER_INVOCATIONS"
 """Variable of the server with the port of the platform's `InvokeEndpoint`."""

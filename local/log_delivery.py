@@ -14,8 +14,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.account import LOGS_KEY
-from local.deployed import make_client
+from .account import LOGS_KEY
+from .deployed import make_client
 
 _logger = logging.getLogger(__name__)
 _GATHER = 0.2

@@ -1,5 +1,5 @@
 """
-AWS on this machine as one object: server, deploy, mappings and functions, for tests, the demo and `local up`.
+AWS on this machine as one object: server, deploy, mappings and functions, for tests, the demo and `lanes local`.
 
 Everything that runs is read from the resources that `cdk deploy` created, and later deploys are followed.
 """
@@ -13,27 +13,26 @@ from pathlib import Path
 from typing import Any, Self
 
 from lanes.mapping.undocumented import ThrottleBackoff, start_order
-from local.account import MAPPING_KEY, USER_KEY, connection_variables, function_key
-from local.deploy import CdkApp, bootstrap, deploy
-from local.deployed import Deployed, DeploymentReader, make_client
-from local.event_source_mapping import EventSourceMappingEmulator
-from local.function import DeployedFunction, FunctionSettings
-from local.function_code import CodeStore
-from local.function_log import FunctionLog
-from local.installed import CHECKOUT
-from local.invocations import InvokeEndpoint
-from local.log_delivery import LogDelivery
-from local.model.queue_mapping import QueueMapping
-from local.model.schedule import QueueTarget
-from local.polled_queue import SqsQueue
-from local.receives import Receive, read_receives
-from local.schedule import ScheduleEmulator
-from local.server import AwsServer
-from local.stream_mapping import StreamMappingEmulator
-from local.unknowns import QueueUnknowns
-from simulator.parameters import Unknowns
 
-ROOT = CHECKOUT
+from .account import MAPPING_KEY, USER_KEY, connection_variables, function_key
+from .deploy import CdkApp, bootstrap, deploy
+from .deployed import Deployed, DeploymentReader, make_client
+from .event_source_mapping import EventSourceMappingEmulator
+from .function import DeployedFunction, FunctionSettings
+from .function_code import CodeStore
+from .function_log import FunctionLog
+from .installed import ROOT
+from .invocations import InvokeEndpoint
+from .log_delivery import LogDelivery
+from .model.queue_mapping import QueueMapping
+from .model.schedule import QueueTarget
+from .polled_queue import SqsQueue
+from .receives import Receive, read_receives
+from .schedule import ScheduleEmulator
+from .server import AwsServer
+from .stream_mapping import StreamMappingEmulator
+from .unknowns import QueueUnknowns, Unknowns
+
 BUILD = ROOT / "build" / "local"
 
 _logger = logging.getLogger(__name__)

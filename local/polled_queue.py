@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlparse
 
-from local.account import MAPPING_KEY, REGION
-from local.model.queue_mapping import PolledMessage
+from .account import MAPPING_KEY, REGION
+from .model.queue_mapping import PolledMessage
 
 # A mapping asks for every attribute of a message.
 _EVERYTHING = ["All"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO
 
-from local.account import HOST
+from .account import HOST
 
 # AWS: paths of the Runtime API, "Using the Lambda runtime API for custom runtimes".
 _NEXT = "/2018-06-01/runtime/invocation/next"

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import ClientError
 
-from local.event_source_mapping import Invocable
-from local.model.schedule import QueueTarget, ScheduleSettings, scheduled_event
-from local.repeated import Repeated
+from .event_source_mapping import Invocable
+from .model.schedule import QueueTarget, ScheduleSettings, scheduled_event
+from .repeated import Repeated
 
 _logger = logging.getLogger(__name__)
 

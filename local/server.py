@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from local.account import ACCOUNT, HOST, REGION, without_aws_settings
-from local.calls import CALLS_PATH
-from local.invocations import ADDRESS, InvokeRoute
-from local.unknowns import QueueUnknowns
+from .account import ACCOUNT, HOST, REGION, without_aws_settings
+from .calls import CALLS_PATH
+from .invocations import ADDRESS, InvokeRoute
+from .unknowns import QueueUnknowns
 
 _ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 5.0
@@ -89,7 +89,7 @@ class AwsServer:
             environment[ADDRESS] = str(invocations)
         with self._log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "local.server", str(self._port), *self._options],
+                [sys.executable, "-m", f"{__package__}.server", str(self._port), *self._options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -155,10 +155,10 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     )
     from werkzeug.serving import make_server
 
-    from local.calls import CallCounter
-    from local.corrections import install
-    from local.corrections.sqs_queue import on_receive, set_unknowns
-    from local.receives import write_receives
+    from .calls import CallCounter
+    from .corrections import install
+    from .corrections.sqs_queue import on_receive, set_unknowns
+    from .receives import write_receives
 
     if environment.get("LANES_SERVER_LOG") != "all":
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -168,7 +168,7 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     if RECEIVES in environment:
         on_receive(partial(write_receives, Path(environment[RECEIVES])))
     if FIGURES in options:
-        from local.figures import start_figures
+        from .figures import start_figures
 
         start_figures(account=ACCOUNT, region=REGION)
     application: Any = DomainDispatcherApplication(create_backend_app)

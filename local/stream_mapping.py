@@ -11,8 +11,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.event_source_mapping import Invocable
-from local.model.stream_mapping import (
+from .event_source_mapping import Invocable
+from .model.stream_mapping import (
     POLL_EVERY,
     StreamMappingSettings,
     failure_note,
@@ -20,7 +20,7 @@ from local.model.stream_mapping import (
     retry_wait,
     stream_event,
 )
-from local.repeated import Repeated
+from .repeated import Repeated
 
 _logger = logging.getLogger(__name__)
 # AWS: GetRecords answers with up to 1,000 records (API reference of DynamoDB Streams).

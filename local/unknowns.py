@@ -3,10 +3,16 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from lanes.testing.fifo.settings import GroupOrder
-from simulator.parameters import Unknowns, all_variants
+
+if TYPE_CHECKING or __package__ == "local":
+    from simulator.parameters import Unknowns, all_variants
+else:  # installed, both have other names
+    from lanes_simulator.parameters import Unknowns, all_variants
+
+__all__ = ["QueueUnknowns", "Unknowns", "unknowns_of", "variant_names"]
 
 _EMULATED = frozenset(
     {

@@ -1,91 +1,126 @@
-"""`python -m local up`: AWS on this machine with an app deployed, for experiments, until stopped."""
+"""`lanes local up`: an app deployed to AWS on this machine, and deployed again when its files change."""
 
-import argparse
+import contextlib
 import json
+import logging
+import os
 import re
 import shlex
 import sys
-import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
+import typer
 from botocore.exceptions import ClientError
 
 from lanes.aws.parameters import parameter_name
-from local.deploy import CdkApp, DeployError, command_variables, deploy_arguments
-from local.interrupts import interrupt_once
-from local.platform import BUILD, ROOT, Platform
-from local.server import ServerError
-from local.unknowns import unknowns_of, variant_names
+from lanes.cli.busy import busy
+from lanes.cli.printing import say
+from lanes.cli.usage import UsageError
+from lanes.errors import ConfigurationError
 
-_LARGEST_PORT = 65_535
+from .account import without_aws_settings
+from .changes import Files
+from .deploy import CdkApp, DeployError
+from .interrupts import interrupt_once
+from .live_code import LiveCode
+from .platform import Platform
+from .server import ServerError
+from .state import build_folder, recorded
+from .unknowns import unknowns_of, variant_names
+
+_LOOK_EVERY = 0.5
+"""Seconds between two looks at the files of the app: a look at a thousand takes 10 ms."""
 _INTERRUPTED = 130
 # As the runtime and the platform write them; the runtime puts carriage returns between its lines.
 _TROUBLE = re.compile(r"Runtime\.\w+Error: [^\r]*|Runtime exited with status -?\w+|Task timed out after .*")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `up`."""
-    parser.add_argument(
-        "--port", type=_port, default=0, help="port of the AWS endpoint (default: a free one)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the addresses as one JSON line")
-    parser.add_argument("--app", type=Path, default=ROOT, help="folder of a CDK app (default: this one)")
-    parser.add_argument("--stage", help="stage to deploy, as `cdk deploy -c stage=...`")
-    parser.add_argument(
-        "--context", "-c", action="append", default=[], metavar="KEY=VALUE", help="further CDK context"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of behaviour that AWS does not document (default: 0)"
-    )
-    parser.add_argument(
-        "--variant",
-        action="append",
-        choices=variant_names(),
-        metavar="NAME",
-        help="behave so where AWS documents nothing, by the names of `lanes simulate --unknowns all`; repeatable: "
-        + "; ".join(f"'{name}'" for name in variant_names()),
-    )
-    parser.set_defaults(run=run)
+def serve(
+    folder: Path,
+    *,
+    stage: str | None,
+    context: Mapping[str, str],
+    port: int,
+    seed: int,
+    variants: Sequence[str],
+    as_json: bool,
+) -> int:
+    """
+    Deploy, print the addresses, and deploy changes until a signal arrives; return the exit status.
 
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LARGEST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 (a free one) to {_LARGEST_PORT}")
-    return int(text)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Deploy, print the addresses and run until a signal arrives."""
-    wrong = [item for item in options.context if "=" not in item]
-    if wrong:
-        return _complain(f"--context takes KEY=VALUE, not {wrong[0]!r}")
-    context = dict(item.split("=", 1) for item in options.context)
-    app = CdkApp(directory=options.app.resolve(), stage=options.stage, context=context)
+    Raises:
+        ConfigurationError: a variant is unknown; the app can't be deployed, or the server does not start.
+    """
+    unknown = [name for name in variants if name not in variant_names()]
+    if unknown:
+        known = "; ".join(f"'{name}'" for name in variant_names())
+        raise UsageError([f"there is no variant {unknown[0]!r}; known are {known}"], source="--variant")
+    # A user's own profile and keys play no part here: no call may reach a real account.
+    for name in os.environ.keys() - without_aws_settings(os.environ).keys():
+        del os.environ[name]
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    app = CdkApp(directory=folder, stage=stage, context=context)
+    try:
+        app.check()
+    except DeployError as error:
+        raise UsageError([str(error)], source="FOLDER") from error
+    build = build_folder(folder)
+    platform = Platform(
+        app=app,
+        port=port,
+        seed=seed,
+        unknowns=unknowns_of(variants) if variants else None,
+        figures=True,
+        on_line=FunctionTroubles(sys.stderr, build / "logs"),
+        build_directory=build,
+    )
     interrupt_once()
-    if not options.json:
-        sys.stderr.write(f"deploying {app.directory} ...\n")
     up = False
     try:
-        with Platform(
-            app=app,
-            port=options.port,
-            seed=options.seed,
-            unknowns=unknowns_of(options.variant) if options.variant else None,
-            figures=True,
-            on_line=FunctionTroubles(sys.stderr),
-        ) as platform:
+        with contextlib.ExitStack() as stack:
+            deployed = Files.of(folder)
+            with _deploying(folder):
+                stack.enter_context(platform)
             addresses = describe(platform)
-            sys.stdout.write((json.dumps(addresses) if options.json else _explain(addresses, app)) + "\n")
-            sys.stdout.flush()
+            stack.enter_context(recorded(folder, _variables(addresses)))
+            typer.echo(json.dumps(addresses) if as_json else _explain(addresses, build))
             up = True
-            threading.Event().wait()
+            follow_changes(app, platform, deployed, LiveCode(folder, build / "code"))
     except (ServerError, DeployError) as error:
-        return _complain(str(error))
+        raise ConfigurationError([str(error)], source="lanes local") from error
     except KeyboardInterrupt:
         return 0 if up else _INTERRUPTED
-    return 0
+
+
+def _deploying(folder: Path) -> contextlib.AbstractContextManager[None]:
+    began = time.monotonic()
+    return busy(lambda: f"deploying {folder}, {time.monotonic() - began:.0f} s ...")
+
+
+def follow_changes(app: CdkApp, platform: Platform, deployed: Files, live: LiveCode) -> NoReturn:
+    """Run changed code and deploy it whenever the app's files differ from those deployed; print how long it took."""
+    live.find(platform.functions, deployed.times)
+    while True:
+        time.sleep(_LOOK_EVERY)
+        now, looked_at = Files.of(app.directory), time.time()
+        changed = now.changed_since(deployed)
+        if not changed:
+            continue
+        deployed = now
+        saved_at = max([now.times.get(name, 0.0) for name in changed] + [looked_at - _LOOK_EVERY])
+        for function in live.run(changed):
+            say(f"{', '.join(changed)}: live in {function} {time.time() - saved_at:.1f} s after you saved")
+        try:
+            with _deploying(app.directory):
+                platform.deploy(app)
+        except DeployError as error:
+            say(f"{error}\nnot deployed: {', '.join(changed)}; save a file to try again")
+        else:
+            live.find(platform.functions, now.times)
+            say(f"{', '.join(changed)}: deployed {time.time() - saved_at:.1f} s after you saved")
 
 
 class FunctionTroubles:
@@ -95,8 +130,9 @@ class FunctionTroubles:
     A function that does not start writes no event for its messages.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, logs: Path) -> None:
         self._stream = stream
+        self._logs = logs
         self._told: set[tuple[str, str]] = set()
 
     def __call__(self, function_name: str, line: str) -> None:
@@ -104,8 +140,7 @@ class FunctionTroubles:
         found = _TROUBLE.search(line)
         if found and (function_name, found[0]) not in self._told:
             self._told.add((function_name, found[0]))
-            log = BUILD / "logs" / f"{function_name}.log"
-            self._stream.write(f"{function_name}: {found[0]}\n  see {log}\n")
+            self._stream.write(f"{function_name}: {found[0]}\n  see {self._logs / f'{function_name}.log'}\n")
             self._stream.flush()
 
 
@@ -158,40 +193,27 @@ def _local_url(sqs: Any, name_or_url: str) -> str:
     return str(sqs.get_queue_url(QueueName=name_or_url.rpartition("/")[2])["QueueUrl"])
 
 
-def _explain(addresses: Mapping[str, Any], app: CdkApp) -> str:
-    variables = dict(addresses["environment"])
-    if "stack" in addresses:
-        variables["LANES_STACK"] = addresses["stack"]
-    exports = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
+def _variables(addresses: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that lead an AWS SDK and the lanes command to the app."""
+    stack = {"LANES_STACK": addresses["stack"]} if "stack" in addresses else {}
+    return {**addresses["environment"], **stack}
+
+
+def _explain(addresses: Mapping[str, Any], build: Path) -> str:
+    exports = [f"  export {name}={shlex.quote(value)}" for name, value in _variables(addresses).items()]
     lanes = [f"  {name:<12} {url}" for name, url in addresses["lanes"].items()]
     return "\n".join(
         [
             f"AWS on this machine: {addresses['endpoint_url']}",
             *("", "Lanes:", *lanes),
-            *("", "In another terminal, for any AWS SDK and the lanes command:", *exports),
+            *(
+                "",
+                "In another terminal, in the folder of the app: lanes local run COMMAND, or for a whole shell:",
+            ),
+            *exports,
             "Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS: add --endpoint-url to its commands.",
-            *("", "and then, to deploy a change, which is followed within two seconds:"),
-            *(f"  {line}" for line in _deploy_lines(app)),
-            *("", f"Logs of server, deploy and functions: {BUILD / 'logs'}", "Stop with Ctrl-C."),
+            *("", "Changes of the app's files are deployed when you save them."),
+            f"Logs of server, deploy and functions: {build / 'logs'}",
+            "Stop with Ctrl-C.",
         ]
     )
-
-
-def _deploy_lines(app: CdkApp) -> list[str]:
-    """Shell lines that deploy the app once more, after the exports for any SDK."""
-    variables = command_variables(app)
-    path = variables.pop("PATH")
-    settings = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
-    # For cdk alone: with its PYTHONPATH, the lanes command of the same shell would not find its other packages.
-    command = [
-        "env",
-        *settings,
-        f"PATH={shlex.quote(path)}:$PATH",
-        shlex.join(["cdk", *deploy_arguments(app)]),
-    ]
-    return [f"cd {shlex.quote(str(app.directory))}", " ".join(command)]
-
-
-def _complain(text: str) -> int:
-    sys.stderr.write(f"local up: {text}\n")
-    return 1

@@ -16,6 +16,7 @@ from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, LanesError
+from lanes.installing import install_hint
 
 from .settings import Settings
 
@@ -67,6 +68,12 @@ ProfileOption = Annotated[
 
 class MissingGreenletError(LanesError):
     """The package for virtual time is not installed."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    app.command()(simulate)
+    app.command()(plan)
 
 
 def simulate(
@@ -303,5 +310,5 @@ def _require_greenlet() -> None:
         import greenlet  # noqa: F401
     except ImportError as error:
         raise MissingGreenletError(
-            "virtual time needs the package greenlet: pip install 'priority-lanes[simulator]'"
+            f"virtual time needs the package greenlet: {install_hint('simulator')}"
         ) from error

@@ -49,11 +49,12 @@ SIGN_IN = (
 FIND_CREDENTIALS = (
     "None are in the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile of the AWS configuration "
     "(--profile, AWS_PROFILE, or default), or from a container or instance. Sign in, for example "
-    "with `aws sso login`, or name a profile; for AWS on this machine paste the export lines that `make local` prints."
+    "with `aws sso login`, or name a profile; for AWS on this machine use `lanes local run`, or paste the export lines "
+    "that `lanes local up` prints."
 )
 FIND_AWS = (
     "Check the network, the VPN, the region and --endpoint (or AWS_ENDPOINT_URL). For AWS on this machine, check that "
-    "`make local` still runs and prints this address."
+    "`lanes local up` still runs and prints this address."
 )
 RIGHTS = "The reference of the `lanes` command lists the rights of each verb; the page needs the same."
 

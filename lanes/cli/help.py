@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "new": ("lanes new shop",),
+    "local up": ("lanes local up shop", "lanes local up --stage demo --port 4566"),
+    "local run": ("lanes local run python send.py", "lanes local run --app shop lanes status"),
     "status": ("lanes status", "lanes status --watch --stage prod"),
     "check": ("lanes check --stage prod", "lanes check --file lanes.toml"),
     "send": (

@@ -16,12 +16,13 @@ from lanes.cli import (
     config,
     cost,
     move,
+    new,
     overrides,
+    packages,
     pause,
     probe,
     rollback,
     send,
-    simulator,
     status,
     tail,
     trace,
@@ -47,6 +48,7 @@ app = typer.Typer(
     help="Inspect and change the work in priority lanes. Global options may be before or after the verb: "
     "lanes status --stage prod --output json",
 )
+app.command()(new.new)
 app.command()(status.status)
 app.command()(check.check)
 app.command()(send.send)
@@ -67,7 +69,7 @@ app.add_typer(outbox.app, name="outbox")
 app.add_typer(bulk.app, name="bulk")
 app.add_typer(config.app, name="config")
 app.add_typer(probe.app, name="probe")
-simulator.add_to(app)
+packages.add_to(app)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer passes the value of an option like this

@@ -15,6 +15,7 @@ from lanes.cli.printing import say, show_json
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import usage
 from lanes.errors import ConfigurationError
+from lanes.installing import install_hint
 from lanes.ui.address import Address
 from lanes.ui.api.routes import Routes
 from lanes.ui.protection import Guard
@@ -83,7 +84,7 @@ def _web() -> tuple[Callable[..., ASGIApp], Callable[[ASGIApp, socket], None]]:
         from lanes.ui.application import make_application
         from lanes.ui.server import serve
     except ImportError as error:
-        problem = f"{error.name} is not installed; run: pip install 'priority-lanes[ui]'"
+        problem = f"{error.name} is not installed: {install_hint('ui')}"
         raise ConfigurationError([problem], source="lanes ui") from error
     return make_application, serve
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import LanesError
+from lanes.installing import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -115,7 +116,7 @@ def app_file() -> Path:
         return beside / IN_CHECKOUT / "probe" / "app.py"
     found = importlib.util.find_spec(INSTALLED)
     if found is None or not found.submodule_search_locations:
-        raise StackError("the constructs are not installed: pip install 'priority-lanes[cdk]'")
+        raise StackError(f"the constructs are not installed: {install_hint('cdk')}")
     return Path(found.submodule_search_locations[0]) / "probe" / "app.py"
 
 

@@ -89,9 +89,9 @@ def lanes_in_memory(lanes_config: LanesConfig, lanes_clock: FakeClock) -> InMemo
 def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[MotoLanes]:
     """Lanes on moto, which `Producer.from_env()` and `Consumer()` find."""
     if find_spec("moto") is None:
-        pytest.fail(
-            "the fixture lanes_on_moto needs moto: pip install 'priority-lanes[testing]'", pytrace=False
-        )
+        from lanes.installing import install_hint
+
+        pytest.fail(f"the fixture lanes_on_moto needs moto: {install_hint('testing')}", pytrace=False)
     from lanes.config.deployment import VARIABLE
     from lanes.testing import on_moto
 

@@ -5,7 +5,7 @@ Each module names the moto version that it corrects and refuses another one; a c
 moto is right.
 """
 
-from local.corrections import cloudformation, dynamodb, keep_alive, sqs, sqs_shortcut
+from . import cloudformation, dynamodb, keep_alive, sqs, sqs_shortcut
 
 __all__ = ["install"]
 

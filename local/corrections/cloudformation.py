@@ -16,9 +16,9 @@ from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.models import s3_backends
 
-from local.corrections import mappings, resources
-from local.corrections.moto_version import check_moto_version
-from local.corrections.recorded_resource import RecordedResource
+from . import mappings, resources
+from .moto_version import check_moto_version
+from .recorded_resource import RecordedResource
 
 _REVIEW = "REVIEW_IN_PROGRESS"
 _installed: list[bool] = []

@@ -23,7 +23,7 @@ from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.responses import DynamoHandler
 
-from local.corrections.moto_version import check_moto_version
+from .moto_version import check_moto_version
 
 _MARK = "_lanes_corrected"
 _one_at_a_time = threading.RLock()

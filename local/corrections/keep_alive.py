@@ -15,7 +15,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.exceptions import InternalServerError
 
-from local.corrections.moto_version import check_moto_version
+from .moto_version import check_moto_version
 
 _MARK = "_lanes_keep_alive"
 _SERVER_LOG = "werkzeug"

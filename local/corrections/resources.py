@@ -16,8 +16,8 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
 
-from local.corrections import function_versions
-from local.model.qualifier import without_qualifier
+from ..model.qualifier import without_qualifier
+from . import function_versions
 
 _FIFO = ".fifo"
 _QUEUE_NAME_LENGTH = 80

@@ -33,10 +33,10 @@ from typing import Any
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sqs import models, responses
 
-from local.corrections import sqs_move_tasks, sqs_operations
-from local.corrections.moto_version import check_moto_version
-from local.corrections.sqs_attributes import check_attributes, check_new_queue, check_type
-from local.corrections.sqs_queue import LocalQueue, look_again, read_clock, set_clock
+from . import sqs_move_tasks, sqs_operations
+from .moto_version import check_moto_version
+from .sqs_attributes import check_attributes, check_new_queue, check_type
+from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
 
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
 

@@ -8,7 +8,8 @@ from moto.sqs.models import Queue, SQSBackend
 
 from lanes.testing.fifo.message import StoredMessage
 from lanes.testing.fifo.queue import FifoQueue
-from local.corrections.sqs_queue import LOCK, LocalQueue, read_clock
+
+from .sqs_queue import LOCK, LocalQueue, read_clock
 
 # AWS: a listing shows one task unless asked for more, ten at most (ListMessageMoveTasks API page).
 _MAXIMUM_RESULTS = 10

@@ -31,8 +31,9 @@ from lanes.testing.fifo.errors import (
     ReceiptHandleUnknownError,
 )
 from lanes.testing.fifo.message import ReceivedMessage
-from local.corrections.sqs_entry import Entry, check_entry, size_of
-from local.corrections.sqs_queue import LocalQueue, Payload
+
+from .sqs_entry import Entry, check_entry, size_of
+from .sqs_queue import LocalQueue, Payload
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _MAXIMUM_ENTRIES = 10

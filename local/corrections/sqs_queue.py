@@ -19,7 +19,8 @@ from moto.sqs.models import Queue, sqs_backends
 from lanes.testing.fifo.message import QueueCounts, ReceivedMessage, SentMessage
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings, GroupOrder
-from local.unknowns import QueueUnknowns
+
+from ..unknowns import QueueUnknowns
 
 LOCK = RLock()
 

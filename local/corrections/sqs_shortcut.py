@@ -21,8 +21,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.sqs.exceptions import SQSException
 from moto.sqs.models import Queue, sqs_backends
 
-from local.corrections import sqs_operations
-from local.corrections.moto_version import check_moto_version
+from . import sqs_operations
+from .moto_version import check_moto_version
 
 _MARK = "_lanes_sqs_shortcut"
 _PROTOCOL = "application/x-amz-json-1.0"

@@ -15,8 +15,8 @@ from typing import IO, Self
 from local.account import REGION, USER_KEY, isolated_variables, without_aws_settings
 from local.demo.plan import BACKFILL_RUN, DemoPlan
 from local.demo.stage import Stage
+from local.installed import ROOT
 from local.interrupts import uninterrupted
-from local.platform import ROOT
 
 _STOP_SECONDS = 5.0
 _LAST_WORDS = 2_000

@@ -20,8 +20,8 @@ from local.demo.show import Show
 from local.demo.summary import write_summary
 from local.demo.timeline import draw_timeline
 from local.deploy import DeployError
+from local.installed import ROOT
 from local.interrupts import interrupt_once
-from local.platform import ROOT
 from local.server import ServerError
 
 DEFAULT_OUTPUT = ROOT / "build" / "demo"

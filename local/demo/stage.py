@@ -16,7 +16,8 @@ from local.demo.evidence import DeadLetter, Delivery
 from local.demo.figures import RunRules
 from local.deploy import CdkApp, deploy
 from local.function_code import CodeStore
-from local.platform import ROOT, Platform
+from local.installed import ROOT
+from local.platform import Platform
 from local.receives import Receive
 
 _DEAD_LETTER_NOTE = "lanes.dead_letter"

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from lanes.mapping.event import polled_record
 from lanes.mapping.settings import MappingSettings
-from local.model.qualifier import without_qualifier
+
+from .qualifier import without_qualifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from lanes.installing import install_hint
 from tests.docs.pages import ROOT
 
 BLOCKED = "import sys; sys.modules[{name!r}] = None; import lanes.__main__ as command; command.main()"
@@ -22,7 +23,7 @@ def test_a_package_that_is_missing_is_named_with_what_to_install(name):
     )
 
     assert done.returncode == 1
-    assert done.stderr == f"error: {name} is not installed: pip install 'priority-lanes[cli]'\n"
+    assert done.stderr == f"error: {name} is not installed: {install_hint('cli')}\n"
 
 
 def test_an_interrupt_while_it_is_loaded_ends_it_without_a_traceback():

@@ -4,7 +4,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from local.demo.plan import DEFAULT_CUSTOMERS, DemoPlan, Fault
-from local.platform import ROOT
+from local.installed import ROOT
 
 SIZES = [100, 500, DEFAULT_CUSTOMERS, 20_000]
 

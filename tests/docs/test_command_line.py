@@ -11,7 +11,7 @@ from lanes.operate.history.audit import AuditEntry
 from tests.docs.pages import ROOT, codes, rows, spans
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
-PAGES = (PAGE, PAGE.with_name("moving-verbs.md"))
+PAGES = (PAGE, PAGE.with_name("moving-verbs.md"), PAGE.with_name("starting-verbs.md"))
 ROOT_COMMAND = command()
 OWN = {"--help", "--install-completion", "--show-completion"}
 

@@ -156,13 +156,14 @@ def test_messages_that_could_not_be_sent_are_in_the_error():
     assert sorted(sqs.ids(queue_url("MEDIUM"))) == ["reminder-a", "reminder-c"]
 
 
-def test_the_first_producer_finds_the_stack_and_its_lanes(tmp_path, installed_environment):
+def test_the_producer_of_a_new_app_finds_the_stack_and_its_lanes(tmp_path, installed_environment):
     """As a program, against lanes on this machine."""
+    run_program(["-m", "lanes", "new", str(tmp_path / "app")], cwd=ROOT, environment=installed_environment)
     with AwsServer(log_path=tmp_path / "server.log") as server:
         add_stack(server.endpoint_url, "Shop")
         environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url, "LANES_STACK": "Shop"}
 
-        done = run_program(["-m", "examples.first.send"], cwd=ROOT, environment=environment)
+        done = run_program(["send.py"], cwd=tmp_path / "app", environment=environment)
 
     assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["MEDIUM", "HIGH"]
 

@@ -12,9 +12,13 @@ from lanes import LanesConfig
 from tests.docs.pages import ROOT, anchors, blocks, links, name_of, pages, spans
 
 EXAMPLES = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "tests" / "docs").glob("test_*_example*.py")]
+# The files that `lanes new shop` makes.
+TEMPLATE = [*(ROOT / "lanes" / "cli" / "template").rglob("*.py.template")]
 FILE = re.compile(r"[\w.-]+(/[\w.-]+)*\.(py|toml|md|txt|json|in|png|html)|([\w.-]+/)+")
 # Files that runs make, and places in other people's folders.
-MADE = re.compile(r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/")
+MADE = re.compile(
+    r"build/|cdk\.out|\.venv|requirements\.txt$|handler\.py$|report\.json$|^app\.py$|/lanes/|^shop/"
+)
 
 
 def every_page(test):
@@ -41,8 +45,9 @@ def test_files_that_are_named_exist(page):
 
 @every_page
 def test_python_is_quoted_from_files_that_are_tested(page):
-    """Each block stands, word for word, in one of the examples."""
+    """Each block stands, word for word, in one of the examples, or in the template of a new app."""
     sources = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+    sources += [path.read_text(encoding="utf-8").replace("$stack", "shop") for path in TEMPLATE]
     for block in blocks(page, "python"):
         quoted = [part.strip("\n") for part in block.split("\n...\n")]
         for part in quoted:

@@ -9,7 +9,7 @@ from lanes.outbox import EntryState, Outbox
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from local.deploy import CdkApp
-from local.platform import ROOT
+from local.installed import ROOT
 from tests.support.waiting import until
 
 STACK = "PriorityLanes-outbox"

@@ -12,12 +12,11 @@ from pathlib import Path
 import boto3
 import pytest
 
-from local import up
-from local.__main__ import main
 from local.account import function_key
-from local.deploy import CdkApp, DeployError, command_variables, deploy
+from local.deploy import CdkApp, DeployError, deploy
 from local.platform import Platform
 from local.server import AwsServer, ServerError
+from local.state import running
 from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,12 +163,14 @@ def test_a_port_in_use_is_told(tmp_path):
             AwsServer(port=port, log_path=tmp_path / "server.log").start()
 
 
-def test_local_up_runs_the_app_of_the_examples_and_leaves_nothing_behind():
+def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
     """One JSON line with its two lanes, its alarms and their one action, and an interrupt that ends every process."""
-    command = [sys.executable, "-m", "local", "up", "--json", "--app", str(ROOT / "examples" / "own_app")]
+    app = ROOT / "examples" / "own_app"
+    command = [sys.executable, "-m", "lanes", "--output", "json", "local", "up", str(app)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             addresses = json.loads(process.stdout.readline())
+            assert running(app) == {**addresses["environment"], "LANES_STACK": "Orders"}
             children = _children(process.pid)
             queues = _client("sqs", addresses).list_queues()["QueueUrls"]
             stack = _client("cloudformation", addresses).get_template(StackName="Orders")["TemplateBody"]
@@ -190,43 +191,15 @@ def test_local_up_runs_the_app_of_the_examples_and_leaves_nothing_behind():
     assert status == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (["--port", "70000"], "'70000' is no port: 0 (a free one) to 65535"),
-        (["--port", "moto"], "'moto' is no port: 0 (a free one) to 65535"),
-        (["--stgae", "demo"], "unrecognized arguments: --stgae"),
-        (["-c", "stage"], "--context takes KEY=VALUE"),
-        (["--app", "/nowhere"], "has no cdk.json"),
-    ],
-)
-def test_wrong_options_of_local_up_are_explained(options, complaint, monkeypatch, capsys):
-    """The command says what is wrong and starts nothing that stays."""
-    monkeypatch.setattr(up, "interrupt_once", lambda: None)
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.setenv(name, os.environ[name])
-
-    try:
-        status = main(["up", *options])
-    except SystemExit as ended:
-        status = ended.code
-
-    assert status != 0
-    assert complaint in capsys.readouterr().err
-
-
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
-    """It has nothing of this checkout on its path, and the command that is told for its next deploy has it too."""
-    names = "lanes", "lanes_cdk", "lanes_simulator", "lanes_spark"
+    """It has nothing of this checkout on its path."""
+    names = "lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"
     found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
     (tmp_path / "app.py").write_text(f"{found}\nraise SystemExit('all of it is there')\n")
     (tmp_path / "cdk.json").write_text(json.dumps({"app": "python3 app.py"}))
-    app = CdkApp(directory=tmp_path)
 
     with pytest.raises(DeployError, match="all of it is there"):
-        deploy(app, "http://127.0.0.1:9", log_path=tmp_path / "deploy.log")
-
-    assert Path(command_variables(app)["PYTHONPATH"], "lanes_cdk", "__init__.py").is_file()
+        deploy(CdkApp(directory=tmp_path), "http://127.0.0.1:9", log_path=tmp_path / "deploy.log")
 
 
 def _client(service, addresses):

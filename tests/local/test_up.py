@@ -1,20 +1,28 @@
-"""What `python -m local up` tells of what runs."""
+"""`lanes local up` and `run`: the printed addresses, changes of files, and wrong usage."""
 
-import argparse
 import io
+import json
+import os
+import socket
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.errors import ConfigurationError
 from local.account import connection_variables
-from local.deploy import CdkApp
+from local.changes import Files
 from local.deployed import make_client
+from local.live_code import LiveCode
+from local.state import build_folder, recorded, running
 from local.unknowns import unknowns_of, variant_names
-from local.up import FunctionTroubles, _deploy_lines, _explain, add_arguments, describe
+from local.up import FunctionTroubles, _explain, describe
+from tests.support.command import ROOT, Typed
 
 FIFO = {"FifoQueue": "true"}
 
@@ -55,34 +63,14 @@ def test_lanes_of_an_own_stack_are_found_by_its_name(server, queue):
     platform.client("ssm").put_parameter(Name="/lanes/Up", Value=document, Type="String")
 
     told = describe(platform)
-    text = _explain(told, CdkApp(directory=Path("/an/app")))
+    text = _explain(told, Path("/an/app/build/local"))
 
     assert (told["stack"], told["table"]) == ("Up", "up-ledger")
     assert told["lanes"]["ALL"] == f"{server.endpoint_url}/123456789012/up.fifo"
     assert told["dead_letters"]["ALL"] == f"{server.endpoint_url}/123456789012/up-dead.fifo"
     assert "\n  export LANES_STACK=Up\n" in text
-    assert " cdk deploy " in text
+    assert "\nLogs of server, deploy and functions: /an/app/build/local/logs\n" in text
     assert "add --endpoint-url" in text
-
-
-def test_the_deploy_lines_leave_the_shell_as_it_was(tmp_path, monkeypatch):
-    """They are pasted into the shell in which lanes runs next, which must keep its own packages."""
-    fake = tmp_path / "cdk"
-    fake.write_text('#!/bin/sh\necho "cdk $1 with $PYTHONPATH"\n')
-    fake.chmod(0o755)
-    variables = {"PATH": str(tmp_path), "PYTHONPATH": "/installed/names"}
-    monkeypatch.setattr("local.up.command_variables", lambda _app: dict(variables))
-    lines = [*_deploy_lines(CdkApp(directory=tmp_path)), 'echo "lanes with ${PYTHONPATH-none}"']
-
-    done = subprocess.run(
-        ["/bin/sh", "-c", "\n".join(lines)],
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout.splitlines() == ["cdk deploy with /installed/names", "lanes with none"]
 
 
 def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
@@ -93,7 +81,7 @@ def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
 
     assert told["lanes"] == {"up.fifo": f"{server.endpoint_url}/123456789012/up.fifo"}
     assert "stack" not in told
-    assert "LANES_STACK" not in _explain(told, CdkApp(directory=Path("/an/app")))
+    assert "LANES_STACK" not in _explain(told, Path("/an/app/build/local"))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +98,7 @@ def test_an_app_without_lanes_has_its_queues_by_their_names(server, queue):
 def test_a_function_in_trouble_is_told_once(line, told):
     """With the file that has the rest."""
     stream = io.StringIO()
-    tell = FunctionTroubles(stream)
+    tell = FunctionTroubles(stream, Path("/an/app/build/local/logs"))
 
     for _ in range(2):
         tell("Orders", line)
@@ -118,20 +106,16 @@ def test_a_function_in_trouble_is_told_once(line, told):
 
     said, where = stream.getvalue().splitlines()
     assert said == f"Orders: {told}"
-    assert where.endswith("build/local/logs/Orders.log")
+    assert where == "  see /an/app/build/local/logs/Orders.log"
 
 
 def test_variants_are_those_of_the_simulator_that_this_machine_can_show():
-    """Not latencies and noise; an unknown one is refused."""
+    """Not latencies and noise."""
     names = variant_names()
 
     assert {"backoff up to 10 s", "throttled batches dropped", "two pollers, slow ramp"} <= {*names}
     assert {"counts 5 s old", "groups in turn", "short polls miss 1 in 3"} <= {*names}
     assert not {"calls of 25 ms, spread", "counts wrong by a third", "receives of 25 ms"} & {*names}
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--variant", "counts 6 s old"])
 
 
 def test_variants_are_combined():
@@ -139,3 +123,151 @@ def test_variants_are_combined():
     unknowns = unknowns_of(["counts 5 s old", "groups in turn", "throttled batches dropped"])
 
     assert (unknowns.stale, unknowns.group_order, unknowns.backoff.retries) == (5.0, "turn", False)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--port", "70000"], "Input should be less than or equal to 65535"),
+        (["--port", "moto"], "Input should be a valid integer"),
+        (["--stgae", "demo"], "No such option: --stgae"),
+        (["-c", "stage"], "it takes KEY=VALUE, not 'stage'"),
+        (["--variant", "counts 6 s old"], "there is no variant 'counts 6 s old'; known are "),
+        (["/nowhere"], "/nowhere is no CDK app: it has no cdk.json"),
+    ],
+)
+def test_wrong_usage_starts_nothing_and_names_the_option(options, complaint):
+    """With the status of wrong usage."""
+    done = Typed()("local", "up", *options)
+
+    assert done.returncode == 2
+    assert complaint in " ".join(done.stderr.replace("│", " ").split())
+    assert not Path("/nowhere").exists()
+
+
+@pytest.fixture
+def app(tmp_path):
+    """Give the folder of an app with one function."""
+    (tmp_path / "function").mkdir()
+    (tmp_path / "function" / "handler.py").write_text("A = 1\n")
+    watch = {"include": ["*.toml", "function/**"], "exclude": ["**/notes"]}
+    (tmp_path / "cdk.json").write_text(json.dumps({"watch": watch}))
+    build_folder(tmp_path).mkdir(parents=True)
+    return tmp_path
+
+
+def test_files_that_the_app_watches_are_seen_when_they_change(app):
+    """New, changed and removed ones; not those that it excludes, of tools, or hidden."""
+    before = Files.of(app)
+    os.utime(app / "function" / "handler.py", (1, 1))
+    for name in ("lanes.toml", "README.md", "function/.swp", "function/notes", "build/local/x.toml"):
+        (app / name).write_text("")
+    after = Files.of(app)
+
+    assert after.changed_since(before) == ["function/handler.py", "lanes.toml"]
+    (app / "lanes.toml").unlink()
+    assert Files.of(app).changed_since(after) == ["lanes.toml"]
+
+
+def test_an_app_that_says_nothing_about_watching_is_watched_whole(app):
+    """Hidden files and results apart; a half-written cdk.json is no reason to stop."""
+    for text in ("{}", "{"):
+        (app / "cdk.json").write_text(text)
+
+        assert set(Files.of(app).times) == {"cdk.json", "function/handler.py"}
+
+
+def test_a_running_app_is_found_by_its_folder(app):
+    """As long as it runs and answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        variables = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.getsockname()[1]}", "LANES_STACK": "Up"}
+        with recorded(app, variables):
+            assert running(app) == variables
+        with pytest.raises(ConfigurationError, match="does not run on this machine: start it"):
+            running(app)
+
+    with recorded(app, variables), pytest.raises(ConfigurationError, match="does not run"):
+        running(app)
+
+
+def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, capfd):
+    """Options behind it are its own, and no profile of yours reaches it."""
+    code = "import os, sys; print(os.environ['LANES_STACK'], 'AWS_PROFILE' in os.environ, sys.argv[1:])"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with recorded(app, {"AWS_ENDPOINT_URL": url, "LANES_STACK": "Up"}):
+            done = lanes_process(
+                "local",
+                "run",
+                "--app",
+                str(app),
+                sys.executable,
+                "-c",
+                code,
+                "--stage",
+                "x",
+                AWS_PROFILE="mine",
+            )
+            missing = lanes_process("local", "run", "--app", str(app), "no-such-command")
+
+    assert done.stdout == "Up False ['--stage', 'x']\n", done.stderr
+    assert (missing.returncode, "no-such-command can't be run: No such file" in missing.stderr) == (2, True)
+
+
+def lanes_process(*arguments, **variables):
+    """Run the command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "lanes", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_changed_code_runs_without_a_deploy(app, tmp_path_factory):
+    """The deployed packages with the changed files; the deployed code itself stays as it was."""
+    root = tmp_path_factory.mktemp("deployed")
+    (root / "handler.py").write_text("A = 1\n")
+    (root / "package.py").write_text("B = 1\n")
+    function = Function(task_root=root)
+    live = LiveCode(app, app / "build" / "local" / "code")
+    live.find({"Orders": function}, Files.of(app).times)
+    (app / "function" / "handler.py").write_text("A = 2\n")
+    (app / "function" / "more.py").write_text("C = 1\n")
+
+    assert live.run(["function/handler.py", "function/more.py"]) == ["Orders"]
+    (code,) = function.ran
+    assert {path.name: path.read_text() for path in code.iterdir()} == {
+        "handler.py": "A = 2\n",
+        "package.py": "B = 1\n",
+        "more.py": "C = 1\n",
+    }
+    assert (root / "handler.py").read_text() == "A = 1\n"
+
+
+@pytest.mark.parametrize("changed", ["lanes.toml", "function/requirements.txt"])
+def test_a_change_beyond_the_code_of_a_function_waits_for_the_deploy(app, changed):
+    """Lanes are resources, and requirements need pip."""
+    function = Function(task_root=app / "function")
+    live = LiveCode(app, app / "build")
+    live.find({"Orders": function}, Files.of(app).times)
+
+    assert live.run([changed]) == []
+    assert function.ran == []
+
+
+@dataclass
+class Function:
+    """A deployed function, as far as its code goes."""
+
+    task_root: Path
+    ran: list = field(default_factory=list)
+    name: str = "Orders"
+    settings: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(handler="handler.lambda_handler")
+    )
+
+    def run_code(self, task_root):
+        self.ran.append(task_root)

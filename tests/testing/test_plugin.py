@@ -226,7 +226,7 @@ def test_without_moto_the_fixture_says_what_to_install(pytester, monkeypatch):
     result = run(pytester, "def test_it(lanes_on_moto): pass")
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*needs moto: pip install 'priority-lanes[[]testing[]]'*"])
+    result.stdout.fnmatch_lines(["*needs moto: pip install 'priority-lanes[[]testing[]] @ file:///*"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 

@@ -34,7 +34,7 @@ def test_every_package_is_typed_for_its_users():
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     packages = {name for name in built["packages"] if "." not in name}
 
-    assert packages == {"lanes", "lanes_cdk", "lanes_simulator", "lanes_spark"}
+    assert packages == {"lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"}
     for name in packages:
         assert (ROOT / built["package-dir"].get(name, name) / "py.typed").exists(), name
 

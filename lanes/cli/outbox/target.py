@@ -14,6 +14,7 @@ import typer
 from lanes.aws.stack.operations import Operations
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
+from lanes.installing import install_hint
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.operations import Operator
@@ -83,9 +84,7 @@ class OutboxTarget:
             from lanes.outbox.sql.schema import TABLE
             from lanes.outbox.sql.store import SqlOutboxStore
         except ImportError as error:
-            problem = (
-                "SQLAlchemy is not installed: pip install 'priority-lanes[sql]' and the database's driver"
-            )
+            problem = f"SQLAlchemy is not installed: {install_hint('sql')} and the database's driver"
             raise ConfigurationError([problem], source="database of the outbox") from error
         return SqlOutboxStore.from_url(self.database or "", table=self.table or TABLE)
 

@@ -1,1 +1,0 @@
-"""The first handler and the first producer."""

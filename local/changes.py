@@ -1,0 +1,76 @@
+"""Changes of an app's files, for a new deploy: those that `cdk watch` would see."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path, PurePath
+from typing import Any, Self
+
+# Results of deploys and of tools, none of which an app is made of.
+_NEVER = ("build", "cdk.out", "__pycache__", "node_modules", "*.egg-info")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """
+    The files of an app with the time of their last change, by their path in its folder.
+
+    `cdk.json` chooses them by `include` and `exclude` in `watch`; without them all files count, except hidden ones
+    and results.
+    """
+
+    times: dict[str, float]
+
+    @classmethod
+    def of(cls, app: Path) -> Self:
+        """Read the state of the files now."""
+        include, exclude = _chosen(app)
+        found: dict[str, float] = {}
+        for path in _walk(app, exclude):
+            name = path.relative_to(app).as_posix()
+            if any(fnmatch(name, pattern) for pattern in include):
+                try:
+                    found[name] = path.stat().st_mtime
+                except FileNotFoundError:
+                    continue  # an editor replaces files
+        return cls(times=found)
+
+    def changed_since(self, earlier: Self) -> list[str]:
+        """Return the names of files that are new, changed or gone."""
+        return sorted(
+            name
+            for name in self.times.keys() | earlier.times.keys()
+            if self.times.get(name) != earlier.times.get(name)
+        )
+
+
+def _chosen(app: Path) -> tuple[list[str], list[str]]:
+    try:
+        watch: dict[str, Any] = json.loads((app / "cdk.json").read_text()).get("watch", {})
+    except (OSError, ValueError):
+        return ["*"], []  # someone writes it just now; the deploy will say what is wrong with it
+    return _patterns(watch.get("include", "*")), _patterns(watch.get("exclude", []))
+
+
+def _patterns(value: str | list[str]) -> list[str]:
+    # "**/name" means any depth, which includes the top.
+    given = [value] if isinstance(value, str) else value
+    return [*given, *(pattern.removeprefix("**/") for pattern in given if pattern.startswith("**/"))]
+
+
+def _walk(app: Path, exclude: list[str]) -> Iterator[Path]:
+    for folder, folders, files in os.walk(app):
+        here = PurePath(folder).relative_to(app)
+        folders[:] = [name for name in folders if not _left_out(here, name, exclude)]
+        yield from (Path(folder, name) for name in files if not _left_out(here, name, exclude))
+
+
+def _left_out(folder: PurePath, name: str, exclude: list[str]) -> bool:
+    path = (folder / name).as_posix()
+    return (
+        name.startswith(".")
+        or any(fnmatch(name, pattern) for pattern in _NEVER)
+        or any(fnmatch(path, pattern) for pattern in exclude)
+    )

@@ -1,0 +1,96 @@
+"""`lanes local`: AWS on this machine, with your app deployed into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lanes.cli.target import Output, target_of
+from lanes.cli.usage import UsageError
+from lanes.errors import ConfigurationError
+from lanes.installing import install_hint
+
+from .state import running
+
+HERE = Path()
+LARGEST_PORT = 65_535
+
+verbs = typer.Typer(no_args_is_help=True, help="Run AWS on this machine, with your app deployed into it.")
+
+AppFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder of the CDK app (default: this one).")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group of verbs to the command."""
+    app.add_typer(verbs, name="local")
+
+
+@verbs.command()
+def up(
+    context: typer.Context,
+    folder: AppFolder = HERE,
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=LARGEST_PORT, help="Use this port (default: a free one).")
+    ] = 0,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--context", "-c", metavar="KEY=VALUE", help="Set CDK context. Repeatable."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Choose the behaviour that AWS does not document by this seed.")
+    ] = 0,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Choose an assumption of `lanes simulate --unknowns all`. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """
+    Deploy an app to AWS on this machine, and run it until Ctrl-C.
+
+    Changes of its files are deployed while it runs. --stage and --output are those of the command.
+    """
+    try:
+        from .up import serve
+    except ModuleNotFoundError as error:
+        problem = f"{error.name} is not installed: {install_hint('local')}"
+        raise ConfigurationError([problem], source="lanes local") from error
+    wrong = [item for item in values or () if "=" not in item]
+    if wrong:
+        raise UsageError([f"it takes KEY=VALUE, not {wrong[0]!r}"], source="--context")
+    target = target_of(context)
+    status = serve(
+        folder.resolve(),
+        stage=target.stage or None,
+        context=dict(item.split("=", 1) for item in values or ()),
+        port=port,
+        seed=seed,
+        variants=variant or (),
+        as_json=target.output is Output.JSON,
+    )
+    raise typer.Exit(status)
+
+
+@verbs.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Run this command.")],
+    *,
+    folder: Annotated[
+        Path, typer.Option("--app", metavar="FOLDER", help="Folder of the running app (default: this one).")
+    ] = HERE,
+) -> None:
+    """Run a command against the app of `lanes local up`: with its addresses, and no credentials of yours."""
+    variables = running(folder.resolve())
+    os.environ.pop("AWS_PROFILE", None)
+    os.environ.update(variables)
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the user's own command
+    except OSError as error:
+        raise UsageError([f"{command[0]} can't be run: {error.strerror}"], source="COMMAND") from error

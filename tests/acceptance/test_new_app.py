@@ -1,0 +1,133 @@
+"""From an empty folder to a handled message with five commands, with the built wheel in a clean environment."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+import lanes
+from tests.support.command import ROOT
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
+
+UV = Path(sys.prefix) / "bin" / "uv"
+"""The installer of this project; pip does the same in three times the time."""
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    """Give the folder with wheel and sdist, built from the files of the repository alone."""
+    folder = tmp_path_factory.mktemp("release")
+    listed = subprocess.run(
+        [shutil.which("git"), "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / "source" / name)
+    run([UV, "build", "--quiet", "--out-dir", "dist", "source"], cwd=folder)
+    return folder / "dist"
+
+
+@pytest.fixture(scope="module")
+def environment(release):
+    """Give the variables of somebody who has neither this repository nor its packages."""
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "LANES_", "AWS_", "JSII_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+
+
+def run(command, *, cwd, environment=None):
+    """Run a command to its good end; return its output."""
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_wheel_and_sdist_are_complete(release):
+    """All packages, files beside them, the licence and one version; nothing of tests and examples."""
+    (wheel,), (sdist,) = release.glob("*.whl"), release.glob("*.tar.gz")
+    info = f"priority_lanes-{lanes.__version__}.dist-info"
+    with zipfile.ZipFile(wheel) as opened:
+        files = set(opened.namelist())
+        metadata = message_from_bytes(opened.read(f"{info}/METADATA"))
+    with tarfile.open(sdist) as opened:
+        sources = {name.partition("/")[2] for name in opened.getnames()}
+    tops = {name.split("/")[0] for name in files} - {info}
+    template = "lanes/cli/template/app.py.template"
+
+    assert tops == {"lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"}
+    assert {f"{top}/py.typed" for top in tops} <= files
+    assert {"lanes/ui/assets/index.html", template, "lanes/operate/cost/prices.toml"} <= files
+    assert f"{info}/licenses/LICENSE" in files
+    assert (metadata["Version"], metadata["License-Expression"]) == (lanes.__version__, "MIT")
+    assert "# Priority Lanes" in metadata.get_payload()
+    assert {"LICENSE", "README.md", "pyproject.toml", template} <= sources
+
+
+def test_five_commands_lead_from_an_empty_folder_to_a_handled_message(release, environment, tmp_path, capsys):
+    """As the README has them. A changed handler is live before its deploy is through."""
+    (wheel,) = release.glob("*.whl")
+    began = time.monotonic()
+    bin_folder = tmp_path / ".venv" / "bin"
+
+    run([UV, "venv", "--quiet", "--python", sys.executable, ".venv"], cwd=tmp_path, environment=environment)
+    install = [UV, "pip", "install", "--quiet", "--python", bin_folder / "python"]
+    run([*install, f"priority-lanes[local] @ {wheel.as_uri()}"], cwd=tmp_path, environment=environment)
+    run([bin_folder / "lanes", "new", "shop"], cwd=tmp_path, environment=environment)
+    up = subprocess.Popen(
+        [bin_folder / "lanes", "local", "up", "shop"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    send = [bin_folder / "lanes", "local", "run", "--app", "shop", bin_folder / "python", "shop/send.py"]
+    try:
+        line_with("Stop with Ctrl-C.", up)
+        run(send, cwd=tmp_path, environment=environment)
+        until(lambda: {"shipping order 7", "shipping order 8"} <= handled(tmp_path))
+        took = time.monotonic() - began
+
+        handler = tmp_path / "shop" / "function" / "handler.py"
+        handler.write_text(handler.read_text().replace("shipping order", "shipping now"))
+        live = line_with("live in ", up)
+        run(send, cwd=tmp_path, environment=environment)
+        until(lambda: {"shipping now 7", "shipping now 8"} <= handled(tmp_path))
+        deployed = line_with("deployed ", up)
+        with capsys.disabled():
+            sys.stdout.write(f"\nempty folder to handled message: {took:.0f} s; {live}{deployed}")
+    finally:
+        up.terminate()
+        up.communicate()
+    assert up.returncode == 0
+
+
+def line_with(text, process):
+    """Read the output of a process up to a line with a text, and return it."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if text in line:
+            return line
+    raise AssertionError("".join(lines))
+
+
+def handled(folder):
+    """Return the lines that the function has printed."""
+    logs = (folder / "shop" / "build" / "local" / "logs").glob("*Consumer*.log")
+    return {line.strip() for log in logs for line in log.read_text().splitlines()}
