@@ -25,9 +25,10 @@ def add_to(app: typer.Typer) -> None:
 
 def _package(name: str) -> str | None:
     """Return the full name of a package of this project; ignore another package with its short name."""
-    # Other packages are called `simulator` or `local` too.
+    # Other packages are called `simulator` or `local` too, and an environment may know a checkout by the other names.
     beside = Path(__file__).resolve().parents[2]
-    if (beside / "pyproject.toml").exists() and (beside / name / "verbs.py").exists():
+    found = importlib.util.find_spec(name)
+    if found and found.origin and Path(found.origin).resolve() == beside / name / "__init__.py":
         return name
     installed = f"lanes_{name}"
     return installed if importlib.util.find_spec(installed) else None
