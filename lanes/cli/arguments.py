@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanes.aws.stack.operations import Operations
+from lanes.cli.completion import lanes_here
 from lanes.cli.target import target_of
 from lanes.cli.usage import UsageError, parse_priority
 from lanes.config.table import nearest, parse_duration
@@ -26,7 +27,10 @@ NewPriority = Annotated[
         help="Set this priority: a number, BULK, LOW, NORMAL, HIGH or CRITICAL; put -- before a negative number.",
     ),
 ]
-LaneName = Annotated[str, typer.Argument(metavar="LANE", help="Name of the lane; upper or lower case.")]
+LaneName = Annotated[
+    str,
+    typer.Argument(metavar="LANE", help="Name of the lane; upper or lower case.", autocompletion=lanes_here),
+]
 
 
 def operations_of(context: typer.Context) -> Operations:

@@ -29,6 +29,7 @@ from lanes.cli import (
     ui,
     work,
 )
+from lanes.cli.completion import stages_here
 from lanes.cli.dead_letters import app as dead_letters
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.global_options import RootGroup
@@ -83,7 +84,12 @@ def options(
     context: typer.Context,
     *,
     stage: Annotated[
-        str, typer.Option(envvar="LANES_STAGE", help="Work on the stack PriorityLanes-STAGE.")
+        str,
+        typer.Option(
+            envvar="LANES_STAGE",
+            help="Work on the stack PriorityLanes-STAGE.",
+            autocompletion=stages_here,
+        ),
     ] = "",
     stack: Annotated[
         str | None, typer.Option(envvar="LANES_STACK", help="Work on the stack with this name.")

@@ -12,10 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("lanes t", {"trace", "tail"}), ("lanes tail --ev", {"--event"}), ("lanes dead-letters sh", {"show"})],
+    [
+        ("lanes t", {"trace", "tail"}),
+        ("lanes tail --ev", {"--event"}),
+        ("lanes dead-letters sh", {"show"}),
+        ("lanes pause M", {"MEDIUM", "MAIN"}),
+        ("lanes dead-letters redrive H", {"HIGH"}),
+        ("lanes --stage demo-", {"demo-off", "demo-pull"}),
+    ],
 )
-def test_a_shell_is_offered_verbs_and_options(words, offered):
-    """The words that begin as what was typed."""
+def test_a_shell_is_offered_verbs_options_and_names(words, offered):
+    """Those that begin like the typed word; lanes and stages are those of the lanes.toml here."""
     place = str(len(words.split()) - 1)
     asked = {"_LANES_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
 
