@@ -33,19 +33,20 @@ class Address:
     token: str
 
     @classmethod
-    def take(cls, host: str, port: int) -> Self:
+    def take(cls, host: str, port: int, *, is_for_team: bool = False) -> Self:
         """
         Take a port of this machine.
 
         Args:
-            host: a loopback address, or localhost.
+            host: a loopback address, or localhost; for a team, any address of this machine.
             port: 0 for a free one.
+            is_for_team: whether a proxy that signs users in is in front of the page.
 
         Raises:
-            ConfigurationError: the host is not a loopback address.
+            ConfigurationError: the host is no such address.
             LanesError: the port is not available.
         """
-        address = _loopback(host)
+        address = _address(host, is_for_team=is_for_team)
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET  # noqa: PLR2004 - IPv6
         listener = socket.socket(family, socket.SOCK_STREAM)
         # A restart may take the port of the run before, while its connections wait for their end.
@@ -79,15 +80,16 @@ class Address:
         return f"http://{self.host}:{self.port}/#token={self.token}"
 
 
-def _loopback(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _address(host: str, *, is_for_team: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == LOCALHOST else host.strip("[]"))
     except ValueError:
         address = None
-    if address is None or not address.is_loopback:
+    if address is None or not (address.is_loopback or is_for_team):
+        needed = "an IP address" if is_for_team else "a loopback address"
         problem = (
-            f"{host!r} is not a loopback address; the page acts with your AWS credentials, so give 127.0.0.1 or ::1. "
-            f"To open it from another machine, forward a port: ssh -L 8320:127.0.0.1:8320 HOST"
+            f"{host!r} is not {needed}; the page acts with your AWS credentials, so give 127.0.0.1 or ::1. "
+            f"To open it from another machine, forward a port: ssh -L 8320:127.0.0.1:8320 HOST; for a team see --serve"
         )
         raise ConfigurationError([problem], source="--host")
     return address

@@ -18,9 +18,10 @@ from lanes.ui.api.documents import document
 from lanes.ui.api.fields import Fields
 from lanes.ui.faults import Fault, fault_of
 from lanes.ui.protection import API, HEADERS, JSON, LARGEST_BODY_BYTES
+from lanes.ui.user import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,27 +34,27 @@ if TYPE_CHECKING:
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 READ_ONLY = Fault(
-    status=403, title="This page is read-only", advice="To make changes, start it with `lanes ui --write`."
+    status=403,
+    title="This page is read-only",
+    advice="To make changes, start it with `lanes ui --write`; on a page for a team, be one of its operators.",
 )
+UNKNOWN_STACK = Fault(status=404, title="This page does not serve that stack")
 FAILED = Fault(status=500, title="lanes ui failed; its terminal shows the error")
 
 _logger = logging.getLogger(__name__)
 
 
-def make_application(api: Routes, guard: Guard) -> ASGIApp:
+def make_application(stacks: Mapping[str, Routes], guard: Guard) -> ASGIApp:
     """
     Create the application.
 
     Args:
-        api: the routes of the API; without `writes`, those of changes refuse.
-        guard: decides which requests are answered.
+        stacks: the routes of the API by stack; `?stack=` selects one, by default the first.
+        guard: decides which requests are answered, and who may make changes.
     """
+    first = next(iter(stacks.values()))
     routes = [
-        *(_route(name, _endpoint(ask, api.session)) for name, ask in api.reads.items()),
-        *(
-            _route(name, _endpoint(ask, api.session) if api.writes else _refuse)
-            for name, ask in api.changes.items()
-        ),
+        *(_route(name, _endpoint(name, stacks)) for name in (*first.reads, *first.changes)),
         *_pages(),
     ]
     return Guarded(Starlette(routes=routes, max_body_size=LARGEST_BODY_BYTES), guard)
@@ -74,11 +75,13 @@ class Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        headers = Headers(scope=scope)
+        headers = _joined(Headers(scope=scope))
         refusal = self._guard.refusal(scope["method"], scope["path"], headers)
         answer = self._application
         if refusal is not None:
             answer = _fault(Fault(status=refusal.status, title=f"Refused: {refusal.why}"))
+        else:
+            CURRENT.set(self._guard.user(headers))
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -86,6 +89,11 @@ class Guarded:
             await send(message)
 
         await answer(scope, receive, guarded)
+
+
+def _joined(headers: Headers) -> dict[str, str]:
+    """Join repeated headers: of two values, a guard must not take the one that the browser sent."""
+    return {name: ", ".join(headers.getlist(name)) for name in headers}
 
 
 _PROTECTING = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
@@ -96,11 +104,17 @@ def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Rou
     return Route(API + name, endpoint, methods=["POST"])
 
 
-def _endpoint(ask: Ask, session: Session) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(name: str, stacks: Mapping[str, Routes]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        api = stacks.get(request.query_params.get("stack") or next(iter(stacks)))
+        if api is None:
+            return _fault(UNKNOWN_STACK)
+        if name in api.changes and not CURRENT.get().may_write:
+            return _fault(READ_ONLY)
+        ask = api.changes[name] if name in api.changes else api.reads[name]
         body = await request.body()
         # boto3 blocks, and one slow call must not keep the other tabs waiting.
-        return await run_in_threadpool(_answer, ask, body, session)
+        return await run_in_threadpool(_answer, ask, body, api.session)
 
     return endpoint
 
@@ -119,10 +133,6 @@ def _answer(ask: Ask, body: bytes, session: Session) -> Response:
         # The boundary of a request: the page shows the failure and continues.
         _logger.exception("a request failed")
         return _fault(FAILED)
-
-
-async def _refuse(_request: Request) -> Response:
-    return _fault(READ_ONLY)
 
 
 def _fault(fault: Fault) -> Response:

@@ -4,18 +4,23 @@ Accept only requests of the page's own scripts with the printed token.
 Another site in the operator's browser can send requests to this server too, and can point its own host name to
 127.0.0.1 (DNS rebinding). So every request must name this host and come from this page. Requests of the API also need
 the token, in a header that another site can't set without a preflight request.
+
+A page for a team has no token: a proxy signs users in, and proves each request to be its own with a shared secret.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from lanes.ui.user import User
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOKEN_HEADER = "x-lanes-token"  # noqa: S105 - the name of the header
+SECRET_HEADER = "x-lanes-proxy-secret"  # noqa: S105 - the name of the header
 API = "/api/"
 JSON = "application/json"
 # Requests are filters and ids; 64 KB hold a thousand ids.
@@ -46,21 +51,37 @@ class Refusal:
     why: str
 
 
+class Guard(Protocol):
+    """Decides about requests; names of headers are in lower case, and repeated ones are joined by commas."""
+
+    def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request is refused; None if it is accepted."""
+
+    def user(self, headers: Mapping[str, str]) -> User:
+        """Return the user of an accepted request."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class TokenGuard:
     """
-    Decides about requests.
+    The guard of a page for the operator who started it.
 
     Attributes:
         hosts: values of `Host` under which the page answers, such as `127.0.0.1:8320`.
         token: the token that the scripts of the page send.
+        writes: whether changes are allowed.
     """
 
     hosts: frozenset[str]
     token: str
+    writes: bool = False
+
+    def user(self, headers: Mapping[str, str]) -> User:  # noqa: ARG002 - everyone with the token is the operator
+        """Return the operator."""
+        return User(may_write=self.writes)
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
-        """Return why a request is refused; None if it is accepted. Names of headers are in lower case."""
+        """Return why a request is refused; None if it is accepted."""
         host = headers.get("host", "")
         # HTTP: 421 is for a request that reached the wrong server (RFC 9110), as after DNS rebinding.
         if host not in self.hosts:
@@ -69,23 +90,82 @@ class Guard:
             )
         if headers.get("origin", f"http://{host}") != f"http://{host}":
             return ELSEWHERE
-        return self._refuse_call(method, headers) if path.startswith(API) else _refuse_page(method, headers)
+        if not path.startswith(API):
+            return _refuse_page(method, headers)
+        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return ELSEWHERE
+        return self._refuse_call(method, headers)
 
     def _refuse_call(self, method: str, headers: Mapping[str, str]) -> Refusal | None:
         """Refuse requests that are not from the scripts of the page."""
-        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return ELSEWHERE
         # In constant time: one that ends at the first difference shows how much of a guess was right.
         if not hmac.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
             return Refusal(status=401, why="the token is missing, or of an earlier run of lanes ui")
-        if method != "POST":
-            return Refusal(status=405, why=f"{method} is not answered")
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            return Refusal(status=415, why=f"{JSON} is needed")
-        return None
+        return _refuse_form(method, headers)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyGuard:
+    """
+    The guard of a page for a team, behind a proxy that signs users in.
+
+    Browsers send the proxy's cookie by themselves, so a call of the API must name its origin, which scripts can't
+    forge, and be JSON, which another site can't send without a preflight request.
+
+    Attributes:
+        origin: the address of the page in the browser, without a path.
+        secret: the secret that the proxy adds to every request.
+        user_header: the header in which the proxy names the user, in lower case.
+        operators: names of the users who may make changes.
+    """
+
+    origin: str
+    secret: str
+    user_header: str
+    operators: frozenset[str] = frozenset()
+
+    def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Refusal | None:
+        """Return why a request is refused; None if it is accepted."""
+        # The first check: without the secret not even the form of a right request is told.
+        if not hmac.compare_digest(headers.get(SECRET_HEADER, "").encode(), self.secret.encode()):
+            return Refusal(status=403, why="it did not come through the proxy that signs users in")
+        if not _is_name(headers.get(self.user_header, "")):
+            return Refusal(status=401, why=f"the proxy named no user in {self.user_header}")
+        if not path.startswith(API):
+            return _refuse_page(method, headers)
+        if (
+            headers.get("origin") != self.origin
+            or headers.get("sec-fetch-site", "same-origin") != "same-origin"
+        ):
+            return ELSEWHERE
+        return _refuse_form(method, headers)
+
+    def user(self, headers: Mapping[str, str]) -> User:
+        """Return the user whom the proxy signed in."""
+        name = headers[self.user_header]
+        return User(name=name, may_write=name in self.operators)
+
+
+# An audit entry keeps the name; a longer one, or one with other characters, is no name that a login gives.
+LONGEST_NAME = 200
+
+
+def _is_name(text: str) -> bool:
+    # A comma joins repeated headers: a name that the browser sent, and the one of the proxy.
+    is_plain = text.isascii() and text.isprintable() and "," not in text
+    return is_plain and text.strip() == text and 0 < len(text) <= LONGEST_NAME
 
 
 ELSEWHERE = Refusal(status=403, why="the request comes from another site")
+
+
+def _refuse_form(method: str, headers: Mapping[str, str]) -> Refusal | None:
+    """Refuse calls in another form than the scripts of the page send."""
+    if method != "POST":
+        return Refusal(status=405, why=f"{method} is not answered")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return Refusal(status=415, why=f"{JSON} is needed")
+    return None
 
 
 def _refuse_page(method: str, headers: Mapping[str, str]) -> Refusal | None:

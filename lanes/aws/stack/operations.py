@@ -56,12 +56,21 @@ class Operations:
         deployment: the lanes.
         clients: creates clients.
         stack_name: name of the stack, and of the service in the consumer's metrics unless its function sets another.
+        user: returns the name of the user for whom the caller acts, for the audit trail; empty for none.
     """
 
-    def __init__(self, *, deployment: Deployment, clients: Clients, stack_name: str) -> None:
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        clients: Clients,
+        stack_name: str,
+        user: Callable[[], str] = lambda: "",
+    ) -> None:
         self.deployment = deployment
         self.stack_name = stack_name
         self._clients = clients
+        self._user = user
 
     @cached_property
     def dead_letters(self) -> DeadLetterQueueCalls:
@@ -108,7 +117,9 @@ class Operations:
     @cached_property
     def audit(self) -> DynamoDBAuditTrail:
         """The audit trail."""
-        return DynamoDBAuditTrail(table=self.deployment.table, client=self._dynamodb, sts=self._client("sts"))
+        return DynamoDBAuditTrail(
+            table=self.deployment.table, client=self._dynamodb, sts=self._client("sts"), user=self._user
+        )
 
     @cached_property
     def state(self) -> DeployedStateCalls:

@@ -12,7 +12,7 @@ from lanes.aws.table.ledger import sortable
 from lanes.operate.history.audit import AuditEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -28,17 +28,23 @@ class DynamoDBAuditTrail:
         table: the ledger's table.
         client: client of DynamoDB.
         sts: client of STS, which identifies the caller.
+        user: returns the name of the user for whom the caller acts; empty for none.
     """
 
-    def __init__(self, *, table: str, client: DynamoDBClient, sts: Any) -> None:
+    def __init__(
+        self, *, table: str, client: DynamoDBClient, sts: Any, user: Callable[[], str] = lambda: ""
+    ) -> None:
         self._table = table
         self._client = client
         self._sts = sts
+        self._user = user
 
     def who(self) -> str:
-        """Return the ARN of the caller, which for a role includes the name of its session."""
+        """Return the ARN of the caller, which for a role includes the name of its session, and the user."""
         with aws_errors("GetCallerIdentity"):
-            return str(self._sts.get_caller_identity()["Arn"])
+            arn = str(self._sts.get_caller_identity()["Arn"])
+        user = self._user()
+        return f"{arn} for {user}" if user else arn
 
     def write(self, entry: AuditEntry) -> None:
         """Write an entry, replacing an earlier one with the same id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,8 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.operations import Operator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lanes.cli.target import Target
     from lanes.config.deployment import Deployment
     from lanes.outbox.sql.store import SqlOutboxStore
@@ -46,11 +48,13 @@ class OutboxTarget:
         stack: the stack that the global options name.
         database: address of a SQL database; None for DynamoDB.
         table: name of the table; None for the default one, or that of the stack.
+        user: returns the name of the page's user, for the audit trail; empty for none.
     """
 
     stack: Target
     database: str | None = None
     table: str | None = None
+    user: Callable[[], str] = field(default=lambda: "")
 
     @property
     def name(self) -> str:
@@ -121,15 +125,19 @@ class OutboxTarget:
         return Operator(store=self.operations, config=self.config, who=self._who())
 
     def _who(self) -> str:
-        """Return the name for the audit: your ARN on AWS, your user and machine for a SQL database."""
+        """Return the name for the audit: your ARN on AWS, your user and machine for SQL, and the page's user."""
         if self.database is not None:
-            return f"{getpass.getuser()}@{socket.gethostname()}"
+            here = f"{getpass.getuser()}@{socket.gethostname()}"
+            return f"{here} for {name}" if (name := self.user()) else here
         return self._aws.audit.who()
 
     @cached_property
     def _aws(self) -> Operations:
         return Operations(
-            deployment=self.deployment, clients=self.stack.clients(), stack_name=self.stack.stack_name
+            deployment=self.deployment,
+            clients=self.stack.clients(),
+            stack_name=self.stack.stack_name,
+            user=self.user,
         )
 
     def seen(self) -> Any:

@@ -13,6 +13,7 @@ from lanes.operate.lanes.check import Check
 from lanes.ui.api.dead_letters import ago
 from lanes.ui.feed import CHOICES, Feed
 from lanes.ui.log import SessionLog
+from lanes.ui.user import CURRENT
 from lanes.ui.watch import Watch
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class LaneRoutes:
         session: the connection to the lanes.
         readings: reads the lanes.
         every: minimum time between two readings.
-        writes: whether changes are allowed.
         target: description of the target: stack, region, endpoint.
     """
 
@@ -53,11 +53,9 @@ class LaneRoutes:
         *,
         readings: LaneReadings,
         every: timedelta,
-        writes: bool,
         target: Mapping[str, Any],
     ) -> None:
         self._session = session
-        self._writes = writes
         self._target = target
         self._watch = Watch(read=readings.read, every=every)
         self._history = Cached(self._read_history, lasts=HISTORY_LASTS)
@@ -92,7 +90,7 @@ class LaneRoutes:
         return {
             **self._target,
             "who": who,
-            "writes": self._writes,
+            "writes": CURRENT.get().may_write,
             "outbox": self._outbox_name(),
             "engine": config.consumer.engine,
             "lanes": [{"name": lane.name, "threshold": lane.threshold} for lane in config.lanes],

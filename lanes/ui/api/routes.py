@@ -27,7 +27,6 @@ class Routes:
     Args:
         session: the connection to the lanes.
         every: minimum time between two readings of the lanes.
-        writes: whether changes are allowed.
         target: description of the target: stack, region, endpoint.
 
     Attributes:
@@ -36,15 +35,11 @@ class Routes:
         jobs: running changes.
     """
 
-    def __init__(
-        self, session: Session, *, every: timedelta, writes: bool, target: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, *, every: timedelta, target: Mapping[str, Any]) -> None:
         readings = LaneReadings(session)
-        lanes = LaneRoutes(session, readings=readings, every=every, writes=writes, target=target)
+        lanes = LaneRoutes(session, readings=readings, every=every, target=target)
         changing = ChangeRoutes(session, after=readings.forget)
         self.session = session
-        self.writes = writes
-        # Read-only pages get no working route of a change: see `make_application`.
         self.reads: Asks = {**lanes.routes, **MessageRoutes(session).routes}
         self.changes: Asks = changing.routes
         self.jobs: Jobs = changing.jobs

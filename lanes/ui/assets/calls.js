@@ -24,7 +24,7 @@ export function takeToken() {
 export async function ask(name, fields = {}, { signal } = {}) {
   let answer;
   try {
-    answer = await fetch(`/api/${name}`, {
+    answer = await fetch(`/api/${name}${location.search}`, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Lanes-Token": localStorage.getItem(KEY) ?? "" },
       body: JSON.stringify(fields),

@@ -76,11 +76,18 @@ function showTarget() {
   document.title = `${target.stack} · Priority Lanes`;
   const at = target.endpoint ?? [target.profile, target.region].filter(Boolean).join(" · ");
   byId("where").replaceChildren(
-    el("span", { class: "stack" }, target.stack),
+    target.stacks.length > 1 ? switcher(target) : el("span", { class: "stack" }, target.stack),
     el("span", { class: "quiet" }, at),
     el("span", { class: "quiet", title: "Time zone of the page" }, Intl.DateTimeFormat().resolvedOptions().timeZone),
     target.who ? el("span", { class: "quiet who", title: target.who }, target.who.split(":").at(-1)) : "",
     el("span", { class: target.writes ? "chip write" : "chip", id: "mode" }, target.writes ? "changes allowed" : "read-only"));
+}
+
+/** Choose another stack; the address keeps it. */
+function switcher({ stack, stacks }) {
+  return el("select", { class: "stack", "aria-label": "Stack", id: "stacks",
+    onchange: (event) => { location.search = `?${new URLSearchParams({ stack: event.target.value })}`; } },
+  stacks.map((one) => el("option", { value: one, selected: one === stack }, one)));
 }
 
 function show() {

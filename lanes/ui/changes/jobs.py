@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import secrets
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import ConfigurationError, LanesError
@@ -45,7 +47,9 @@ class Job:
         self._result: Mapping[str, Any] = {}
         self._fault: Fault | None = None
         # A daemon: Ctrl-C ends the page after a grace even if a job hangs in a call.
-        self.thread = threading.Thread(target=self._run, name=self.title, daemon=True)
+        # In the context of the request, which has the name for the audit trail.
+        run = partial(contextvars.copy_context().run, self._run)
+        self.thread = threading.Thread(target=run, name=self.title, daemon=True)
 
     def report(self, done: int, expected: int | None = None) -> None:
         """Store the number of finished items; raises `Stopped` on request."""

@@ -5,9 +5,8 @@ import json
 
 from lanes.errors import AwsError
 from lanes.ui.application import make_application
-from lanes.ui.protection import Guard
+from lanes.ui.protection import TokenGuard
 
-GUARD = Guard(hosts=frozenset({"here:1"}), token="secret")
 EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
 
 
@@ -23,14 +22,13 @@ class Session:
 class Routes:
     """One thing to ask, and one to change."""
 
-    def __init__(self, ask, *, writes=True):
+    def __init__(self, ask):
         self.session = Session()
         self.reads = {"look": ask}
         self.changes = {"change": ask}
-        self.writes = writes
 
 
-def call(answers, path, body=b"{}"):
+def call(answers, path, body=b"{}", *, query=b"", writes=True, others=()):
     """Ask as the page's scripts do; give the status and the document."""
     sent = []
     headers = {"host": "here:1", "x-lanes-token": "secret", "content-type": "application/json"}
@@ -38,7 +36,7 @@ def call(answers, path, body=b"{}"):
         "type": "http",
         "method": "POST",
         "path": path,
-        "query_string": b"",
+        "query_string": query,
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
 
@@ -48,7 +46,8 @@ def call(answers, path, body=b"{}"):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(make_application(answers, GUARD)(scope, receive, send))
+    guard = TokenGuard(hosts=frozenset({"here:1"}), token="secret", writes=writes)
+    asyncio.run(make_application({"first": answers, **dict(others)}, guard)(scope, receive, send))
     return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))
 
 
@@ -95,8 +94,18 @@ def test_a_mistake_of_ours_is_said_and_logged(caplog):
 def test_without_write_every_change_is_refused():
     """Before it is even looked at."""
     asked = []
-    answers = Routes(asked.append, writes=False)
+    answers = Routes(asked.append)
 
-    assert call(answers, "/api/change")[0] == 403
+    assert call(answers, "/api/change", writes=False)[0] == 403
     assert asked == []
-    assert call(answers, "/api/look")[0] == 200
+    assert call(answers, "/api/look", writes=False)[0] == 200
+
+
+def test_each_stack_has_its_own_answers():
+    """The first one without a name; an unknown one has none."""
+    others = {"second": Routes(lambda _fields: "two")}
+    first = Routes(lambda _fields: "one")
+
+    assert call(first, "/api/look", others=others) == (200, "one")
+    assert call(first, "/api/look", query=b"stack=second", others=others) == (200, "two")
+    assert call(first, "/api/look", query=b"stack=third", others=others)[0] == 404

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lanes.ui.protection import Guard
+from lanes.ui.protection import ProxyGuard, TokenGuard
 
-GUARD = Guard(hosts=frozenset({"127.0.0.1:8320", "localhost:8320"}), token="secret")
+GUARD = TokenGuard(hosts=frozenset({"127.0.0.1:8320", "localhost:8320"}), token="secret")
 OWN = {
     "host": "127.0.0.1:8320",
     "origin": "http://127.0.0.1:8320",
@@ -79,3 +79,77 @@ def test_the_pages_files_are_only_read():
     """Nothing is sent to them."""
     assert status("POST", "/") == 405
     assert status("HEAD", "/main.js") is None
+
+
+SECRET = "a-secret-of-32-characters-at-least"
+PROXY = ProxyGuard(
+    origin="https://lanes.example.com",
+    secret=SECRET,
+    user_header="x-forwarded-user",
+    operators=frozenset({"olga"}),
+)
+THROUGH_PROXY = {
+    "host": "10.0.0.7:8320",
+    "origin": "https://lanes.example.com",
+    "sec-fetch-site": "same-origin",
+    "x-lanes-proxy-secret": SECRET,
+    "x-forwarded-user": "rita",
+    "content-type": "application/json",
+}
+
+
+def status_behind_proxy(method="POST", path="/api/lanes", without=(), **changed):
+    """Give the status of a refusal by the guard of a team's page."""
+    headers = {name: value for name, value in THROUGH_PROXY.items() if name not in without}
+    headers |= {name.replace("_", "-"): value for name, value in changed.items()}
+    refusal = PROXY.refusal(method, path, headers)
+    return refusal and refusal.status
+
+
+def test_requests_through_the_proxy_are_answered():
+    """Under whatever host the proxy calls the page."""
+    assert status_behind_proxy() is None
+    assert status_behind_proxy("GET", "/", without=("origin", "content-type")) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"without": ("x-lanes-proxy-secret",)}, 403),
+        ({"x_lanes_proxy_secret": SECRET[:-1]}, 403),
+        ({"x_lanes_proxy_secret": f"{SECRET}, {SECRET}"}, 403),
+        ({"without": ("x-forwarded-user",)}, 401),
+        ({"x_forwarded_user": ""}, 401),
+        ({"x_forwarded_user": "olga, rita"}, 401),
+        ({"x_forwarded_user": "ol\nga"}, 401),
+        ({"x_forwarded_user": "ölga"}, 401),
+        ({"x_forwarded_user": "o" * 201}, 401),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "http://lanes.example.com"}, 403),
+        ({"without": ("origin",)}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"sec_fetch_site": "none"}, 403),
+        ({"method": "GET"}, 405),
+        ({"content_type": "text/plain"}, 415),
+        ({"method": "GET", "path": "/", "without": ("x-lanes-proxy-secret",)}, 403),
+        ({"method": "GET", "path": "/main.js", "without": ("x-forwarded-user",)}, 401),
+        ({"method": "GET", "path": "/", "sec_fetch_site": "cross-site"}, 403),
+    ],
+    ids=str,
+)
+def test_behind_a_proxy_one_thing_wrong_is_enough(changed, expected):
+    """Files of the page too: they say which release runs."""
+    assert status_behind_proxy(**changed) == expected
+
+
+def test_only_named_operators_may_make_changes():
+    """All others read; the name is compared as it is."""
+    assert PROXY.user({**THROUGH_PROXY, "x-forwarded-user": "olga"}).may_write
+    assert not PROXY.user({**THROUGH_PROXY, "x-forwarded-user": "Olga"}).may_write
+    assert PROXY.user(THROUGH_PROXY).name == "rita"
+    assert not PROXY.user(THROUGH_PROXY).may_write
+
+
+def test_the_operators_own_page_has_no_name():
+    """Its entries have the ARN alone, as those of the verbs."""
+    assert (GUARD.user(OWN).name, GUARD.user(OWN).may_write) == ("", False)
