@@ -36,6 +36,7 @@ def add_stacks(app: App) -> PriorityLanesStack:
         config=LanesConfig.load(ROOT / "lanes.toml", stage=settings.stage),
         function_folder=ROOT / "lambdas" / "consumer",
         alarm_topic=settings.alarm_topic,
+        runbook=settings.runbook,
         removal_policy=settings.removal_policy,
     )
     if settings.bulk_jobs:
@@ -48,6 +49,7 @@ def add_stacks(app: App) -> PriorityLanesStack:
             ledger=stack.ledger,
             code=consumer_code(ROOT / "lambdas" / "intake"),
             actions=stack.alarm_actions,
+            runbook=settings.runbook,
             removal_policy=settings.removal_policy,
         )
         CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)

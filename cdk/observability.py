@@ -12,7 +12,7 @@ from .alarms.cloudwatch import RUNBOOK, add_alarms
 from .alarms.lanes import alarm_rules
 from .alarms.rule import Severity
 from .consumer import PriorityConsumer
-from .dashboard import add_dashboard
+from .dashboard import add_dashboard, runbook_text
 from .outbox import Outbox
 from .queues.lane_queues import LaneQueues
 
@@ -72,14 +72,17 @@ class Observability(Construct):
         super().__init__(scope, construct_id)
         ages = oldest_age or {}
         _refuse_unknown(ages, queues)
-        added = add_alarms(
-            self,
-            alarm_rules(queues=queues, consumer=consumer, oldest_age=ages),
-            actions=actions or {},
-            runbook=runbook,
-        )
+        rules = tuple(alarm_rules(queues=queues, consumer=consumer, oldest_age=ages))
+        added = add_alarms(self, rules, actions=actions or {}, runbook=runbook)
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
-        self.dashboard = add_dashboard(self, queues=queues, consumer=consumer, outbox=outbox, alarms=added)
+        self.dashboard = add_dashboard(
+            self,
+            queues=queues,
+            consumer=consumer,
+            outbox=outbox,
+            alarms=added,
+            runbook=runbook_text([*rules, *(outbox.rules if outbox else ())], runbook),
+        )
 
 
 def _refuse_unknown(ages: Mapping[str, timedelta], queues: LaneQueues) -> None:

@@ -77,6 +77,7 @@ class Outbox(Construct):
         failures: The queue where Lambda and EventBridge report failed invocations. No entry is lost with them: all
             entries are in the table.
         alarms: ``Abandoned``, ``OldestAge`` and ``Errors``.
+        rules: The rules of these alarms.
 
     """
 
@@ -122,9 +123,8 @@ class Outbox(Construct):
             lane.queue.grant(self.function, "sqs:GetQueueAttributes")
         self.mapping = self._add_mapping()
         self._add_schedule()
-        added = add_alarms(
-            self, outbox_rules(self, oldest_age=oldest_age), actions=actions or {}, runbook=runbook
-        )
+        self.rules = tuple(outbox_rules(self, oldest_age=oldest_age))
+        added = add_alarms(self, self.rules, actions=actions or {}, runbook=runbook)
         self.alarms: dict[str, cloudwatch.AlarmBase] = {name: one.alarm for name, one in added.items()}
 
     def grant_add(self, grantee: iam.IGrantable) -> iam.Grant:

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from lanes.config import LanesConfig
 
+from .alarms.cloudwatch import RUNBOOK
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
 from .observability import Observability, Severity
@@ -45,6 +46,8 @@ class PriorityLanesStack(Stack):
         relay_folder: The folder with the handler of the outbox relay, by default ``outbox_relay`` beside
             ``function_folder``.
         alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
+        runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its folder in
+            this repository.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
 
     Attributes:
@@ -67,6 +70,7 @@ class PriorityLanesStack(Stack):
         function_folder: Path,
         relay_folder: Path | None = None,
         alarm_topic: str | None = None,
+        runbook: str = RUNBOOK,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(
@@ -84,6 +88,7 @@ class PriorityLanesStack(Stack):
                 ledger=self.ledger,
                 code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
                 actions=self.alarm_actions,
+                runbook=runbook,
                 removal_policy=removal_policy,
             )
         table = None if self.outbox is None else self.outbox.table
@@ -106,6 +111,7 @@ class PriorityLanesStack(Stack):
             consumer=self.consumer,
             outbox=self.outbox,
             actions=self.alarm_actions,
+            runbook=runbook,
         )
         self._add_outputs()
 

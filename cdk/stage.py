@@ -14,6 +14,8 @@ from constructs import Node
 
 from lanes.errors import ConfigurationError
 
+from .alarms.cloudwatch import RUNBOOK
+
 STACK_NAME = "PriorityLanes"
 BULK = "-bulk"
 REMOVALS: Mapping[str, RemovalPolicy] = {
@@ -21,6 +23,7 @@ REMOVALS: Mapping[str, RemovalPolicy] = {
     "destroy": RemovalPolicy.DESTROY,
 }
 TOPIC_ARN = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+")
+PAGES_URL = re.compile(r"https://[^\s/()]+[^\s()]*")
 STAGE_NAME = re.compile(r"[A-Za-z0-9-]{1,100}")
 
 
@@ -38,6 +41,7 @@ class StageSettings:
         bulk_zones: The names of the zones of bulk jobs; the first two of the region if empty.
         intake: Whether the stack has an intake.
         alarm_topic: The ARN of the SNS topic that all alarms notify, or None.
+        runbook: The URL of the runbook, or its folder in this repository.
 
     """
 
@@ -49,6 +53,7 @@ class StageSettings:
     bulk_zones: tuple[str, ...] = ()
     intake: bool = False
     alarm_topic: str | None = None
+    runbook: str = RUNBOOK
 
     @classmethod
     def from_context(cls, node: Node) -> Self:
@@ -58,7 +63,8 @@ class StageSettings:
         Args:
             node: The node of the app. Its context may have ``stage``, ``removal`` (``retain`` or ``destroy``), ``bulk``
                 and ``intake`` (``on`` or ``off``), and with ``bulk=on`` names separated by commas in ``bulk_inputs``,
-                ``bulk_databases`` and ``bulk_zones``. ``alarm_topic`` is the ARN of an SNS topic.
+                ``bulk_databases`` and ``bulk_zones``. ``alarm_topic`` is the ARN of an SNS topic, ``runbook`` an https
+                URL.
 
         Raises:
             ConfigurationError: A setting has another value.
@@ -94,6 +100,7 @@ class StageSettings:
             bulk_databases=_bulk_names(node, "bulk_databases", bulk_jobs=bulk_jobs),
             bulk_zones=_bulk_names(node, "bulk_zones", bulk_jobs=bulk_jobs),
             alarm_topic=_alarm_topic(node),
+            runbook=_runbook(node),
             intake=_is_on(node, "intake", adds="a queue for senders that can't ring the bell"),
         )
 
@@ -127,6 +134,17 @@ def _alarm_topic(node: Node) -> str | None:
             source="cdk context",
         )
     return topic
+
+
+def _runbook(node: Node) -> str:
+    runbook = str(node.try_get_context("runbook") or RUNBOOK)
+    if runbook != RUNBOOK and not PAGES_URL.fullmatch(runbook):
+        problem = (
+            f"runbook is {runbook!r}: give the https URL under which the pages of docs/runbook are, such as "
+            "https://wiki.example.com/lanes"
+        )
+        raise ConfigurationError([problem], source="cdk context")
+    return runbook
 
 
 def _bulk_names(node: Node, name: str, *, bulk_jobs: bool) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def _add(
         alarm_name_suffix=rule.name,
         alarm_description=rule.description,
         alarm_description_override=f"{rule.severity.upper()}. {rule.description} First: {rule.first_step}",
-        runbook_link=f"{runbook.rstrip('/')}/{rule.page}.md",
+        runbook_link=page_of(rule, runbook),
         threshold=rule.threshold,
         evaluation_periods=rule.periods + rule.spare,
         datapoints_to_alarm=rule.periods,
@@ -74,6 +74,11 @@ def _add(
     if chosen := actions.get(rule.severity):
         added.alarm.add_alarm_action(*chosen)
     return added
+
+
+def page_of(rule: AlarmRule, runbook: str) -> str:
+    """Give the page of an alarm."""
+    return f"{runbook.rstrip('/')}/{rule.page}.md"
 
 
 def path_of(scope: Construct) -> tuple[str, str]:

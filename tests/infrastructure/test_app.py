@@ -102,6 +102,26 @@ def test_an_alarm_topic_is_notified_by_every_alarm():
     assert all(alarm["AlarmActions"] == [topic] for alarm in alarms)
 
 
+def test_every_alarm_links_to_the_runbook_that_is_set():
+    """`-c runbook=URL`, also of the outbox and the intake."""
+    stack = synthesise(runbook="https://wiki.example.com/lanes", stage="outbox", intake="on")
+
+    alarms = [
+        one["Properties"]
+        for one in stack.template["Resources"].values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    assert len(alarms) > 15
+    assert all("Runbook: https://wiki.example.com/lanes/" in alarm["AlarmDescription"] for alarm in alarms)
+
+
+@pytest.mark.parametrize("runbook", ["wiki/lanes", "http://wiki.example.com", "https://", "https://a b"])
+def test_a_runbook_that_is_no_https_url_is_refused(runbook):
+    """An alarm at night must not link to nothing."""
+    with pytest.raises(ConfigurationError, match="give the https URL"):
+        StageSettings.from_context(App(context={"runbook": runbook}).node)
+
+
 def test_an_alarm_topic_that_is_no_arn_is_refused():
     """A name alone would notify nothing."""
     with pytest.raises(ConfigurationError, match="alarm_topic is 'on-call': give the ARN"):

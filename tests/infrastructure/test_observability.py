@@ -423,7 +423,15 @@ def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(w
     headings = [one["properties"]["markdown"] for one in widgets if one["type"] == "text"]
     titles = [one["properties"].get("title") for one in widgets]
 
-    assert headings == ["### Lane L0", "### Lane L1", "### Lane L2", "### Function", "### Outbox"]
+    assert headings == [
+        "### Lane L0",
+        "### Lane L1",
+        "### Lane L2",
+        "### Function",
+        "### Outbox",
+        headings[-1],
+    ]
+    assert headings[-1].startswith("### Runbook\n")
     assert titles.count("Outcomes") == 3
     assert titles.count("Work done while a higher lane waited (ms)") == 2
 
@@ -479,6 +487,17 @@ def test_the_runbook_can_be_elsewhere():
 
     description = alarms_of(template)["Errors"]["AlarmDescription"]
     assert description.endswith("Runbook: https://wiki.example/lanes/errors.md")
+
+
+def test_the_dashboard_has_the_first_step_of_every_alarm(whole):
+    """With the link, for those who look at a graph and have no alarm before them."""
+    text = [one["properties"]["markdown"] for one in shown_on(whole) if one["type"] == "text"][-1]
+
+    for alarm in resources(whole, ALARM).values():
+        _, _, told = alarm["AlarmDescription"].partition(". ")
+        assert told.partition("Runbook:")[0].strip() in text
+    linked = observed(lanes_config(1), runbook="https://wiki.example/lanes")
+    assert "[errors](https://wiki.example/lanes/errors.md)" in json.dumps(shown_on(linked))
 
 
 def test_alarms_and_dashboard_are_named_after_the_stack(whole):
