@@ -41,7 +41,7 @@ def story(tmp_path_factory):
         in_flight(scene)
         dead_letters(scene)
         entries(scene)
-        scene.log(*told())
+        scene.log(*told(), *work())
         with PageProcess(scene, "--write", "--interval", "0.5s") as page:
             yield page
 
@@ -176,6 +176,30 @@ def told():
     ]
 
 
+def work():
+    """Tell of the last minute: waits by kind, failures, and an invocation at work."""
+    kinds = (("HIGH", "payment.captured", 0.03, 0.2), ("MEDIUM", "order.placed", 0.4, 2.1))
+    for lane, kind, shortest, step in (*kinds, ("MAIN", "customer.loyalty_tier", 140.0, 31.0)):
+        for number in range(12):
+            me = {"message_id": f"{kind}-{number}", "id": f"{kind}-{number}", "kind": kind, "group": "g"}
+            times = {"sent_at": 1_000.0, "started_at": 1_000.0 + shortest + step * (number / 11) ** 2}
+            request = "request-1" if lane == "MAIN" else "request-0"
+            line = {"event": "message_handled", "lane": lane, **me, **times, "correlation_id": request}
+            yield -30 + number, line
+    for number in range(7):
+        me = {
+            "message_id": f"o-{number}",
+            "id": f"order-{4_700 + number}",
+            "kind": "order.placed",
+            "group": "g",
+        }
+        error = f"ValueError: order {4_700 + number} without a customer"
+        yield -25 + number, {"event": "message_failed", "lane": "MEDIUM", **me, "error": error}
+    yield -21, "START RequestId: request-0 Version: 7"
+    yield -19, "REPORT RequestId: request-0 Duration: 900 ms"
+    yield -18, "START RequestId: request-1 Version: 7"
+
+
 @pytest.fixture
 def picture(request, tmp_path):
     """Take a picture; into the docs where they are to be renewed, else beside the test, of the same size as there."""
@@ -216,6 +240,8 @@ def sheet(browser):
 def open_lanes(tab, page):
     """Open the lanes and wait for their past."""
     tab.goto(page.url)
+    tab.goto(f"{page.base}#lanes?span=3600")
+    expect(tab.locator("#waits tbody tr").first).to_be_visible()
     expect(tab.locator("svg.timeline")).to_contain_text("Inversion")
     expect(tab.locator("td[data-label='yields/min']").last).to_have_text(re.compile("[0-9]"))
 
@@ -227,6 +253,15 @@ def test_lanes(story, sheet, picture, scheme):
     open_lanes(tab, story)
 
     picture(tab, f"lanes-{scheme}")
+
+
+def test_work(story, sheet, picture):
+    """Waits by kind, what runs, and what failed."""
+    tab = sheet({"width": 1280, "height": 640})
+    open_lanes(tab, story)
+    tab.locator("#waits-title").evaluate("node => window.scrollTo(0, node.getBoundingClientRect().top - 24)")
+
+    picture(tab, "work")
 
 
 def test_phone(story, sheet, picture):
