@@ -1,17 +1,14 @@
-"""Present outcomes as tables and a picture for people, and as JSON for programs."""
+"""Present outcomes as tables for people, and as JSON for programs."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import LanesError
-
-from .comparison import NAMES, Range, lane_rows, total_rows
+from .comparison import Range, lane_rows, total_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from .comparison import Run
 
@@ -25,10 +22,6 @@ HEADINGS = {
     "p99": "p99",
     "dollars_a_day": "$ a day",
 }
-
-
-class PlotError(LanesError):
-    """The picture cannot be drawn."""
 
 
 def readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
@@ -51,51 +44,6 @@ def plain(runs: Sequence[Run]) -> dict[str, Any]:
         "totals": [_jsonable(row) for row in total_rows(runs)],
         "unknowns": list(dict.fromkeys(run.unknowns for run in runs)),
     }
-
-
-def draw(runs: Sequence[Run], path: Path) -> None:
-    """
-    Draw the cumulative distribution of waits by lane, a panel for each pattern.
-
-    Raises:
-        PlotError: matplotlib is not installed, or the file cannot be written.
-
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise PlotError("the picture needs matplotlib: pip install matplotlib") from error
-    patterns = list(dict.fromkeys(run.pattern for run in runs))
-    figure = Figure(figsize=(5.2 * len(patterns), 4), layout="constrained")
-    for panel, pattern in zip(figure.subplots(1, len(patterns), squeeze=False)[0], patterns, strict=True):
-        _draw_waits(panel, [run for run in runs if run.pattern is pattern])
-        panel.set_title(NAMES[pattern])
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise PlotError(f"{path} cannot be written: {error}") from error
-
-
-def _draw_waits(panel: Any, runs: Sequence[Run]) -> None:
-    """Draw the curves of one pattern, with thin ones of the same colour for other unknowns."""
-    for place, lane in enumerate(runs[0].waits):
-        for run in runs:
-            waits = run.waits[lane]
-            if waits:
-                shares = [(position + 1) / len(waits) for position in range(len(waits))]
-                first = run is runs[0]
-                panel.plot(
-                    [max(wait, 0.001) for wait in waits],
-                    shares,
-                    color=f"C{place}",
-                    linewidth=1.8 if first else 0.5,
-                    label=lane if first else None,
-                )
-    panel.set_xscale("log")
-    panel.set_xlabel("wait in seconds")
-    panel.set_ylabel("share of messages")
-    panel.grid(alpha=0.3)
-    panel.legend(loc="lower right")
 
 
 def seconds(value: float) -> str:

@@ -72,6 +72,7 @@ class Answer:
     Attributes:
         best: the cheapest settings that hold, or None.
         closest: if none hold, the ones with the smallest miss.
+        trials: the settings tried, in their order.
         reason: why the search ended without settings, or before all were tried.
         runs: number of simulations.
 
@@ -82,6 +83,7 @@ class Answer:
     best: Trial | None
     closest: Trial | None
     runs: int
+    trials: Sequence[Trial]
     reason: str = ""
 
     def text(self) -> str:
@@ -172,6 +174,7 @@ class Search:
         self._missed_under: dict[str, int] = dict.fromkeys(self._unknowns, 0)
         self._runs = 0
         self._closest: Trial | None = None
+        self._trials: list[Trial] = []
 
     def run(self, *, max_slots: int) -> Answer:
         """Return the cheapest settings with at most this number of slots."""
@@ -224,6 +227,7 @@ class Search:
                 trial.missed = (miss, target, name)
                 self._missed_under[name] += 1
                 break
+        self._trials.append(trial)
         self._report(trial)
         return trial
 
@@ -252,5 +256,6 @@ class Search:
             best=best,
             closest=None if best else self._closest,
             runs=self._runs,
+            trials=self._trials,
             reason=reason,
         )

@@ -55,6 +55,10 @@ SlotsOption = Annotated[
 PricesOption = Annotated[
     Path | None, typer.Option("--prices", help="Read the prices from this file.", exists=True, dir_okay=False)
 ]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw a chart into this SVG file.", dir_okay=False),
+]
 ProfileOption = Annotated[
     Path | None,
     typer.Option(
@@ -91,7 +95,7 @@ def simulate(
     unknowns: Annotated[
         str, typer.Option(help="'all': show ranges over undocumented AWS behaviour; 'given': run once.")
     ] = "given",
-    plot: Annotated[Path | None, typer.Option(help="Draw the waits into this PNG file.")] = None,
+    plot: PlotOption = None,
     prices: PricesOption = None,
     profile: ProfileOption = None,
     experiment: Annotated[
@@ -104,12 +108,13 @@ def simulate(
     Needs no AWS. Describe the load in SCENARIO, with --arrivals, or both.
     """
     _require_greenlet()
+    check_plot(plot)
     if experiment is not None:
         _experiments(context, experiment)
         return
     from lanes.operate.cost.prices import read_prices
 
-    from . import comparison, presentation
+    from . import comparison, plots
     from .simulated_lanes import Pattern
 
     if unknowns not in ("all", "given"):
@@ -129,7 +134,7 @@ def simulate(
     )
     say(effort(runs, seconds=time.process_time() - began))
     if plot is not None:
-        presentation.draw(runs, plot)
+        plots.write(plots.draw_waits(runs), plot)
     _show(context, runs)
 
 
@@ -149,6 +154,7 @@ def plan(
     ] = 150,
     duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
+    plot: PlotOption = None,
     prices: PricesOption = None,
     profile: ProfileOption = None,
 ) -> None:
@@ -158,9 +164,10 @@ def plan(
     Prints them as a part of lanes.toml, with their figures. Exits with 3 if no settings hold.
     """
     _require_greenlet()
+    check_plot(plot)
     from lanes.operate.cost.prices import read_prices
 
-    from . import search
+    from . import plots, search
     from .targets import parse_target
 
     config = read_config(context, file, None)
@@ -172,12 +179,20 @@ def plan(
         answer = search.Search(load, config, targets=targets, prices=charged, budget=budget, report=say).run(
             max_slots=max_slots
         )
+    if plot is not None and answer.trials:
+        plots.write(plots.draw_plan(answer), plot)
     if target_of(context).output is Output.JSON:
         show_json(answer.plain())
     else:
         typer.echo(answer.text())
     if answer.best is None:
         raise typer.Exit(3)
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse a file that programs would take for another format; before the simulation, which takes minutes."""
+    if plot is not None and plot.suffix != ".svg":
+        raise typer.BadParameter(f"{str(plot)!r} does not end with .svg", param_hint="--plot")
 
 
 def read_config(context: typer.Context, file: Path | None, slots: int | None) -> LanesConfig:

@@ -33,13 +33,22 @@ def installed(*arguments, folder):
 
 def test_simulate_prints_a_table_and_draws_a_picture(lanes, tmp_path):
     """From options alone, all patterns side by side."""
-    done = lanes("simulate", *LOAD, "--duration", "5s", "--compare", "--plot", str(tmp_path / "waits.png"))
+    done = lanes("simulate", *LOAD, "--duration", "5s", "--compare", "--plot", str(tmp_path / "waits.svg"))
 
     assert done.returncode == 0, done.stderr
     for word in ("ours", "plain", "none", "wait p50", "standstill", "$ a day", "HIGH", "MAIN"):
         assert word in done.stdout
     assert "events a second" in done.stderr
-    assert (tmp_path / "waits.png").exists()
+    assert ">HIGH</text>" in (tmp_path / "waits.svg").read_text(encoding="utf-8")
+
+
+def test_a_chart_is_svg(lanes, tmp_path):
+    """Another ending is refused before the simulation: its programs could not read the file."""
+    for verb in (("simulate",), ("plan", "--target", "HIGH p99 < 1m")):
+        done = lanes(*verb, *LOAD, "--plot", str(tmp_path / "waits.png"))
+
+        assert done.returncode == 2
+        assert "does not end with .svg" in done.stderr
 
 
 def test_simulate_prints_json(lanes, tmp_path):
@@ -99,9 +108,20 @@ def test_a_stage_of_lanes_toml_is_what_is_simulated(lanes, tmp_path):
         assert [row["lane"] for row in json.loads(done.stdout)["lanes"]] == expected
 
 
-def test_plan_prints_settings_with_their_evidence(lanes):
+def test_plan_prints_settings_with_their_evidence(lanes, tmp_path):
     """As a part of lanes.toml, progress on standard error."""
-    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "high p99 < 1m", "--budget", "16")
+    done = lanes(
+        "plan",
+        *LOAD,
+        "--duration",
+        "5s",
+        "--target",
+        "high p99 < 1m",
+        "--budget",
+        "16",
+        "--plot",
+        str(tmp_path / "plan.svg"),
+    )
 
     assert done.returncode == 0, done.stderr
     assert "reserved_concurrency = 1" in done.stdout

@@ -16,7 +16,7 @@ from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of, percentile
 from simulator.parameters import Unknowns, variants
-from simulator.presentation import draw, plain, readable
+from simulator.presentation import plain, readable
 from simulator.scenario import arrivals_option, resolve
 from simulator.search import Search
 from simulator.settings import Settings, alternatives, combined
@@ -163,7 +163,7 @@ def test_a_percentile_is_a_value_that_was_seen(share, expected):
     assert percentile([], share) == 0
 
 
-def test_patterns_and_unknowns_become_rows_with_ranges(tmp_path):
+def test_patterns_and_unknowns_become_rows_with_ranges():
     """For people, for programs, and as a picture."""
     runs = compare(
         small(duration="5s"),
@@ -184,9 +184,6 @@ def test_patterns_and_unknowns_become_rows_with_ranges(tmp_path):
     assert json.loads(json.dumps(told))["lanes"][0]["p99"] == [rows[0]["p99"].low, rows[0]["p99"].high]
     assert len(told["unknowns"]) == len(variants(Unknowns()))
     assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
-
-    draw(runs, tmp_path / "waits.png")
-    assert (tmp_path / "waits.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_targets_are_read_and_measured():

@@ -1,0 +1,1 @@
+"""Charts as SVG files that need nothing else, for light and dark pages."""

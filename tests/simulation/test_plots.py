@@ -1,0 +1,175 @@
+"""The charts of simulations and plans, and the picture of the README: their marks, names and numbers."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from lanes.charts.svg import LANE_COLOURS, duration
+from lanes.config import LanesConfig
+from lanes.operate.cost.prices import read_prices
+from simulator import front_picture
+from simulator.comparison import compare, lane_rows
+from simulator.plots import PlotError, draw_plan, draw_waits, write
+from simulator.scenario import resolve
+from simulator.search import Search
+from simulator.simulated_lanes import Pattern
+from simulator.targets import parse_target
+
+ROOT = Path(__file__).parents[2]
+CONFIG = LanesConfig.from_dict({})
+SVG = "{http://www.w3.org/2000/svg}"
+LOAD = {
+    "duration": "20s",
+    "arrivals": {
+        "HIGH": {"rate": 1, "service": "100ms"},
+        "MAIN": {"backlog": 40, "groups": 8, "service": "200ms"},
+    },
+}
+
+
+def texts(picture):
+    """Give all texts of a picture, which must be well-formed."""
+    return [mark.text for mark in ET.fromstring(picture).iter(f"{SVG}text")]  # noqa: S314 - our own
+
+
+def marks(picture, kind, colour):
+    """Give the marks of a kind in a colour."""
+    found = ET.fromstring(picture).iter(f"{SVG}{kind}")  # noqa: S314 - our own
+    return [mark.attrib for mark in found if mark.attrib.get("class") == colour]
+
+
+def test_a_lane_has_a_dot_and_a_bar_for_each_pattern_with_its_figures_beside():
+    """On one logarithmic axis, in the colours of the lanes."""
+    runs = compare(
+        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices()
+    )
+
+    picture = draw_waits(runs)
+
+    shown = texts(picture)
+    for row in lane_rows(runs):
+        assert f"{duration(row['p50'])} to {duration(row['p99'])}" in shown
+    assert [text for text in shown if text in ("HIGH", "MEDIUM", "MAIN")] == ["HIGH", "MEDIUM", "MAIN"]
+    assert {"0.1 s", "1 s", "10 s", "1 min"} <= set(shown)
+    for number in range(3):
+        dots, bars = marks(picture, "circle", f"lane-{number}"), marks(picture, "line", f"lane-{number}-line")
+        assert len(dots) == len(bars) == 2
+        assert all(float(bar["x1"]) <= float(bar["x2"]) for bar in bars)
+    high = [row["p99"] for row in lane_rows(runs) if row["lane"] == "HIGH"]
+    ends = [float(bar["x2"]) for bar in marks(picture, "line", "lane-0-line")]
+    assert (ends[0] < ends[1]) == (high[0] < high[1])
+
+
+def test_a_range_of_unknowns_is_the_widest_bar():
+    """From the smallest p50 to the largest p99."""
+    runs = compare(
+        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES], prices=read_prices(), all_unknowns=True
+    )
+
+    outcomes = [run.outcome.lane("HIGH") for run in runs]
+    words = f"{duration(min(one.p50 for one in outcomes))} to {duration(max(one.p99 for one in outcomes))}"
+    assert words in texts(draw_waits(runs))
+
+
+def planned(*targets):
+    """Search for these targets."""
+    load = resolve(LOAD, CONFIG)
+    texts_read = [parse_target(text, CONFIG) for text in targets]
+    return Search(load, CONFIG, targets=texts_read, prices=read_prices(), budget=60).run(max_slots=2)
+
+
+def test_a_plan_shows_each_setting_the_target_and_the_chosen_one():
+    """A panel for each target; dots hold, rings do not."""
+    answer = planned("HIGH p99 < 20s", "MAIN p99 < 1m")
+
+    picture = draw_plan(answer)
+
+    holding = sum(trial.missed is None for trial in answer.trials)
+    shapes = {
+        slots: (
+            len(marks(picture, "circle", f"lane-{slots - 1}")),
+            len(marks(picture, "circle", f"lane-{slots - 1}-line")),
+        )
+        for slots in {trial.settings.slots for trial in answer.trials}
+    }
+    # The legend has a dot for each number of slots, in each panel.
+    assert sum(dots for dots, _ in shapes.values()) == 2 * (holding + len(shapes))
+    assert sum(rings for _, rings in shapes.values()) == 2 * (len(answer.trials) - holding)
+    assert len(marks(picture, "circle", "ink-line")) == 2
+    assert len([line for line in marks(picture, "line", "ink-line") if "stroke-dasharray" in line]) == 2
+    chosen = [text for text in texts(picture) if text.startswith("chosen: ")]
+    assert chosen == [
+        f"chosen: {duration(answer.best.worst(target)[0])}, ${answer.best.dollars_a_day:.2f} a day"
+        for target in answer.targets
+    ]
+
+
+def test_a_plan_without_settings_marks_none():
+    """All are rings, above the line of the target."""
+    answer = planned("HIGH p50 < 1ms")
+
+    picture = draw_plan(answer)
+
+    assert not marks(picture, "circle", "ink-line")
+    (limit,) = [float(line["y1"]) for line in marks(picture, "line", "ink-line")]
+    rings = [ring for slots in (0, 1) for ring in marks(picture, "circle", f"lane-{slots}-line")]
+    assert len(rings) == len(answer.trials)
+    assert all(float(ring["cy"]) < limit for ring in rings)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    """As an error of the command."""
+    with pytest.raises(PlotError, match="nothing"):
+        write("", tmp_path / "nothing" / "here.svg")
+
+
+def test_the_picture_of_the_readme_is_drawn_from_the_simulation():
+    """Renew it with `python -m simulator.front_picture docs/pictures/front.svg`."""
+    committed = (ROOT / "docs/pictures/front.svg").read_text(encoding="utf-8")
+    drawn = front_picture.picture(front_picture.panels())
+
+    assert without_figures(committed) == without_figures(drawn)
+    shown = texts(committed)
+    assert [text for text in shown if text in ("payments", "orders", "backfill")] == [
+        "payments",
+        "orders",
+        "backfill",
+    ] * 3
+    waits = [seconds_of(shown[place - 1]) for place, text in enumerate(shown) if text == "wait, p99"]
+    without, mapped, pulled = waits[::2]
+    assert without > 5 * mapped
+    assert mapped > pulled
+    assert len(waits) == 6
+
+
+def test_the_readme_quotes_the_figures_of_its_picture():
+    """So that text and picture are renewed together."""
+    shown = texts((ROOT / "docs/pictures/front.svg").read_text(encoding="utf-8"))
+    payments = [shown[place + 1] for place, text in enumerate(shown) if text == "payments"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert [figure for figure in payments if figure not in readme] == []
+    assert len(payments) == 3
+
+
+def without_figures(picture):
+    """Give titles, rows and meanings of a picture; its numbers change with the consumer's timing."""
+    return [text for text in texts(picture) if not re.match(r"[\d.]+( |$)", text)]
+
+
+def seconds_of(text):
+    """Read a duration of a picture."""
+    number, unit = text.split()
+    return float(number) * {"ms": 0.001, "s": 1, "min": 60}[unit]
+
+
+def test_pictures_have_two_schemes():
+    """The light colours, and the dark ones for pages that ask for them."""
+    picture = (ROOT / "docs/pictures/front.svg").read_text(encoding="utf-8")
+    light, _, dark = picture.partition("@media (prefers-color-scheme: dark)")
+
+    for by_day, by_night in LANE_COLOURS[:3]:
+        assert by_day in light
+        assert by_night in dark
