@@ -121,7 +121,7 @@ def _conclude(outcome: Outcome, output: Path, *, quiet: bool) -> int:
     """Write the reports and the broken promises; return the status."""
     document = report_document(outcome)
     (output / "report.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    picture = draw_timeline(outcome, output / "timeline.png")
+    picture = draw_timeline(outcome, output / "timeline.svg")
     write_page(outcome, picture, output / "report.html")
     if not quiet:
         write_summary(outcome, sys.stdout)

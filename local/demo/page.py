@@ -1,6 +1,7 @@
 """The page: a self-contained HTML report, picture and style included."""
 
 import base64
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -17,6 +18,7 @@ from local.demo.report import (
     seconds_words,
 )
 from local.demo.runs import RunName
+from local.demo.timeline import EXPLANATION
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --paper: #fdfdfc; --faint: #6b6b70; --line: #dcdce0;
@@ -30,36 +32,42 @@ h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }
 .verdict { font-weight: 700; } .kept { color: var(--good); } .broken { color: var(--bad); }
 .not-judged, .small { color: var(--faint); } .small { font-size: .875rem; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; padding: 0; }
+.headline { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1rem; margin: 1rem 0; }
+.headline b { font-size: clamp(3rem, 12vw, 5rem); line-height: 1.1; font-variant-numeric: tabular-nums; }
+.cards { display: grid; grid-template-columns: repeat(var(--columns), 1fr); gap: .75rem; padding: 0; }
 .cards li { list-style: none; background: var(--card); border-radius: .5rem; padding: .75rem 1rem; }
 .cards b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; }
-figure { margin: 0; overflow-x: auto; } img { display: block; width: 100%; min-width: 36rem; border-radius: .5rem; }
+figure { margin: 0; } img { display: block; width: 100%; border-radius: .5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-size: .8rem; color: var(--faint); font-weight: 600; } td.number, th.number { text-align: right;
   white-space: nowrap; }
+td code { font-size: .8rem; }
 code { font: .9em ui-monospace, monospace; white-space: nowrap; }
 @media (max-width: 40rem) { code { white-space: normal; overflow-wrap: anywhere; }
   .promises thead { display: none; } .promises tr { display: grid;
   grid-template-columns: repeat(4, 1fr) auto; column-gap: .75rem; padding: .5rem 0;
   border-bottom: 1px solid var(--line); }
   .promises td { border: 0; padding: .1rem 0; }
-  .promises td:first-child, .promises td.words { grid-column: 1 / -1; } }
+  .promises td:first-child, .promises td:last-child { grid-column: 1 / -1; }
+  .cards { gap: .4rem; } .cards li { padding: .5rem; font-size: .8rem; } .cards b { font-size: 1.1rem; } }
 """
 
 
-def write_page(outcome: Outcome, picture: bytes, path: Path) -> None:
+def write_page(outcome: Outcome, picture: str, path: Path) -> None:
     """Write the report of a demo into one HTML file."""
     verdict = "Every promise was kept." if not outcome.broken else "Promises were broken."
     css = "broken" if outcome.broken else "kept"
-    inline = base64.b64encode(picture).decode()
+    inline = base64.b64encode(picture.encode()).decode()
     body = [
         "<h1>Priority lanes: a backfill and urgent work</h1>",
+        _headline(outcome),
         f"<p>{escape(headline(outcome))} <span class='verdict {css}'>{verdict}</span></p>",
         _cards(outcome),
         "<h2>Timeline</h2>",
         _figure(inline, words=_picture_words(outcome)),
+        f"<p class='small'>{escape(EXPLANATION)}</p>",
         "<h2>Runs</h2>",
         _table(run_headings(outcome), run_rows(outcome)),
         "<h2>Promises</h2>",
@@ -82,17 +90,33 @@ def _document(body: str) -> str:
 
 
 def _figure(inline: str, *, words: str) -> str:
-    return f"<figure><img alt='{escape(words)}' src='data:image/png;base64,{inline}'></figure>"
+    return f"<figure><img alt='{escape(words)}' src='data:image/svg+xml;base64,{inline}'></figure>"
 
 
 def _picture_words(outcome: Outcome) -> str:
     return f"Timeline of the lanes. {headline(outcome)}"
 
 
+def _headline(outcome: Outcome) -> str:
+    """The wait that the product is about, and how much longer it was without priority."""
+    runs = outcome.figures
+    here, without = runs[RunName.MAPPINGS].top_wait, runs.get(RunName.WITHOUT)
+    words = f"is the wait of {outcome.top_lane} (p99) with mappings"
+    if without is not None and here and without.top_wait and here < without.top_wait < math.inf:
+        times, waited = without.top_wait / here, seconds_words(without.top_wait)
+        words += f": without priority it was {waited}, {number_words(times)} times as long"
+    return f"<p class='headline'><b>{escape(seconds_words(here))}</b> {escape(words)}</p>"
+
+
 def _cards(outcome: Outcome) -> str:
+    """Rows of as many tiles as there are runs: waits, drains, violations. A lone run has its wait in the headline."""
     top, runs = outcome.top_lane, outcome.figures
     engines = [run for name, run in runs.items() if name is not RunName.WITHOUT]
-    cards = [(seconds_words(run.top_wait), f"p99 wait of {top}, {name.words}") for name, run in runs.items()]
+    cards = [
+        (seconds_words(run.top_wait), f"p99 wait of {top}, {name.words}")
+        for name, run in runs.items()
+        if len(runs) > 1
+    ]
     cards += [
         (seconds_words(run.drain_seconds), f"until all was done, {name.words}") for name, run in runs.items()
     ]
@@ -102,7 +126,8 @@ def _cards(outcome: Outcome) -> str:
         (number_words(sum(run.inversions for run in engines)), "priority inversions"),
     ]
     items = "".join(f"<li><b>{escape(figure)}</b>{escape(words)}</li>" for figure, words in cards)
-    return f"<ul class='cards'>{items}</ul>"
+    columns = len(runs) if len(runs) > 1 else len(cards)
+    return f"<ul class='cards' style='--columns: {columns}'>{items}</ul>"
 
 
 def _promises(outcome: Outcome) -> str:
@@ -111,13 +136,14 @@ def _promises(outcome: Outcome) -> str:
         words = f"Not judged: {row.words}." if row.verdict == "not judged" else row.words
         verdict = row.verdict.lower()
         rows.append(
-            f"<tr><td><code>{escape(row.name)}</code></td>"
+            f"<tr><td>{escape(words)}</td>"
             f"{''.join(f'<td class=number>{escape(value)}</td>' for value in row.values)}"
             f"<td class='number small'>{escape(row.limit)}</td>"
             f"<td class='number verdict {verdict.replace(' ', '-')}'>{escape(verdict)}</td>"
-            f"<td class='words'>{escape(words)}</td></tr>"
+            f"<td class='small'><code>{escape(row.name)}</code></td></tr>"
         )
-    headings = promise_headings(outcome)
+    *figures, _ = promise_headings(outcome)
+    headings = [*figures, "key"]
     cells = "".join(
         f"<th{' class=number' if 0 < number < len(headings) - 1 else ''}>{escape(heading)}</th>"
         for number, heading in enumerate(headings)

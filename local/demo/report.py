@@ -1,5 +1,6 @@
 """The report of a demo as one JSON document, and as the words and rows that page and terminal show."""
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -117,6 +118,8 @@ def seconds_words(seconds: float | None) -> str:
     """Write a duration for people."""
     if seconds is None:
         return "-"
+    if math.isinf(seconds):
+        return "endless"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
 
 import pytest
 from rich.console import Console
@@ -123,25 +124,71 @@ def test_a_broken_promise_fails_the_document():
 def test_the_page_stands_for_itself(tmp_path, compares):
     """Its tags close, and it asks for nothing from elsewhere."""
     outcome = make_outcome(compares=compares, losses=True)
-    write_page(outcome, draw_timeline(outcome, tmp_path / "timeline.png"), tmp_path / "report.html")
+    write_page(outcome, draw_timeline(outcome, tmp_path / "timeline.svg"), tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     tags = Tags()
 
     tags.feed(page)
 
     assert tags.open == []
-    assert [address[:22] for address in tags.addresses] == ["data:image/png;base64,"]
+    assert [address[:26] for address in tags.addresses] == ["data:image/svg+xml;base64,"]
     assert not re.search(r"https?://|@import|url\(", page)
     assert "Promises were broken." in page
 
 
 @pytest.mark.parametrize("compares", [True, False])
-def test_the_picture_is_a_png_file(tmp_path, compares):
-    """The same bytes that the page shows."""
-    picture = draw_timeline(make_outcome(compares=compares), tmp_path / "timeline.png")
+def test_the_picture_has_a_panel_for_each_run_and_a_row_for_each_lane(tmp_path, compares):
+    """With the p99 wait of a lane at its right; the page shows the same file."""
+    outcome = make_outcome(compares=compares)
+    picture = draw_timeline(outcome, tmp_path / "timeline.svg")
+    texts = [mark.text for mark in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]  # noqa: S314
 
-    assert picture.startswith(b"\x89PNG")
-    assert (tmp_path / "timeline.png").read_bytes() == picture
+    assert (tmp_path / "timeline.svg").read_text(encoding="utf-8") == picture
+    for lane in ("HIGH", "MEDIUM", "MAIN"):
+        assert texts.count(lane) == len(outcome.figures)
+    shown = [texts[place + 1] for place, text in enumerate(texts) if text == "HIGH"]
+    assert shown == (["9.0 s", "290 ms", "290 ms"] if compares else ["290 ms"])
+    assert "prefers-color-scheme: dark" in picture
+
+
+def test_a_message_without_a_start_waits_to_the_end_of_the_picture(tmp_path):
+    """Its lane waits without end there, as in the tables."""
+    run = quiet_run().send("lost", "HIGH", group="l", at=0.1, position=2)
+    outcome = replace(
+        make_outcome(compares=False),
+        evidence={RunName.MAPPINGS: run.evidence},
+        figures={RunName.MAPPINGS: run_figures(run.evidence, RULES)},
+    )
+
+    assert "inf" not in draw_timeline(outcome, tmp_path / "timeline.svg")
+
+
+def test_the_page_begins_with_the_wait_and_has_words_before_figures(tmp_path):
+    """Its headline is the figure of the engine, and each promise is a sentence first."""
+    outcome = make_outcome()
+    write_page(outcome, "<svg/>", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    headline = re.search(r"<p class='headline'><b>(.*?)</b> (.*?)</p>", page)
+    assert headline is not None
+    assert headline[1] == "290 ms"
+    assert headline[2].endswith("without priority it was 9.0 s, 31 times as long")
+    rows = re.findall(r"<tr><td>(.*?)</td>.*?<code>(\w+)</code></td></tr>", page)
+    names = {row.name: row.words for row in promise_rows(outcome)}
+    promised = {name: words for words, name in rows if name in names}
+    assert promised.keys() == names.keys()
+    assert all(" " in words for words in promised.values())
+
+
+@pytest.mark.parametrize(("compares", "tiles", "columns"), [(True, 9, 3), (False, 4, 4)])
+def test_no_tile_is_left_over(tmp_path, compares, tiles, columns):
+    """The rows of tiles are full at every width, since their number is the same."""
+    write_page(make_outcome(compares=compares), "<svg/>", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    assert f"class='cards' style='--columns: {columns}'" in page
+    assert page.count("<li>") == tiles
+    assert tiles % columns == 0
 
 
 def test_the_runs_are_side_by_side():
