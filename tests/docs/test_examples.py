@@ -192,6 +192,41 @@ def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
         assert waiting(sqs, deployment.queues["MAIN"].url) == 40
 
 
+@pytest.mark.deep
+def test_the_spark_example_joins_dead_letters_with_their_table(tmp_path, installed_environment):
+    """By spark-submit; a dead letter of another kind is left out."""
+    rows = {"customer_id": [f"c-{number}" for number in range(9)], "country": ["DE"] * 9}
+    parquet.write_table(pa.table(rows), tmp_path / "customers.parquet")
+    with AwsServer(log_path=tmp_path / "server.log") as server:
+        sqs, deployment = add_stack(server.endpoint_url, "Shop")
+        for kind, number in (("customer.reminded", 4), ("customer.reminded", 7), ("other.kind", 5)):
+            message = Message(kind=kind, data={"customer_id": f"c-{number}"})
+            sqs.send_message(
+                QueueUrl=deployment.queues["MAIN"].dead_letter_url,
+                MessageBody=message.to_body(),
+                MessageGroupId=f"g-{number}",
+                MessageDeduplicationId=message.id,
+            )
+        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url}
+        spark_submit = [str(Path(sys.prefix) / "bin" / "spark-submit"), "--master", "local[1]"]
+        places = [str(tmp_path / "customers.parquet"), "Shop", str(tmp_path / "unreminded")]
+
+        done = subprocess.run(
+            [*spark_submit, "examples/unreminded_customers.py", *places],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr
+    found = parquet.read_table(tmp_path / "unreminded").to_pylist()
+    assert {(row["customer_id"], row["country"], row["reason"]) for row in found} == {
+        (customer, "DE", "moved by SQS after too many receives") for customer in ("c-4", "c-7")
+    }
+
+
 def add_stack(endpoint_url, name):
     """Make the queues and the parameter of a stack with the default lanes."""
     place = {"endpoint_url": endpoint_url, "region_name": "eu-central-1"}
