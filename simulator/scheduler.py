@@ -129,7 +129,7 @@ class Scheduler:
         getcurrent().ends_at = moment
 
     def run(self, *, seconds: float, until: Callable[[], bool] | None = None) -> bool:
-        """Let time pass; return whether `until`, checked after every event, became true."""
+        """Let time pass; return whether `until`, checked after every event and at the end, became true."""
         self._hub = getcurrent()
         end = self.now + seconds
         events = self._events
@@ -141,7 +141,7 @@ class Scheduler:
             if until is not None and until():
                 return True
         self.now = max(self.now, end) if until is None else self.now
-        return False
+        return until is not None and until()
 
     def _pass(self, task: greenlet, seconds: float) -> None:
         if seconds <= 0:

@@ -37,6 +37,16 @@ def small(**changes):
     return resolve({**SMALL, **changes}, CONFIG)
 
 
+def test_a_run_that_was_over_before_is_settled():
+    """No event is left that could be asked after."""
+    lanes = SimulatedLanes(CONFIG, seed=1)
+    lanes.send("MAIN", group="g", seconds=0.01)
+    lanes.run(seconds=600)
+
+    assert lanes.done == 1
+    assert lanes.settle(within=60)
+
+
 def test_a_scenario_is_read_with_its_defaults():
     """What is left out is nothing, or the middle of what is unknown."""
     scenario = small(
