@@ -3,8 +3,11 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.presence import Presence
+from lanes.consumer.engines.presence import Peers, Presence
+from lanes.consumer.interceptors.tenant_share import leaves_share
 from lanes.consumer.ledger import Ending, Park
+from lanes.consumer.records import Batch
+from tests.support.records import record_with
 from tests.support.scenario import Scenario
 
 FLOOD = 60
@@ -140,3 +143,20 @@ def test_a_share_without_effect_is_explained():
     assert any("tenant_share has no effect" in note for note in LanesConfig.from_dict(raw).notes())
     several = LanesConfig.from_dict({**raw, "consumer": {"reserved_concurrency": 2}})
     assert not any("tenant_share" in note for note in several.notes())
+
+
+@pytest.mark.parametrize(("share", "slots", "leaves"), [(0.5, 4, True), (0.5, 1, False), (None, 4, False)])
+def test_only_a_share_of_several_slots_can_be_left(share, slots, leaves):
+    """A batch that was parked before may have others of its tenant behind it; without a share nothing is parked."""
+    main = {"name": "MAIN"} if share is None else {"name": "MAIN", "tenant_share": share}
+    config = LanesConfig.from_dict({"lanes": [main], "consumer": {"reserved_concurrency": slots}})
+    batch = Batch(
+        lane=config.lane("MAIN"),
+        records=[record_with("m", group="acme:1", receive_count=2)],
+        name="request",
+        milliseconds_left=lambda: 1_000.0,
+        began_at=0.0,
+    )
+    peers = Peers(config=config, table=None, environment="e", clock=lambda: 0.0)
+
+    assert leaves_share(batch, peers, slots) is leaves

@@ -176,6 +176,19 @@ def test_the_oldest_entries_are_forgotten_first(environment, monkeypatch):
     assert environment.calls == ["BatchGetItem"]
 
 
+def test_a_forgotten_entry_is_asked_of_the_table(environment, monkeypatch):
+    """It was never written, so the table has no such record; those still cached need no call."""
+    monkeypatch.setattr(module, "MOST_CACHED", 2)
+    entries = [parked(name, NOW + 9) for name in "abc"]
+    for entry in entries:
+        environment.cache.remember(entry)
+
+    assert environment.cache.unpark(entries[1:])
+    assert environment.calls == []
+    assert not environment.cache.unpark(entries[:1])
+    assert environment.calls
+
+
 def test_a_parked_record_is_known_until_its_parking_ends(environment):
     """By lane; no message says when it does."""
     environment.cache.write([parked("a", NOW + 5), parked("b", NOW + 9), parked("c", NOW + 9, lane="MEDIUM")])

@@ -276,6 +276,28 @@ def test_a_written_attempt_is_taken_back_at_a_checkpoint():
     assert (found["a1"].entry.attempts, found["a1"].ending) == (0, Ending.YIELDED)
 
 
+@pytest.mark.parametrize(("failing", "left"), [(0, 0), (1, 0), (2, 1)])
+def test_a_written_attempt_is_taken_back_after_success(failing, left):
+    """With one write, repeated once if it fails; after that it stays counted, and the record is done all the same."""
+    environment = Environment()
+    writes = []
+
+    def break_if(operation, _position):
+        if operation == "PutItem":
+            writes.append(operation)
+            # The first one is written before the attempt.
+            return aws_error() if 1 < len(writes) <= 1 + failing else None
+        return None
+
+    environment.table.calls.break_if = break_if
+    found = environment.run(FakeTurn(), "a1", receive_count=2)
+
+    assert found["a1"].ending is Ending.DONE
+    assert environment.table.entries["MAIN", "a1"].attempts == left
+    assert len(writes) == 2 + min(failing, 1)
+    assert len(environment.telemetry.problems) == failing
+
+
 @pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])
 def test_a_checkpoint_lets_a_handler_go_on(turn):
     """No lane has priority, or the turn said that this record may not yield."""

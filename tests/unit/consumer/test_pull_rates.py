@@ -1,5 +1,6 @@
 """A slot's part of a rate."""
 
+import itertools
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from lanes.consumer.engines.pull.policy import PROMISED, Rate
 from tests.support.memory import FakeClock
+from tests.support.scenario import Scenario
 
 
 def rate_of(clock, rate=2.0, slots=1, seed=1):
@@ -60,3 +62,76 @@ def test_each_promise_is_later_than_those_before():
     promises = [rate.promise() for _ in range(3)]
 
     assert promises == pytest.approx([1 + PROMISED, 1 + 2 * PROMISED, 1 + 3 * PROMISED])
+
+
+def rated(**consumer):
+    """Return lanes of the pull engine with a rate, to which the slot has saved up one record."""
+    scenario = Scenario({"consumer": consumer}, engine="pull")
+    scenario.warm_up()
+    scenario.world.clock.advance(100)
+    return scenario
+
+
+def test_records_of_a_kind_keep_its_rate_within_a_batch():
+    """A pause of up to a second is waited for."""
+    scenario = rated(max_rates={"work": 2})
+    for number in range(5):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+
+    scenario.drain()
+
+    moments = [start.at for start in scenario.starts]
+    assert all(later - earlier >= 0.5 for earlier, later in itertools.pairwise(moments[1:]))
+    assert scenario.world.recorder.named("batch_returned") == []
+    scenario.check_kept()
+
+
+def test_a_record_that_comes_too_early_for_its_kind_returns_untouched():
+    """For longer pauses it does not keep the slot, and the return is no attempt."""
+    scenario = rated(max_rates={"work": "6/min"})
+    for number in range(3):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+
+    scenario.drain()
+
+    moments = [start.at for start in scenario.starts]
+    assert all(later - earlier >= 10 for earlier, later in itertools.pairwise(moments[1:]))
+    assert {fields["reason"] for fields in scenario.world.recorder.named("batch_returned")} == {"rate"}
+    assert {start.attempt for start in scenario.starts} == {1}
+    scenario.check_kept()
+
+
+def test_the_rate_of_a_kind_is_none_for_others():
+    """They start at once."""
+    scenario = rated(max_rates={"mail": "1/min"})
+    began = scenario.world.clock.now
+    for number in range(5):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+
+    scenario.step("MAIN")
+
+    assert len(scenario.done) == 5
+    assert scenario.starts[-1].at - began < 1
+
+
+def test_records_done_are_deleted_before_a_higher_lane_is_served_in_a_pause():
+    """Its work may take long, and their visibility must not end meanwhile."""
+    scenario = Scenario({"consumer": {"max_rate": 2}}, engine="pull")
+    left, advance = [], scenario.world.clock.advance
+
+    def pause(seconds):
+        advance(seconds)
+        if scenario.done == ["m0", "m1"] and len(scenario.sent) == 4 and seconds > scenario.takes:
+            scenario.send("HIGH", "urgent")
+
+    scenario.world.clock.advance = pause
+    scenario.environments = [scenario._new_environment()]
+    for number in range(4):
+        scenario.send("MAIN", f"m{number}", group=f"g{number}")
+    scenario.in_handler = lambda message: (
+        left.append(sum(scenario.world.queues.live["MAIN"].counts())) if message.id == "urgent" else None
+    )
+    scenario.step("MAIN")
+
+    assert scenario.done == ["m0", "m1", "urgent", "m2", "m3"]
+    assert left == [2]

@@ -71,6 +71,19 @@ def test_a_slot_that_leaves_work_rings_for_the_others(beside):
     )
 
 
+def test_figures_are_reported_for_each_lane_and_to_their_end():
+    """Metrics have the lane as a dimension, so one report ends before another lane's begins."""
+    scenario, reports = scenario_with(), []
+    scenario.world.recorder.begin = lambda lane, _context: reports.append(lane)
+    scenario.world.recorder.end = lambda: reports.append("end")
+    for lane in ("HIGH", "MAIN"):
+        scenario.send(lane, lane)
+
+    scenario.step("HIGH")
+
+    assert reports == ["HIGH", "end", "MAIN", "end"]
+
+
 def test_a_ring_that_fails_does_not_stop_the_work():
     """The heartbeat is there for it."""
     scenario = scenario_with(reserved_concurrency=3)
