@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull.pace import FRESH, Pace
+from lanes.consumer.engines.pull.pace import FRESH, LONG_RECORD, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0
@@ -138,3 +138,12 @@ def test_a_lane_that_was_deep_is_asked_again_before_it_counts_as_empty():
     pace.received(lanes[0], [], is_full=False)
 
     assert not pace.is_deep(lanes[0])
+
+
+def test_a_record_of_a_second_is_long():
+    """The same bound for how many are received and for what is given back meanwhile."""
+    pace, lanes = pace_with(1)
+    pace.worked(lanes[0], LONG_RECORD)
+
+    assert not pace.is_short(lanes[0])
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 1
