@@ -7,7 +7,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lanes.consumer.data import data_reader
+from lanes.data import data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message, event_key
 from lanes.trace_context import TraceContext

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from lanes import Message, RawRecord
-from lanes.consumer.data import MOST_PROBLEMS, data_reader, reader_of
+from lanes.data import MOST_PROBLEMS, data_reader, reader_of
 
 CustomerId = NewType("CustomerId", str)
 Some = TypeVar("Some")
