@@ -7,6 +7,10 @@ All three send the same rows over plain HTTP to an endpoint that answers at once
 CPU time of the sending process, so they include neither the endpoint nor other load. The three take turns, and
 medians are compared. Each reads its rows from the same Arrow batches. The peak memory is that of a process that
 only sends one partition, like a Python worker of Spark.
+
+Under throttling, time passes on the clock: the endpoint answers after 10 ms, takes 60 calls a second and throttles the
+others. The writer and boto3 with eight threads and its default retries take turns with the same rows; a batch that
+boto3 gives up is sent again.
 """
 
 from __future__ import annotations
@@ -37,7 +41,29 @@ TURNS: dict[str, tuple[Callable[[Iterable[pa.RecordBatch], str], int], int]] = {
     "tutorial_loop": (senders.tutorial_loop, 500),
 }
 WORKER_ROWS = (20_000, 200_000)
+# Calls a second, and repeats and rows: a turn of 10 s is longer than the pauses of its retries.
+THROTTLED_AT = 60
+THROTTLED, THROTTLED_QUICK = (5, 6_000), (1, 600)
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIDBENCHMARK", "AWS_SECRET_ACCESS_KEY": "x" * 40}
+
+
+def throttled(repeats: int, rows: int) -> dict[str, object]:
+    """Give the rates on the clock of the writer and of boto3 with eight threads, while SQS throttles both."""
+    turns = {"lanes_writer": senders.lanes_writer, "boto3_8_threads": senders.boto3_threads}
+    rates: dict[str, list[float]] = {name: [] for name in turns}
+    table = list(record_batches(rows))
+    with endpoint(THROTTLED_AT) as url:
+        for _ in range(repeats):
+            for name, send in turns.items():
+                started = time.perf_counter()
+                sent = send(table, url)
+                rates[name].append(sent / (time.perf_counter() - started))
+    medians = {name: statistics.median(found) for name, found in rates.items()}
+    return {
+        "throttled_ratio_to_boto3_8_threads": round(medians["lanes_writer"] / medians["boto3_8_threads"], 2),
+        "throttled_messages_per_second": {name: round(rate) for name, rate in medians.items()},
+        "throttled_at": 10 * THROTTLED_AT,
+    }
 
 
 def measure(repeats: int) -> dict[str, object]:
@@ -63,13 +89,14 @@ def measure(repeats: int) -> dict[str, object]:
         "worker_peak_mb_by_rows": dict(zip(WORKER_ROWS, peaks, strict=True)),
         "medians": {name: round(rate) for name, rate in medians.items()},
         "repeats": repeats,
+        **throttled(*(THROTTLED if repeats > 1 else THROTTLED_QUICK)),
     }
 
 
 @contextmanager
-def endpoint() -> Iterator[str]:
-    """Run the endpoint in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.endpoint"]
+def endpoint(limit: float | None = None) -> Iterator[str]:
+    """Run the endpoint in a process of its own, at most for so many calls a second."""
+    command = [sys.executable, "-m", "benchmarks.endpoint", *([] if limit is None else [str(limit)])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None  # noqa: S101 - asked for above

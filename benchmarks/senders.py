@@ -1,12 +1,14 @@
-"""Three ways to enqueue the same rows: this product's writer, boto3 with full batches, and the tutorials' loop."""
+"""Ways to enqueue the same rows: this product's writer, boto3 with full batches, and the tutorials' loop."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
+from botocore.exceptions import ClientError
 
 from benchmarks.rows import cloud_event
 from lanes.config import LanesConfig
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     import pyarrow as pa
+    from mypy_boto3_sqs import SQSClient
 
+THREADS = 8
 REGION = "eu-central-1"
 QUEUE_URL = f"https://sqs.{REGION}.amazonaws.com/123456789012/PriorityLanes-MAIN.fifo"
 LANES = {"lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MEDIUM", "threshold": 0}, {"name": "MAIN"}]}
@@ -65,21 +69,44 @@ def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
 def boto3_batch(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
     """Send full batches of ten through boto3's client, one call after the other."""
     client = boto3.client("sqs", region_name=REGION, endpoint_url=endpoint_url)
+    return sum(_send_batch(client, rows) for rows in _tens(batches))
+
+
+def boto3_threads(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
+    """Send full batches of ten through boto3's client in eight threads; a batch that was given up is sent again."""
+    client = boto3.client("sqs", region_name=REGION, endpoint_url=endpoint_url)
+
+    def send(rows: list[dict[str, Any]]) -> int:
+        while True:
+            try:
+                return _send_batch(client, rows)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "RequestThrottled":
+                    raise
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        return sum(threads.map(send, _tens(batches)))
+
+
+def _tens(batches: Iterable[pa.RecordBatch]) -> list[list[dict[str, Any]]]:
     table = list(_rows(batches))
-    for start in range(0, len(table), 10):
-        entries = [
-            {
-                "Id": str(place),
-                "MessageBody": cloud_event(row),
-                "MessageGroupId": row["group"],
-                "MessageDeduplicationId": row["id"],
-            }
-            for place, row in enumerate(table[start : start + 10])
-        ]
-        answer = client.send_message_batch(QueueUrl=QUEUE_URL, Entries=entries)  # type: ignore[arg-type]
-        if len(answer["Successful"]) != len(entries):
-            raise RuntimeError(json.dumps(answer, default=str))
-    return len(table)
+    return [table[start : start + 10] for start in range(0, len(table), 10)]
+
+
+def _send_batch(client: SQSClient, rows: list[dict[str, Any]]) -> int:
+    entries: Any = [
+        {
+            "Id": str(place),
+            "MessageBody": cloud_event(row),
+            "MessageGroupId": row["group"],
+            "MessageDeduplicationId": row["id"],
+        }
+        for place, row in enumerate(rows)
+    ]
+    answer = client.send_message_batch(QueueUrl=QUEUE_URL, Entries=entries)
+    if len(answer["Successful"]) != len(entries):
+        raise RuntimeError(json.dumps(answer, default=str))
+    return len(entries)
 
 
 def tutorial_loop(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:

@@ -136,13 +136,14 @@ class SendWindow:
         accepted: list[OutgoingRow] = []
         slowed = False
         policy = self._settings.policy
+        # Together, so that they fill one call again: under throttling each call counts, however few its rows.
+        due = now + policy.delay(max(item.attempts for item in batch), self._settings.jitter())
         for item, answer in zip(batch, answers, strict=True):
             if answer is None:
                 accepted.append(item)
                 self._remove(item)
             elif answer.retryable and not policy.is_spent(item, now):
                 slowed = True
-                due = now + policy.delay(item.attempts, self._settings.jitter())
                 heapq.heappush(self._delayed, (due, item.position, item))
             else:
                 self._fail(item, answer, refused=not answer.retryable)

@@ -224,6 +224,15 @@ def test_only_what_failed_is_sent_again():
     assert calls.batches == [[str(number) for number in range(10)], ["4"], ["4"], ["4"]]
 
 
+def test_the_rows_of_a_throttled_call_fill_one_call_again():
+    """Each call counts against the quota, however few its rows."""
+    calls = Calls(Failing(THROTTLED, 2, "0"))
+
+    task(calls, jitter=random.Random(1).random).send([rows(10)])
+
+    assert [len(batch) for batch in calls.batches] == [10, 10, 10]
+
+
 def test_what_the_lane_never_takes_fails_the_task():
     """After the last try the error says which rows, of which partition, and why."""
     calls = Calls(Failing(BUSY, 99, "4"))
