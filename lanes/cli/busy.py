@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from lanes.cli.printing import console, say
@@ -19,21 +19,20 @@ THREAD = "busy"
 
 @contextmanager
 def busy(describe: Callable[[], str]) -> Iterator[None]:
-    """Show a spinner on a terminal while the block runs; elsewhere print a line every two seconds."""
-    if sys.stderr.isatty():
-        with console(stderr=True).status(describe()):
-            yield
-        return
+    """Show a spinner on a terminal while the block runs, and a line elsewhere; renew the text every two seconds."""
+    terminal = console(stderr=True).status(describe()) if sys.stderr.isatty() else None
+    show = terminal.update if terminal else say
     ended = threading.Event()
 
     def tell() -> None:
         while not ended.wait(EVERY_SECONDS):
-            say(describe())
+            show(describe())
 
     thread = threading.Thread(target=tell, name=THREAD, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    with terminal or nullcontext():
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()

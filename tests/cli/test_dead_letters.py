@@ -75,3 +75,24 @@ def test_a_verb_that_takes_long_says_how_far_it_is(monkeypatch, capsys, times):
 
     assert capsys.readouterr().err.splitlines()[:times] == [f"step {n + 1}" for n in range(times)]
     assert not [one for one in threading.enumerate() if one.name == module.THREAD]
+
+
+def test_a_terminal_shows_how_far_a_verb_is_too(monkeypatch):
+    """The text beside the spinner is renewed."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    told, enough = [], threading.Event()
+
+    def describe():
+        told.append(1)
+        if len(told) == 3:
+            enough.set()
+        return f"step {len(told)}"
+
+    with busy(describe):
+        assert enough.wait(60)
