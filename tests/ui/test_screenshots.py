@@ -41,7 +41,7 @@ def story(tmp_path_factory):
         in_flight(scene)
         dead_letters(scene)
         entries(scene)
-        scene.log(*told(), *work())
+        scene.log(*sorted((*told(), *work()), key=lambda event: event[0]))
         with PageProcess(scene, "--write", "--interval", "0.5s") as page:
             yield page
 

@@ -27,7 +27,7 @@ export function enter(main, { target, state, query }) {
     notes: el("div", { class: "notes" }),
     past: el("p", { class: "quiet" }),
     slowAt: 0,
-    work: new Work(),
+    work: new Work(target.lanes),
     waits: new Map(),
     workAt: 0,
   };
@@ -186,7 +186,7 @@ function update(lane, trend) {
   };
   for (const [id, text] of Object.entries(texts)) {
     if (cells[id].textContent !== text) cells[id].textContent = text;
-    cells[id].classList.toggle("nothing", text === UNKNOWN || text === "0" || text === "none" || text === "empty");
+    cells[id].classList.toggle("nothing", text === UNKNOWN || text === "0" || text === "0 ms" || text === "none" || text === "empty");
   }
   cells.drains.classList.toggle("bad", drains === "growing");
   updateWait(lane);

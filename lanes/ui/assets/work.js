@@ -9,7 +9,8 @@ const SHOWN = 100;
 
 /** The panels; `show` fills them with an answer of the server. */
 export class Work {
-  constructor() {
+  constructor(lanes) {
+    this.places = new Map(lanes.map(({ name }, place) => [name, place]));
     this.waits = el("div", { id: "waits" }, el("p", { class: "quiet" }, "Reading the log …"));
     this.running = el("div", { id: "running" });
     this.failures = el("div", { id: "failures" });
@@ -22,7 +23,8 @@ export class Work {
   }
 
   show({ since, waits, running, failures, notes }) {
-    const kinds = waits.filter((wait) => wait.kind);
+    const place = (wait) => this.places.get(wait.lane) ?? this.places.size;
+    const kinds = waits.filter((wait) => wait.kind).sort((one, other) => place(one) - place(other));
     remember("kind", ...kinds.map((wait) => wait.kind), ...failures.map((one) => one.kind));
     remember("error", ...failures.map((one) => one.error));
     remember("id", ...failures.map((one) => one.last_id));
