@@ -30,7 +30,7 @@ from local.demo import command
 from local.demo.figures import LaneFigures, RunFigures
 from local.demo.footprint import Footprint
 from spark_jobs.columns import COLUMNS
-from spark_jobs.options import NAMES
+from spark_jobs.options import NAMES, READER_NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
 
@@ -258,4 +258,4 @@ def test_sparks_columns_and_options_are_those_of_the_writer():
     page = ROOT / "docs" / "how-to" / "bulk-from-spark.md"
     documented = {name for row in rows(page, "# Enqueue bulk work from Spark") for name in codes(row[0])}
 
-    assert documented == {*COLUMNS, *NAMES}
+    assert documented == {*COLUMNS, *NAMES, *READER_NAMES}
