@@ -32,6 +32,12 @@ def test_a_round_is_drawn_from_its_seed():
     assert first == again
 
 
+def test_a_lane_may_wait_for_higher_lanes_after_a_crash():
+    """The slot is back in time, and has the urgent messages of that time before those of the lowest lane."""
+    assert Round(seed=600_136).only_crashes
+    assert breaches(Round(seed=600_136), Counter()) == []
+
+
 def test_a_fault_that_is_left_out_changes_no_other():
     """Or making a round smaller would make it another one."""
     whole = Round(seed=9).faults
