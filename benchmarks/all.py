@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page import page_of, table_of
+from benchmarks.page import table_of, write_page
 from benchmarks.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,7 +107,7 @@ def _renew_page(into: Path) -> int:
     whole = {"machine": machine(), "results": results, "printed": printed}
     text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     (DOCS / "benchmarks.json").write_text(text, encoding="utf-8")
-    (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")
+    write_page(whole)
     return 0
 
 

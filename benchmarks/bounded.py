@@ -42,7 +42,6 @@ OURS = (
 OTHERS = (Pattern.PLAIN, Pattern.NONE)
 
 SECONDS = 300.0
-RANGE_SECONDS = 200.0
 QUICK_SECONDS = 200.0
 
 
@@ -190,13 +189,12 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
 
 
 def judge(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None) -> dict[str, Any]:
-    """Return the figures with a target: at full size, or under one behaviour in shorter runs without the most slots."""
-    seconds = SECONDS if unknowns is None else RANGE_SECONDS
+    """Return the figures with a target: at full size, or under one behaviour without the most slots."""
     served = {
         load: [
             serve(
                 slots,
-                seconds=QUICK_SECONDS if quick else seconds,
+                seconds=QUICK_SECONDS if quick else SECONDS,
                 backlog=load == "backlog",
                 max_wait=MAX_WAIT,
                 pattern=PATTERNS[engine],

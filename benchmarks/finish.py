@@ -33,7 +33,7 @@ SLOTS = 5
 GROUPS = 50
 WORK = 0.2
 SPREADS = {1: "one_group", 5: "five_groups"}
-EACH = 250
+EACH = 500
 RANGE_EACH = QUICK_EACH = 50
 """Messages of a group at small sizes, and for each undocumented behaviour."""
 

@@ -41,11 +41,10 @@ MIXES: Mapping[str, Load] = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """Shares of slot time: in handlers, and in invocations that only yielded; and billed time over handler time."""
+    """Shares of slot time: in handlers, and in invocations that only yielded."""
 
     work: float
     only_yielded: float
-    billed: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,7 +99,6 @@ class Case:
             self.busy,
             self.plain.work / self.none.work,
             self.ours.only_yielded,
-            self.ours.billed,
         )
 
     def _busy(self, pattern: Pattern, *, plain_batch: int = 1) -> Busy:
@@ -120,7 +118,6 @@ class Case:
         return Busy(
             work=lanes.meter.worked / whole,
             only_yielded=lanes.function.times.only_yielded / whole,
-            billed=lanes.function.times.invoked / lanes.meter.worked,
         )
 
 
@@ -129,7 +126,6 @@ COLUMNS = (
     "busy over none",
     "plain",
     "only yields",
-    "billed over work",
 )
 
 
@@ -144,7 +140,6 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     figures = {
         "busy_over_none": round(min(case.busy for case in cases), 3),
         "yield_time_share": round(max(case.ours.only_yielded for case in cases), 4),
-        "billed_over_work": round(max(case.ours.billed for case in cases), 2),
         "plain_busy_over_none": round(min(case.plain.work / case.none.work for case in cases), 3),
         "busy": {
             f"{case.name}, {case.slots} slots": {

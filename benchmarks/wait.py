@@ -39,7 +39,7 @@ SHALLOW, DEEP = 10, 100_000
 SECONDS = {1: 900.0, 3: 400.0, 10: 150.0}
 """Virtual seconds by slots, for a similar number of messages."""
 
-RANGE_SCALE = 0.15
+RANGE_SCALE = 0.4
 """Share of that time for each undocumented behaviour."""
 
 QUICK_SCALE = 0.1
