@@ -37,7 +37,8 @@ checks that the system is saturated, and exits with 3 if it is not: if no messag
 priority.
 
 Waits end with the first start of the handler. Lambda starts at most ten invocations a second for each slot. A figure
-with a target is the worst of the seeds in its section; other figures and the tables are of the first seed. The range
+with a target is the worst of the seeds in its section, of one where it lists none; other figures and the tables are of
+the first seed. The range
 over undocumented behaviour is of the first seed too, at smaller sizes.
 
 Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
@@ -75,6 +76,7 @@ def page_of(whole: Mapping[str, Any]) -> str:
         _run_on(whole["machine"]),
         "## Targets\n",
         table_of(whole["results"]),
+        _left_out(whole["results"]),
     ]
     for name, line in whole["results"].items():
         parts += [f"## {title_of(name)}\n", _about(name)]
@@ -93,6 +95,12 @@ def write_page(whole: Mapping[str, Any]) -> None:
     (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")
     for file, (_, draw) in CHARTS.items():
         (DOCS / "pictures" / file).write_text(draw(whole["results"]), encoding="utf-8")
+
+
+def _left_out(results: Mapping[str, Any]) -> str:
+    """Return a sentence about the benchmarks without results."""
+    missing = [title_of(label) for label in TARGETS if label not in results]
+    return f"Not run, and without figures: {'; '.join(missing)}.\n" if missing else ""
 
 
 def _run_on(machine: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def test_what_is_missed_has_its_reason_and_nothing_else_has(whole):
         if not target.is_held_by(whole["results"][name][target.figure])
     }
 
-    assert missed == set(REASONS)
+    assert missed == {reason for reason in REASONS if reason[0] in whole["results"]}
 
 
 def test_a_benchmark_without_figures_is_told_of(whole):
