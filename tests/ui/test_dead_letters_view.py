@@ -85,9 +85,9 @@ def test_chosen_ones_are_deleted_only_after_saying_so_twice(scene, writing, tab,
 
 def test_those_held_behind_another_are_one_line_until_it_is_opened(writing, tab, put):
     """In the list and in the preview, which still counts all of them."""
-    put(1)
+    kind = put(1)
     put(3, suffix=".held", reason="held behind order-7")
-    look(tab, writing)
+    look(tab, writing, kind=f"{kind}*")
     line = tab.locator(".held")
     expect(rows(tab)).to_have_count(1)
     expect(line).to_contain_text("held behind order-7: 3 in 3 groups")

@@ -51,7 +51,7 @@ def test_events_are_chosen_and_lead_to_the_trace(reading, tab):
     tab.goto(f"{reading.base}#events")
 
     tab.get_by_role("button", name="failures").click()
-    expect(tab.locator(".events tbody tr")).to_have_count(1)
+    expect(tab.locator(".events tbody tr", has_text="order-7")).to_have_count(1)
     tab.get_by_role("link", name="order-7").click()
 
     expect(tab.locator(".summary")).to_contain_text("done")

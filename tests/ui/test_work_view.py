@@ -100,10 +100,11 @@ def test_a_filter_suggests_the_known_and_stays_in_the_address(reading, lanes):
     expect(lanes.locator("datalist#known-kind option[value='wait.order']")).to_have_count(1)
 
     lanes.locator("input[name=kind]").fill("wait.payment")
+    lanes.locator("input[name=id]").fill("p-1")
     lanes.get_by_role("button", name="Filter").click()
 
     expect(lanes.locator(".events tbody tr")).to_have_count(1)
-    assert lanes.url.endswith("#events?choice=everything&kind=wait.payment")
+    assert lanes.url.endswith("#events?choice=everything&kind=wait.payment&id=p-1")
     lanes.reload()
     expect(lanes.locator(".events tbody tr")).to_have_count(1)
 
