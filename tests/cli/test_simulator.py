@@ -118,7 +118,7 @@ def test_plan_prints_settings_with_their_evidence(lanes, tmp_path):
         "--target",
         "high p99 < 1m",
         "--budget",
-        "16",
+        "24",
         "--plot",
         str(tmp_path / "plan.svg"),
     )

@@ -239,7 +239,7 @@ def test_the_tests_of_this_repository_run_also_where_pip_has_left_the_packages_e
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/docs/test_first_example.py"],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/docs/test_orders_example.py"],
         cwd=ROOT,
         env=environment | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,

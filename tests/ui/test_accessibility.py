@@ -10,7 +10,7 @@ SERIOUS = {"serious", "critical"}
 ME = {"message_id": "axe-1", "id": "axe-order", "kind": "order.placed", "group": "axe"}
 FAILED = {"event": "message_failed", "lane": "MAIN", "attempt": 1, "receive_count": 2, "delay": 4, **ME}
 HANDLED = {"event": "message_handled", "lane": "MAIN", "attempt": 2, "receive_count": 3, **ME}
-YIELDED = {"event": "batch_yielded", "lane": "MAIN", "to_lane": "HIGH", "records": 1, "delay": 9}
+YIELDED = {"event": "batch_yielded", "lane": "MAIN", "to_lane": "MEDIUM", "records": 1, "delay": 9}
 
 
 @pytest.fixture(scope="module", autouse=True)

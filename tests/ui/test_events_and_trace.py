@@ -34,7 +34,7 @@ def test_yields_are_shown_and_come_by_themselves(scene, reading, tab):
     """With who made way for whom."""
     tab.goto(reading.url)
     tab.goto(f"{reading.base}#events")
-    rows = tab.locator(".events tbody tr")
+    rows = tab.locator(".events tbody tr", has_text="order-")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("to HIGH, which has a backlog")
 
