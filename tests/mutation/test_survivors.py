@@ -9,7 +9,7 @@ import pytest
 from tests.mutation.nets import NETS, Net
 from tests.support.mutation import argued, mutants, survivors
 
-SIZES = {"consumer": 30, "outbox": 24, "spark": 60}
+SIZES = {"consumer": 24, "outbox": 16, "spark": 40}
 
 
 @pytest.mark.deep

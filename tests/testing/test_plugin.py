@@ -248,7 +248,7 @@ def test_the_tests_of_this_repository_run_also_where_pip_has_left_the_packages_e
     )
 
     assert done.returncode == 0, done.stderr
-    assert "test_an_order_is_shipped" in done.stdout
+    assert "test_a_payment_is_booked_through_boto3" in done.stdout
 
 
 def test_the_plugin_alone_imports_nothing_of_the_library(pytester):
