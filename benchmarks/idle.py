@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from lanes.config import EngineName
 
 SLOTS = (1, 3, 10)
-SECONDS = {1: 200.0, 3: 100.0, 10: 40.0}
+SECONDS = {1: 600.0, 3: 300.0, 10: 120.0}
 
-QUICK_SCALE = RANGE_SCALE = 0.3
+QUICK_SCALE = RANGE_SCALE = 0.2
 """Share of that time for small sizes, and for each undocumented behaviour."""
 
 MIXES: Mapping[str, Load] = {

@@ -142,9 +142,11 @@ class _DeadLetters:
         counts = self._lanes.queues.dead[lane].counts()
         return LaneDepth(backlog=counts.visible, in_flight=counts.not_visible)
 
-    def receive(self, lane: str, *, limit: int, hold: timedelta) -> list[DeadLetteredMessage]:
+    def receive(
+        self, lane: str, *, limit: int, hold: timedelta, wait: bool = True
+    ) -> list[DeadLetteredMessage]:
         received = self._lanes.queues.dead[lane].receive(limit, visibility_timeout=hold)
-        if not received:
+        if wait and not received:
             self._lanes.scheduler.sleep(1.0)
         return [letter_of(lane, message) for message in received]
 

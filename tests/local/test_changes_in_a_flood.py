@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from local.deploy import CHECKOUT, CdkApp
+from local.deploy import CdkApp
+from local.installed import ROOT
 from local.platform import Platform
 from tests.support.command import Typed
 from tests.support.flood import AHEAD, PIECE, STACK, Flood, Work, left, outliving_mappings
@@ -52,7 +53,7 @@ def platform(tmp_path_factory, work):
 @pytest.fixture
 def new_code(tmp_path):
     """The sample function with other code."""
-    folder = shutil.copytree(CHECKOUT / "lambdas" / "consumer", tmp_path / "consumer")
+    folder = shutil.copytree(ROOT / "lambdas" / "consumer", tmp_path / "consumer")
     handler = folder / "handler.py"
     handler.write_text(f"{handler.read_text()}\n\nCHANGED = True\n")
     return folder

@@ -59,8 +59,8 @@ NETS = {
         Net(
             modules=("lanes/consumer/*.py",),
             tests=(
+                "tests/unit/test_data.py",
                 *_units(
-                    "data",
                     "corridor",
                     "outcome",
                     "settlement",
