@@ -77,7 +77,7 @@ def _credentials(platform, monkeypatch):
 # Each takes a minute or more, so a change meets one engine here; both hold the contract's suites alike.
 @pytest.mark.deep
 @pytest.mark.parametrize(
-    ("change", "engine"), zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False)
+    ("change", "engine"), list(zip(CHANGES, itertools.cycle(["mappings", "pull"]), strict=False))
 )
 def test_a_change_in_the_middle_of_a_flood(platform, work, new_code, change, engine):
     """Every message is handled, those of a group in order, with no more handlers at once than slots."""
