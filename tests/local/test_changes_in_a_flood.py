@@ -27,8 +27,7 @@ CHANGES = {
     "fewer slots": ({"slots": "3"}, {"slots": "2"}),
     "a lane is added": ({"lanes": [HIGH, MAIN]}, {"lanes": [HIGH, MEDIUM, MAIN]}),
     "a lane is closing": ({"lanes": [HIGH, MEDIUM, MAIN]}, {"lanes": [HIGH, CLOSING, MAIN]}),
-    "other times": ({}, {"lanes": LONGER, "function_timeout": "20s"}),
-    "shorter times": ({"lanes": LONGER, "function_timeout": "20s"}, {}),
+    "other times": ({"lanes": LONGER, "function_timeout": "20s"}, {}),
     "other code": ({}, {"function_folder": NEW_CODE}),
 }
 DEFAULTS = {"slots": "2", "lanes": [HIGH, MAIN]}
