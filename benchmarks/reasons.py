@@ -30,10 +30,5 @@ REASONS: dict[tuple[str, str], str] = {
         "a batch of MAIN that yields again; the plain pattern with batches of ten leaves more slots empty, in which "
         "HIGH's batch starts at once."
     ),
-    ("idle", "busy_over_none"): (
-        "Two of five seeds hold it least over 1,000 groups at one slot, where another batch of MAIN is always ready, "
-        "takes the slot that HIGH has just left, and yields again. " + _CALLS
-    ),
-    ("idle", "yield_time_share"): _CARRIED,
     ("scale", "flatness_under_trickle"): _CARRIED,
 }
