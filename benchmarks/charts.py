@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from lanes.charts.svg import FAINT, INK, Drawing, duration, lane_colour, tick_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 WIDTH, LEFT, RIGHT, ROW, TOP = 860, 240, 150, 26, 56
-
-STYLE = """
-    .paper { fill: #ffffff } text { font: 13px system-ui, sans-serif; fill: #24292f }
-    .title { font-size: 15px; font-weight: 600 } .head { font-weight: 600 } .tick { fill: #57606a; font-size: 11px }
-    .grid { stroke: #d0d7de } .aim { stroke: #24292f; stroke-dasharray: 4 3 }
-    .pull { fill: #1f5f99; stroke: #1f5f99 } .mappings { fill: #b06a00; stroke: #b06a00 }
-    .plain { fill: #b3261e; stroke: #b3261e } .none { fill: #6e7781; stroke: #6e7781 }
-    .ideal { fill: #1a7f37; stroke: #1a7f37 }
-    @media (prefers-color-scheme: dark) {
-      .paper { fill: #0d1117 } text { fill: #e6edf3 } .tick { fill: #9198a1 }
-      .grid { stroke: #30363d } .aim { stroke: #e6edf3 }
-      .pull { fill: #58a6ff; stroke: #58a6ff } .mappings { fill: #e3a04f; stroke: #e3a04f }
-      .plain { fill: #ff7b72; stroke: #ff7b72 } .none { fill: #8b949e; stroke: #8b949e }
-      .ideal { fill: #56d364; stroke: #56d364 }
-    }"""
 
 NAMES = {
     "ideal": "ideal scheduler",
@@ -34,6 +20,7 @@ NAMES = {
     "plain": "plain pattern, better batch size",
     "none": "no priority",
 }
+COLOURS = {kind: lane_colour(number) for kind, number in zip(NAMES, (3, 2, 1, 0, 5), strict=True)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,41 +56,32 @@ class Axis:
 
 def chart(title: str, rows: Sequence[Row], axis: Axis) -> str:
     """Return the SVG of a chart."""
-    height, bottom = TOP + ROW * len(rows) + 34, TOP + ROW * len(rows)
-    parts = [
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-            f'aria-labelledby="title">'
-        ),
-        f'  <title id="title">{escape(title)}</title>',
-        f"  <style>{STYLE}\n  </style>",
-        f'  <rect class="paper" width="{WIDTH}" height="{height}" rx="8"/>',
-        f'  <text class="title" x="20" y="30">{escape(title)}</text>',
-    ]
+    bottom = TOP + ROW * len(rows)
+    described = "; ".join(f"{row.label} {row.text}".strip() for row in rows)
+    drawing = Drawing(WIDTH, title=title, description=described)
+    drawing.text(20, 30, title, size=15, bold=True)
     for tick, text in axis.ticks.items():
-        x = axis.place(tick)
-        parts.append(f'  <path class="grid" d="M{x:.1f} {TOP - 8}V{bottom}"/>')
-        parts.append(f'  <text class="tick" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>')
+        drawing.line((axis.place(tick), TOP - 8), (axis.place(tick), bottom))
+        drawing.text(axis.place(tick), bottom + 18, text, colour=FAINT, size=11, anchor="middle")
     if axis.aim is not None:
-        parts.append(f'  <path class="aim" d="M{axis.place(axis.aim):.1f} {TOP - 8}V{bottom}"/>')
+        drawing.line((axis.place(axis.aim), TOP - 8), (axis.place(axis.aim), bottom), colour=INK, dashed=True)
     for number, row in enumerate(rows):
-        parts += _row(row, axis, TOP + ROW * number + 10)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        _draw(drawing, row, axis, TOP + ROW * number + 10)
+    return drawing.svg(bottom + 34)
 
 
-def _row(row: Row, axis: Axis, y: float) -> list[str]:
+def _draw(drawing: Drawing, row: Row, axis: Axis, y: float) -> None:
     if row.value is None:
-        return [f'  <text class="head" x="20" y="{y + 5}">{escape(row.label)}</text>']
-    x = axis.place(row.value)
-    drawn = [f'  <text x="32" y="{y + 5}">{escape(row.label)}</text>']
+        drawing.text(20, y + 5, row.label, size=13, bold=True)
+        return
+    colour = COLOURS[row.kind]
+    drawing.text(32, y + 5, row.label, size=13)
     if row.to is not None:
-        drawn.append(
-            f'  <path class="{row.kind}" d="M{x:.1f} {y}H{axis.place(row.to):.1f}" stroke-width="5"/>'
-        )
+        ends = (axis.place(row.value), y), (axis.place(row.to), y)
+        drawing.line(*ends, colour=colour, width=5)
     if axis.is_log:
-        drawn.append(f'  <circle class="{row.kind}" cx="{x:.1f}" cy="{y}" r="5.5"/>')
-    drawn.append(f'  <text x="{WIDTH - RIGHT + 16}" y="{y + 5}">{escape(row.text)}</text>')
-    return drawn
+        drawing.dot(axis.place(row.value), y, colour=colour, radius=5.5)
+    drawing.text(WIDTH - RIGHT + 16, y + 5, row.text, size=13)
 
 
 def waits_chart(results: Mapping[str, Any]) -> str:
@@ -117,11 +95,11 @@ def waits_chart(results: Mapping[str, Any]) -> str:
                 kind=kind,
                 value=one["p50"],
                 to=one["p99"],
-                text=f"{_long(one['p50'])} to {_long(one['p99'])} s",
+                text=f"{duration(one['p50'])} to {duration(one['p99'])}",
             )
             for kind, one in found.items()
         ]
-    ticks = {0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min"}
+    ticks = {tick: tick_words(tick) for tick in (0.1, 1.0, 10.0, 60.0, 600.0)}
     return chart("HIGH's wait, p50 to p99", rows, Axis(low=0.1, high=1_000.0, ticks=ticks))
 
 
@@ -195,7 +173,3 @@ def _by_slots(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _slots(number: str) -> str:
     return f"{number} slot{'s' if number != '1' else ''}"
-
-
-def _long(seconds: float) -> str:
-    return f"{seconds:.2g}" if seconds < 100 else f"{seconds:.0f}"  # noqa: PLR2004 - two digits are enough

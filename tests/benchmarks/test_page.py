@@ -39,8 +39,8 @@ def test_a_value_beyond_the_axis_is_drawn_at_its_end_and_written_in_full():
     )
 
     assert axis.place(1.0) - axis.place(0.1) == pytest.approx(axis.place(100.0) - axis.place(10.0))
-    assert f"M{axis.place(0.1):.1f} " in drawn
-    assert f"H{axis.place(1_000.0):.1f}" in drawn
+    assert f"x1='{axis.place(0.1):.1f}'" in drawn
+    assert f"x2='{axis.place(1_000.0):.1f}'" in drawn
     assert "0.01 to 5000 s" in drawn
     assert "a &lt; b" in drawn
     assert "prefers-color-scheme: dark" in drawn
