@@ -31,7 +31,7 @@ DEFAULT_FILE = Path("lanes.toml")
 ScenarioFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[SCENARIO]", help="TOML file that describes the load.", exists=True, dir_okay=False
+        metavar="SCENARIO", help="TOML file that describes the load.", exists=True, dir_okay=False
     ),
 ]
 ConfigFile = Annotated[

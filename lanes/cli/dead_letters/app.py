@@ -50,7 +50,7 @@ app.command()(held)
 app.command()(release)
 
 Lane = Annotated[
-    str | None, typer.Argument(metavar="[LANE]", help="Name of the lane; all lanes if you leave it out.")
+    str | None, typer.Argument(metavar="LANE", help="Name of the lane; all lanes if you leave it out.")
 ]
 Kind = Annotated[str | None, typer.Option(help="Select this kind; * and ? match any characters.")]
 Group = Annotated[str | None, typer.Option(help="Select this group.")]

@@ -13,7 +13,7 @@ from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
 
 OneLane = Annotated[
-    str | None, typer.Argument(metavar="[LANE]", help="Name of the lane; all lanes if you leave it out.")
+    str | None, typer.Argument(metavar="LANE", help="Name of the lane; all lanes if you leave it out.")
 ]
 TheGroup = Annotated[str, typer.Option("--group", help="Release this group.")]
 
