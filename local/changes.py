@@ -50,7 +50,7 @@ def _chosen(app: Path) -> tuple[list[str], list[str]]:
     try:
         watch: dict[str, Any] = json.loads((app / "cdk.json").read_text()).get("watch", {})
     except (OSError, ValueError):
-        return ["*"], []  # someone writes it just now; the deploy will say what is wrong with it
+        return ["*"], []  # someone writes it just now; the deploy will explain the mistake
     return _patterns(watch.get("include", "*")), _patterns(watch.get("exclude", []))
 
 

@@ -73,7 +73,7 @@ class PartitionWriter:
 
     def done(self, rows: Iterable[Row], accepted: Accumulator[int] | None = None) -> Iterator[RowDone]:
         """
-        Send the rows and give what became of each; for `mapPartitions`.
+        Send the rows and give the outcome of each; for `mapPartitions`.
 
         Args:
             rows: The rows of a partition.

@@ -50,7 +50,7 @@ class Drawing:
     Args:
         width: its width.
         title: its subject, for screen readers.
-        description: what it shows, in sentences, for screen readers.
+        description: its content in sentences, for screen readers.
     """
 
     def __init__(self, width: float, *, title: str, description: str) -> None:

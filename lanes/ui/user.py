@@ -26,5 +26,5 @@ CURRENT: ContextVar[User] = ContextVar("user", default=NO_ONE)
 
 
 def current_name() -> str:
-    """Return the name of the user whose request is being answered; empty for the operator who started the page."""
+    """Return the name of the user behind the request; empty for the operator who started the page."""
     return CURRENT.get().name

@@ -35,7 +35,7 @@ def dynamodb(dynamodb_subject):
 
 
 def search(subject, seed):
-    """Run a seed with two relays, or four if it is odd; check it, and return what it saw."""
+    """Run a seed with two relays, or four if it is odd; check it, and return its record."""
     world = World(subject, seed, relays=4 if seed % 2 else 2, kills=KILLS)
     found = world.run()
     check(world, found)

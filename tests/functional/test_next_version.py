@@ -1,7 +1,7 @@
 """
 Every reader gets the next version of its format: unknown fields, unknown values, values of another type.
 
-The page docs/reference/formats.md describes what each reader does with them.
+The page docs/reference/formats.md describes the treatment of each.
 """
 
 import copy
@@ -149,7 +149,7 @@ class Table:
         self.pauses.pause("MAIN")
 
     def read(self):
-        """Return what each reader finds."""
+        """Return the findings of each reader."""
         return {
             "entries": self.ledger.read("MAIN", ["m#1"]),
             "parked": list(self.ledger.parked("MAIN", after=NOW)),
@@ -337,7 +337,7 @@ def test_a_file_keeps_refusing_unknown_keys():
     ],
 )
 def test_an_event_of_the_log_is_shown(fields):
-    """Each line on its own: with the names of unknown events, and without what can't be read."""
+    """Each line on its own: with the names of unknown events, and without the unreadable ones."""
     event = read_event(LogLine(id="1", at=NOW, text=json.dumps(fields)))
 
     assert [one.message_id for one in EventFilter().select(event)] == ["m1"]

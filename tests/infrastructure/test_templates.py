@@ -45,7 +45,7 @@ APPS = {
 
 @pytest.mark.parametrize("name", APPS)
 def test_no_rule_finds_anything_in_a_template(name):
-    """Of both packs of cdk-nag without what is acknowledged beside a resource, and of cfn-lint in two regions."""
+    """Of both packs of cdk-nag without the findings acknowledged beside a resource, and of cfn-lint in two regions."""
     app = APPS[name]()
     Validations.of(app).add_plugins(AwsSolutionsChecks(app), ServerlessChecks(app))
     assembly = app.synth()

@@ -36,7 +36,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def work():
-    """What the handlers do."""
+    """The work of the handlers."""
     return Work()
 
 

@@ -20,7 +20,7 @@ def app(engine):
 
 @pytest.fixture(scope="module")
 def work():
-    """What the handlers do."""
+    """The work of the handlers."""
     return Work()
 
 

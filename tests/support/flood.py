@@ -1,4 +1,4 @@
-"""A flood of messages while a stack changes, and what its handlers do meanwhile."""
+"""A flood of messages while a stack changes, and the work of its handlers meanwhile."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ PATIENCE = 300
 
 
 class Work:
-    """What the handlers do, by the lines that the sample function prints; give it to a platform as `on_line`."""
+    """The work of the handlers, by the lines that the sample function prints; give it to a platform as `on_line`."""
 
     def __init__(self):
         self.changed = threading.Condition()

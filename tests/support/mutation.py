@@ -162,7 +162,7 @@ def _without_meaning(node, line):
 
 @cache
 def argued():
-    """Give what is recorded: by package, the survivors with the reason why no test can notice them."""
+    """Give the records: by package, the survivors with the reason why no test can notice them."""
     return tomllib.loads(ARGUED.read_text())
 
 

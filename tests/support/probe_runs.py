@@ -23,7 +23,7 @@ from simulator.parameters import Unknowns
 from tests.support.command import Command
 
 RUNS = 20
-# What each run chooses from, by the section of the profile. The kill has no name: its lag is a time.
+# The choices of each run, by the section of the profile. The kill has no name: its lag is a time.
 RETRIES = {
     "backoff up to 0.3 s": ThrottleBackoff(longest=timedelta(seconds=0.3)),
     "as given": ThrottleBackoff(longest=timedelta(seconds=2)),
@@ -77,7 +77,7 @@ def unknowns_of(variant):
 
 
 def found_by(profile):
-    """Return what a profile says of each dimension."""
+    """Return the name that a profile gives each dimension."""
     named = {one.section: one.assumption for one in findings(profile)}
     return {
         **{name: named.get(name, "") for name in ("throttle", "pollers", "counts", "short_polls")},
@@ -89,7 +89,7 @@ def found_by(profile):
 
 
 def wrong(variant, found):
-    """Return the dimensions that a profile does not name, with what it says."""
+    """Return the dimensions that a profile does not name, with its words."""
     return {name: found[name] for name, value in variant.items() if not _is(name, value, found[name])}
 
 
@@ -131,7 +131,7 @@ class Probe:
 
 
 def judged(variant, folder, *, seed):
-    """Probe AWS on this machine with a variant; return what its profile gets wrong."""
+    """Probe AWS on this machine with a variant; return the mistakes of its profile."""
     wanted = [name for name in EXPERIMENTS if name != "winner" or "winner" in variant]
     lag = timedelta(seconds=variant["kill"])
     with Platform(

@@ -48,7 +48,7 @@ class Claimed:
 
 @dataclass
 class Found:
-    """What a run saw, by entry."""
+    """The record of a run, by entry."""
 
     claims: dict = field(default_factory=lambda: defaultdict(list))
     sent: dict = field(default_factory=lambda: defaultdict(list))

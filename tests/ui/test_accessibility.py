@@ -168,7 +168,7 @@ def sheet(browser, request):
 
 
 def barriers(tab):
-    """Return what axe-core finds: rule and element of each barrier."""
+    """Return axe-core's findings: rule and element of each barrier."""
     found = tab.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     assert found["passes"], "axe-core has looked at nothing"
     return [

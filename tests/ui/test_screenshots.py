@@ -256,7 +256,7 @@ def test_lanes(story, sheet, picture, scheme):
 
 
 def test_work(story, sheet, picture):
-    """Waits by kind, what runs, and what failed."""
+    """Waits by kind, running work, and failures."""
     tab = sheet({"width": 1280, "height": 640})
     open_lanes(tab, story)
     tab.locator("#waits-title").evaluate("node => window.scrollTo(0, node.getBoundingClientRect().top - 24)")

@@ -8,7 +8,7 @@ LINE = {"lane": "MAIN", "kind": "wait.order", "group": "g", "message_id": "sqs"}
 
 @pytest.fixture(scope="module", autouse=True)
 def _story(scene):
-    """What the log tells of the last minutes."""
+    """The log of the last minutes."""
     scene.log(
         *(
             (-20, {"event": "message_handled", **LINE, "id": f"w-{wait}", "sent_at": 0.0, "started_at": wait})

@@ -201,7 +201,7 @@ class Operations:
         )
 
     def overrides_met(self, *, note: Callable[[str], None]) -> Mapping[str, int | None]:
-        """Return the number of messages that each active override has met; `note` receives what is unknown."""
+        """Return the number of messages that each active override has met; `note` receives sentences about gaps."""
         return count_met(
             self.overrides.active().overrides,
             cancellations=lambda since, limit: self.overrides.cancellations(since=since, limit=limit),

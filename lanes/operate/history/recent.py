@@ -194,7 +194,7 @@ class RecentWorkReader:
         found = self._lines(since, (*STARTED, *ENDED), "running invocations", cut)
         # A log may return other lines too.
         lines = [line for line in found if _request_of(line.text)[0]]
-        # With one slot and in the pull engine no environment writes what it does; Lambda's own lines show it.
+        # With one slot and in the pull engine no environment writes down its work; Lambda's own lines show it.
         if cut or (not lines and any(event.line.at > since for event in events)):
             notes.append("running invocations unknown: the log has not all lines START and REPORT of Lambda")
             return None

@@ -141,7 +141,7 @@ def test_a_lane_that_was_deep_is_asked_again_before_it_counts_as_empty():
 
 
 def test_a_record_of_a_second_is_long():
-    """The same bound for how many are received and for what is given back meanwhile."""
+    """The same bound for received letters and for those given back meanwhile."""
     pace, lanes = pace_with(1)
     pace.worked(lanes[0], LONG_RECORD)
 
