@@ -61,7 +61,8 @@ def format_seconds(value: Any) -> str:
         return f"{value:.3g} s"
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+    large, small = (f"{hours} h", f"{minutes} min") if hours else (f"{minutes} min", f"{rest} s")
+    return large if small.startswith("0 ") else f"{large} {small}"
 
 
 def _handled(fields: Mapping[str, Any]) -> str:
