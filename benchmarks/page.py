@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.charts import CHARTS
 from benchmarks.reasons import REASONS
-from benchmarks.report import shown, word
+from benchmarks.report import TARGETS_TITLE, shown, word
 from benchmarks.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def page_of(whole: Mapping[str, Any]) -> str:
         for figure in missed:
             reason = REASONS.get((name, figure), "Not explained yet.")
             parts.append(f"**Missed: `{figure}`.** {reason}\n")
-        parts.append(f"```text\n{whole['printed'][name]}\n```\n")
+        printed = whole["printed"][name].partition(f"\n{TARGETS_TITLE}\n")[0].rstrip()
+        parts.append(f"```text\n{printed}\n```\n")
     return "\n".join(parts)
 
 

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 NOT_SATURATED = 3
 """Exit status of a benchmark with a load too light to show anything."""
 
-
 SEEDS = 5
 """Seeds of figures at full size."""
 
+TARGETS_TITLE = "targets"
+"""Title of the last table; `docs/benchmarks.md` has its rows in one table for all benchmarks."""
 
 RANGE = (
     "as given",
@@ -230,7 +231,7 @@ def text_of(label: str, findings: Findings) -> str:
     ]
     tables = [*findings.tables]
     if judged:
-        tables.append(Table(title="targets", columns=("figure", "found", "target", ""), rows=judged))
+        tables.append(Table(title=TARGETS_TITLE, columns=("figure", "found", "target", ""), rows=judged))
     return "\n".join(in_columns(table) for table in tables) + "\n"
 
 
