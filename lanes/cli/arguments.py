@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lanes.aws.stack.operations import Operations
-from lanes.cli.completion import lanes_here
+from lanes.cli.completion import kinds_here, lanes_here
 from lanes.cli.target import target_of
 from lanes.cli.usage import UsageError, parse_priority
 from lanes.config.table import nearest, parse_duration
@@ -30,6 +30,11 @@ NewPriority = Annotated[
 LaneName = Annotated[
     str,
     typer.Argument(metavar="LANE", help="Name of the lane; upper or lower case.", autocompletion=lanes_here),
+]
+
+Kind = Annotated[
+    str | None,
+    typer.Option(help="Select this kind; * and ? match any characters.", autocompletion=kinds_here),
 ]
 
 

@@ -1,10 +1,20 @@
-"""Completion of lanes and stages in a shell, from the lanes.toml of the current folder; it calls no AWS."""
+"""Completion of lanes, stages and kinds in a shell, from the files of the current folder; it calls no AWS."""
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
+MOST_FILES = 500
+"""A shell waits for the answer, and the current folder may be a large one."""
 
 
 def lanes_here(incomplete: str) -> list[str]:
@@ -18,12 +28,32 @@ def stages_here(incomplete: str) -> list[str]:
     return _beginning(list(_file().get("stages", {})), incomplete)
 
 
+def kinds_here(incomplete: str) -> list[str]:
+    """Return the kinds that begin like this and have a handler in a Python file here."""
+    kinds = {kind for path in islice(_sources(), MOST_FILES) for kind in HANDLER.findall(_text(path))}
+    return _beginning(sorted(kinds), incomplete)
+
+
+def _sources() -> Iterator[Path]:
+    """Yield the Python files here but for those in hidden folders, such as a virtual environment."""
+    for folder, folders, files in os.walk("."):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        yield from (Path(folder, name) for name in files if name.endswith(".py"))
+
+
 def _beginning(names: list[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
 def _file() -> dict[str, Any]:
     try:
-        return tomllib.loads(Path("lanes.toml").read_text())
-    except (OSError, ValueError):
+        return tomllib.loads(_text(Path("lanes.toml")))
+    except ValueError:
         return {}  # a shell shows no errors of a completion
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

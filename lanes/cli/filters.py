@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lanes.cli.arguments import Kind  # noqa: TC001 - typer reads it
 from lanes.cli.printing import moment
 from lanes.cli.usage import UsageError, parse_priority, usage
 from lanes.config.table import nearest
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Select this message; may be repeated.")]
-Kind = Annotated[str | None, typer.Option(help="Select this kind; * and ? match any characters.")]
 Group = Annotated[str | None, typer.Option(help="Select this group; * and ? match any characters.")]
 Source = Annotated[str | None, typer.Option(help="Select this source; * and ? match any characters.")]
 Exact = Annotated[bool, typer.Option("--exact", help="Match kind, group and source literally.")]

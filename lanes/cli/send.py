@@ -9,6 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from lanes.cli.arguments import DryRun, operations_of
+from lanes.cli.completion import kinds_here
 from lanes.cli.printing import console, say, show_json, show_rows
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import usage
@@ -30,7 +31,9 @@ MAX_LISTED = 20
 
 def send(
     context: typer.Context,
-    kind: Annotated[str | None, typer.Argument(help="Kind of the message.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="Kind of the message.", autocompletion=kinds_here)
+    ] = None,
     data: Annotated[str, typer.Argument(help="Data as JSON: '{\"order\": 7}'.")] = "null",
     *,
     group: Annotated[

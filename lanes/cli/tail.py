@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from lanes.cli.arguments import lane_named, operations_of, read_time
+from lanes.cli.arguments import Kind, lane_named, operations_of, read_time
+from lanes.cli.completion import lanes_here
 from lanes.cli.printing import console, escape_controls, moment, say, show_json
 from lanes.cli.target import Output, target_of
 from lanes.cli.trace import STYLES, LogGroup
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 def tail(
     context: typer.Context,
     *,
-    lane: Annotated[str | None, typer.Option(help="Select this lane.")] = None,
-    kind: Annotated[str, typer.Option(help="Select this kind; * and ? match any characters.")] = "",
+    lane: Annotated[str | None, typer.Option(help="Select this lane.", autocompletion=lanes_here)] = None,
+    kind: Kind = None,
     group: Annotated[str, typer.Option(help="Select this group.")] = "",
     event: Annotated[
         list[str] | None,
@@ -47,7 +48,7 @@ def tail(
     target = target_of(context)
     operations = operations_of(context)
     wanted = EventFilter(
-        lane=lane_named(operations, lane) if lane else "", kind=kind, group=group, events=event or ()
+        lane=lane_named(operations, lane) if lane else "", kind=kind or "", group=group, events=event or ()
     )
     for name in wanted.events:
         # A name of several words may be an event of another release; a single word can only be a description.

@@ -19,10 +19,14 @@ ROOT = Path(__file__).resolve().parents[2]
         ("lanes pause M", {"MEDIUM", "MAIN"}),
         ("lanes dead-letters redrive H", {"HIGH"}),
         ("lanes --stage demo-", {"demo-off", "demo-pull"}),
+        ("lanes tail --kind payment.", {"payment.captured"}),
+        ("lanes cancel --kind refund", {"refund.requested"}),
+        ("lanes dead-letters list --kind order.p", {"order.placed"}),
+        ("lanes send order.p", {"order.placed"}),
     ],
 )
 def test_a_shell_is_offered_verbs_options_and_names(words, offered):
-    """Those that begin like the typed word; lanes and stages are those of the lanes.toml here."""
+    """Those that begin like the typed word: lanes and stages of the lanes.toml here, kinds of the handlers here."""
     place = str(len(words.split()) - 1)
     asked = {"_LANES_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": place}
 

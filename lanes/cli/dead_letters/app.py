@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from lanes.cli.arguments import DryRun, LaneName, Yes, duration, lane_named, operations_of, read_time
+from lanes.cli.arguments import DryRun, Kind, LaneName, Yes, duration, lane_named, operations_of, read_time
 from lanes.cli.busy import busy
+from lanes.cli.completion import lanes_here
 from lanes.cli.dead_letters.brief import brief_rows
 from lanes.cli.dead_letters.holds import held, release
 from lanes.cli.exit_codes import ExitCode
@@ -50,9 +51,11 @@ app.command()(held)
 app.command()(release)
 
 Lane = Annotated[
-    str | None, typer.Argument(metavar="LANE", help="Name of the lane; all lanes if you leave it out.")
+    str | None,
+    typer.Argument(
+        metavar="LANE", help="Name of the lane; all lanes if you leave it out.", autocompletion=lanes_here
+    ),
 ]
-Kind = Annotated[str | None, typer.Option(help="Select this kind; * and ? match any characters.")]
 Group = Annotated[str | None, typer.Option(help="Select this group.")]
 Reason = Annotated[str | None, typer.Option(help="Select this text in the reason or error.")]
 Since = Annotated[
