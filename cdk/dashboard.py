@@ -1,6 +1,7 @@
 """The dashboard: a section of graphs for each lane, one for the function, and one for the outbox if there is one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -19,8 +20,9 @@ from lanes.consumer.telemetry import receives
 from lanes.metrics import Metric
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarms.cloudwatch import page_of, path_of
+from .alarms.cloudwatch import path_of
 from .alarms.rule import AlarmRule
+from .alarms.runbook import first_steps, pages
 from .consumer import PriorityConsumer
 from .outbox import Outbox
 from .queues.lane_queues import LaneQueue, LaneQueues
@@ -46,6 +48,7 @@ def add_dashboard(
     consumer: PriorityConsumer,
     outbox: Outbox | None,
     alarms: Mapping[str, AlarmWithAnnotation],
+    rules: Sequence[AlarmRule],
     runbook: str,
 ) -> cloudwatch.Dashboard:
     """
@@ -57,7 +60,8 @@ def add_dashboard(
         consumer: Their consumer.
         outbox: The outbox, or None.
         alarms: The alarms to show, by name; those of a lane also appear as lines in its graphs.
-        runbook: The text of the runbook, below the graphs.
+        rules: Their rules; the first steps and the pages of the runbook are below the graphs.
+        runbook: The folder or URL of the runbook.
 
     """
     name = "-".join(path_of(scope))
@@ -81,32 +85,17 @@ def add_dashboard(
     _add(monitoring, "Function", _function(consumer, queues))
     if outbox is not None:
         _add(monitoring, "Outbox", _outbox(outbox))
-    monitoring.add_widget(
-        cloudwatch.TextWidget(markdown=runbook, width=FULL_WIDTH, height=runbook.count("\n") // 2 + 2)
-    )
     dashboard = monitoring.created_dashboard()
     assert dashboard is not None  # noqa: S101 - the factory above makes one
+    dashboard.add_widgets(_text(first_steps(rules, runbook), width=FULL_WIDTH))
+    for left, right in zip_longest(*[pages(rules)] * 2):
+        dashboard.add_widgets(*(_text(page, width=FULL_WIDTH // 2) for page in (left, right) if page))
     return dashboard
 
 
-def runbook_text(rules: Iterable[AlarmRule], runbook: str) -> str:
-    """
-    Give what each alarm means, the first step and the link to its page.
-
-    Args:
-        rules: The rules of the alarms.
-        runbook: The folder or URL of the runbook.
-
-    """
-    parts = ["### Runbook"]
-    for rule in rules:
-        page = page_of(rule, runbook)
-        # Without a URL the page is a file of the repository, which no browser opens.
-        more = f"[{rule.page}]({page})" if "://" in page else f"`{page}`"
-        parts.append(
-            f"**{rule.name}** ({rule.severity}). {rule.description} First: {rule.first_step} More: {more}"
-        )
-    return "\n\n".join(parts)
+def _text(markdown: str, *, width: int) -> cloudwatch.TextWidget:
+    # A widget that is too low scrolls; two lines take about one unit of its height.
+    return cloudwatch.TextWidget(markdown=markdown, width=width, height=markdown.count("\n") // 2 + 2)
 
 
 def _add(monitoring: MonitoringFacade, title: str, groups: Iterator[CustomMetricGroup]) -> None:

@@ -13,9 +13,10 @@ from constructs import Construct
 
 from lanes.config import MAX_RECEIVES
 
-from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.cloudwatch import add_alarms
 from .alarms.intake import intake_rules
 from .alarms.rule import Severity
+from .alarms.runbook import RUNBOOK
 from .findings import acknowledge
 from .function.lambda_function import add_function, add_live_alias, own_variables
 from .parameter import deployment_document

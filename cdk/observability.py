@@ -8,11 +8,12 @@ from constructs import Construct
 
 from lanes.errors import ConfigurationError
 
-from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.cloudwatch import add_alarms
 from .alarms.lanes import alarm_rules
 from .alarms.rule import Severity
+from .alarms.runbook import RUNBOOK
 from .consumer import PriorityConsumer
-from .dashboard import add_dashboard, runbook_text
+from .dashboard import add_dashboard
 from .outbox import Outbox
 from .queues.lane_queues import LaneQueues
 
@@ -81,7 +82,8 @@ class Observability(Construct):
             consumer=consumer,
             outbox=outbox,
             alarms=added,
-            runbook=runbook_text([*rules, *(outbox.rules if outbox else ())], runbook),
+            rules=[*rules, *(outbox.rules if outbox else ())],
+            runbook=runbook,
         )
 
 

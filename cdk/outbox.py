@@ -21,9 +21,10 @@ from constructs import Construct
 
 from lanes.outbox.telemetry import RelayMetric
 
-from .alarms.cloudwatch import RUNBOOK, add_alarms
+from .alarms.cloudwatch import add_alarms
 from .alarms.outbox import outbox_rules
 from .alarms.rule import Severity
+from .alarms.runbook import RUNBOOK
 from .findings import acknowledge
 from .function.lambda_function import METRICS_NAMESPACE, add_function, add_live_alias, own_variables
 from .parameter import deployment_document

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from lanes.config import LanesConfig
 
-from .alarms.cloudwatch import RUNBOOK
+from .alarms.runbook import RUNBOOK
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
 from .observability import Observability, Severity

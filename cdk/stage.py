@@ -14,7 +14,7 @@ from constructs import Node
 
 from lanes.errors import ConfigurationError
 
-from .alarms.cloudwatch import RUNBOOK
+from .alarms.runbook import RUNBOOK
 
 STACK_NAME = "PriorityLanes"
 BULK = "-bulk"

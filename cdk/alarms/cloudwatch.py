@@ -13,8 +13,7 @@ from cdk_monitoring_constructs import (
 from constructs import Construct
 
 from .rule import AlarmRule, Severity
-
-RUNBOOK = "docs/runbook"
+from .runbook import page_of
 
 
 def add_alarms(
@@ -74,11 +73,6 @@ def _add(
     if chosen := actions.get(rule.severity):
         added.alarm.add_alarm_action(*chosen)
     return added
-
-
-def page_of(rule: AlarmRule, runbook: str) -> str:
-    """Give the page of an alarm."""
-    return f"{runbook.rstrip('/')}/{rule.page}.md"
 
 
 def path_of(scope: Construct) -> tuple[str, str]:

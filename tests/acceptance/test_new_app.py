@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lanes
+from cdk.alarms.rule import Page
 from tests.support.command import ROOT
 from tests.support.waiting import until
 
@@ -24,7 +25,7 @@ UV = Path(sys.prefix) / "bin" / "uv"
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    """Give the folder with wheel and sdist, built from the files of the repository alone."""
+    """Give the folder with sdist and wheel: uv builds the one from the repository's files, the other from the sdist."""
     folder = tmp_path_factory.mktemp("release")
     listed = subprocess.run(
         [shutil.which("git"), "ls-files", "-co", "--exclude-standard"],
@@ -72,6 +73,7 @@ def test_wheel_and_sdist_are_complete(release):
     assert tops == {"lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"}
     assert {f"{top}/py.typed" for top in tops} <= files
     assert {"lanes/ui/assets/index.html", template, "lanes/operate/cost/prices.toml"} <= files
+    assert {f"lanes_cdk/alarms/pages/{page}.md" for page in Page} <= files
     assert f"{info}/licenses/LICENSE" in files
     assert (metadata["Version"], metadata["License-Expression"]) == (lanes.__version__, "MIT")
     assert "# Priority Lanes" in metadata.get_payload()

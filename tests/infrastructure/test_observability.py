@@ -1,6 +1,7 @@
 """Observability: alarms and the dashboard."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -251,6 +252,11 @@ def test_a_lane_of_the_pull_engine_starves_when_it_waits_without_an_attempt(pull
     assert "L0Starved" not in alarms_of(pulled)
 
 
+def texts_on(template):
+    """Give the texts of the dashboard."""
+    return [one["properties"]["markdown"] for one in shown_on(template) if one["type"] == "text"]
+
+
 def test_the_dashboard_of_the_pull_engine_shows_rings_and_no_yields(pulled):
     """What the mappings made necessary is not there."""
     titles = [one["properties"].get("title") for one in shown_on(pulled)]
@@ -420,7 +426,7 @@ def test_the_dashboard_shows_busy_and_free_slots():
 def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(whole):
     """In the order of the lanes; graphs of yields are shown for lower lanes only."""
     widgets = shown_on(whole)
-    headings = [one["properties"]["markdown"] for one in widgets if one["type"] == "text"]
+    headings = [one.partition("\n")[0] for one in texts_on(whole) if one.startswith("### ")]
     titles = [one["properties"].get("title") for one in widgets]
 
     assert headings == [
@@ -429,9 +435,8 @@ def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(w
         "### Lane L2",
         "### Function",
         "### Outbox",
-        headings[-1],
+        "### Runbook",
     ]
-    assert headings[-1].startswith("### Runbook\n")
     assert titles.count("Outcomes") == 3
     assert titles.count("Work done while a higher lane waited (ms)") == 2
 
@@ -491,13 +496,23 @@ def test_the_runbook_can_be_elsewhere():
 
 def test_the_dashboard_has_the_first_step_of_every_alarm(whole):
     """With the link, for those who look at a graph and have no alarm before them."""
-    text = [one["properties"]["markdown"] for one in shown_on(whole) if one["type"] == "text"][-1]
+    text = next(one for one in texts_on(whole) if one.startswith("### Runbook"))
 
     for alarm in resources(whole, ALARM).values():
         _, _, told = alarm["AlarmDescription"].partition(". ")
         assert told.partition("Runbook:")[0].strip() in text
     linked = observed(lanes_config(1), runbook="https://wiki.example/lanes")
     assert "[errors](https://wiki.example/lanes/errors.md)" in json.dumps(shown_on(linked))
+
+
+def test_the_dashboard_has_the_pages_of_its_alarms(whole):
+    """Without a link that only their folder could resolve; CloudFormation takes a megabyte for all of them."""
+    linked = {alarm["AlarmDescription"].rpartition("/")[2] for alarm in resources(whole, ALARM).values()}
+    shown = {one.partition("\n")[0]: one for one in texts_on(whole) if one.startswith("# ")}
+
+    assert set(shown) == {(RUNBOOK / page).read_text().partition("\n")[0] for page in linked}
+    assert "lanes dead-letters redrive MAIN" in shown["# Dead letters"]
+    assert not [text for text in shown.values() if re.search(r"\]\((?!https://)", text)]
 
 
 def test_alarms_and_dashboard_are_named_after_the_stack(whole):
