@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull.looks import Looking, Looks
+from lanes.consumer.engines.pull.looks import Looking, Looks, Paused
 from lanes.consumer.engines.pull.pace import Pace
 from lanes.consumer.records import BEYOND
-from tests.support.memory import FakeClock, Late, Recorder, aws_error
+from lanes.testing.pauses import MemoryPauses
+from tests.support.memory import Calls, FakeClock, Late, Recorder, aws_error
 from tests.support.records import record_with
 
 
@@ -171,3 +172,19 @@ def test_a_look_beside_a_record_asks_the_highest_lane_last(bench):
     bench.looks.collect()
 
     assert bench.asked() == ["MAIN", "MEDIUM", "HIGH"]
+
+
+def test_paused_lanes_are_read_again_after_the_clock_was_set_back(bench):
+    """A lane that is resumed does not wait until the clock has caught up."""
+    pauses = MemoryPauses(Calls())
+    paused = Paused(pauses, bench.looks._looking)
+    pauses.pause("HIGH")
+    paused.lanes()
+    paused.land()
+    pauses.resume("HIGH")
+    bench.clock.now -= 3600
+
+    before = paused.lanes()
+    paused.land()
+
+    assert (before, paused.lanes()) == ({"HIGH"}, set())

@@ -52,6 +52,17 @@ def test_long_records_are_received_alone_at_one_slot_too():
     assert pace.most(lanes[0], seconds_left=PLENTY) == 1
 
 
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_clock_that_is_set_back_during_a_record_leaves_a_receive_that_sqs_accepts(slots):
+    """It asks for one record at least: none is an error, which repeats until a record of the lane is handled."""
+    pace, lanes = pace_with(slots)
+    pace.worked(lanes[0], -3600.0)
+    pace.looked(-3600.0)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) >= 1
+    assert pace.look_in(lanes[0], calls=1) == 0.0
+
+
 def test_no_more_records_than_the_time_that_is_left_allows():
     """The others would go back."""
     pace, lanes = pace_with(1)
@@ -102,6 +113,13 @@ def test_a_look_is_stale_when_the_record_would_end_after_the_recheck_interval():
         assert not pace.is_stale(lane, FRESH, expected=30.0)
         assert pace.is_stale(lane, FRESH + 0.01, expected=30.0)
         assert pace.is_stale(lane, 0.26, expected=0.0)
+
+
+def test_a_look_from_a_moment_to_come_is_stale():
+    """Its age is unknown: the clock was set back since."""
+    pace, lanes = pace_with(1)
+
+    assert all(pace.is_stale(lane, -3600.0, expected=0.0) for lane in lanes)
 
 
 def test_a_look_beside_a_record_ends_with_it():

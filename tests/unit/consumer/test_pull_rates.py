@@ -52,6 +52,17 @@ def test_a_quiet_time_saves_up_one_record():
     assert rate.wait() == pytest.approx(0.5)
 
 
+def test_a_clock_that_is_set_back_costs_no_more_than_a_first_pause():
+    """Not an hour of silence."""
+    clock = FakeClock()
+    rate = rate_of(clock, rate=1.0)
+    clock.now -= 3600
+
+    assert rate.wait() <= 1.5
+    clock.advance(1.5)
+    assert rate.wait() == 0
+
+
 def test_each_promise_is_later_than_those_before():
     """So that returned records do not come back all at once."""
     clock = FakeClock()

@@ -234,7 +234,9 @@ class Paused:
         if self._reading is not None and self._reading.done():
             self.land()
         now = self._looking.clock()
-        if self._pauses is not None and self._reading is None and now - self._read_at >= OVERRIDES_AGE:
+        # A reading from a moment to come is of unknown age: the clock was set back since.
+        is_due = not 0 <= now - self._read_at < OVERRIDES_AGE
+        if self._pauses is not None and self._reading is None and is_due:
             self._read_at = now
             self._reading = self._looking.beside.start(self._pauses.paused)
         return self._known

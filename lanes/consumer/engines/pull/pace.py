@@ -64,13 +64,14 @@ class Pace:
 
     def worked(self, lane: Lane, seconds: float) -> None:
         """Add the time of one record."""
-        known = self._known[lane.name]
+        # A clock that is set back measures less than nothing.
+        known, seconds = self._known[lane.name], max(0.0, seconds)
         known.typical = seconds if known.typical is None else _mean(known.typical, seconds)
         known.longest = max(known.longest, seconds)
 
     def looked(self, seconds: float) -> None:
         """Add the time of one look."""
-        self._look = _mean(self._look or seconds, seconds)
+        self._look = max(0.0, _mean(self._look or seconds, seconds))
 
     def received(self, lane: Lane, records: Sequence[RawRecord], *, is_full: bool) -> None:
         """Remember the front of a lane: one group, which only this slot can serve now, or more than a look takes."""
@@ -118,10 +119,14 @@ class Pace:
         return min(LARGEST_BATCH, fitting, max(by_time, known.chain))
 
     def is_stale(self, lane: Lane, age: float, *, expected: float) -> bool:
-        """Whether a look at a lane is too old for a lower lane's record of `expected` seconds to start."""
+        """
+        Whether a look at a lane is too old for a lower lane's record of `expected` seconds to start.
+
+        A look from a moment to come is of unknown age: the clock was set back since.
+        """
         if lane.position > 0 and expected <= self._recheck:
-            return age > self._recheck
-        return age > max(min(FRESH, self._recheck), self._recheck - expected)
+            return not 0 <= age <= self._recheck
+        return not 0 <= age <= max(min(FRESH, self._recheck), self._recheck - expected)
 
     def look_in(self, lane: Lane, *, calls: int) -> float:
         """Return the seconds from the start of a lane's record to the start of so many looks that end with it."""

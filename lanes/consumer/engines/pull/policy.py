@@ -100,6 +100,8 @@ class Rate:
 
     def wait(self) -> float:
         """Return the seconds until a record may start."""
+        # No slot waits longer than at its beginning, unless the clock was set back.
+        self._next = min(self._next, self._clock() + 1.5 * self._pause)
         return max(0.0, self._next - self._clock())
 
     def start(self) -> None:
