@@ -109,6 +109,13 @@ class Entry:
         known = self.first_received_at
         return known > 0 and record.first_received_at > known + NEXT_GENERATION
 
+    def is_outdated_by(self, stored: Entry) -> bool:
+        """Whether a later receive was written, or at the same one, if this is the start of an attempt, its end."""
+        if stored.first_received_at < self.first_received_at - NEXT_GENERATION:
+            return False
+        is_over = self.ending is Ending.STARTED and stored.ending is not Ending.STARTED
+        return stored.noted_receive > self.noted_receive - is_over
+
     def seen_again(self, record: RawRecord) -> Entry:
         """Return the entry at this receive: no longer parked, and suspect for good if nothing explains the receive."""
         unexplained = self.cause_of(record) in (Cause.UNKNOWN, Cause.AFTER_CRASH)
@@ -160,11 +167,12 @@ class Ledger(Protocol):
         """
         Write whole entries of records that this invocation holds, in one request for up to 25.
 
-        Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
+        Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice. A single
+        entry is written as by `amend`, in case the call lands late.
         """
 
     def amend(self, entries: Sequence[Entry]) -> None:
-        """Write entries again, but for those of which a later receive was written since."""
+        """Write entries, but for those that are outdated: see `Entry.is_outdated_by`."""
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""

@@ -166,7 +166,10 @@ class MemoryLedger:
 
     def note(self, entries: Sequence[Entry]) -> None:
         """Put the entries."""
-        with self.calls.make("PutItem" if len(entries) == 1 else "BatchWriteItem"):
+        if len(entries) == 1:
+            self.amend(entries)
+            return
+        with self.calls.make("BatchWriteItem"):
             for entry in entries:
                 self._put(entry)
 
@@ -177,11 +180,11 @@ class MemoryLedger:
             bisect.insort(self._parks[entry.lane], park)
 
     def amend(self, entries: Sequence[Entry]) -> None:
-        """Put the entries of which no later receive was noted."""
+        """Put the entries that are not outdated."""
         for entry in entries:
             with self.calls.make("PutItem"):
                 known = self.entries.get((entry.lane, entry.message_id))
-                if known is None or known.noted_receive <= entry.noted_receive:
+                if known is None or not entry.is_outdated_by(known):
                     self._put(entry)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from lanes.consumer.ledger import Ending
 from lanes.overrides import OVERRIDES_AGE
 from lanes.testing.clock import START
 from lanes.testing.overrides import OVERRIDES_READ
@@ -424,3 +425,55 @@ def test_a_late_note_of_a_refused_return_erases_no_attempt(engine, idempotency, 
 
     assert [start.attempt for start in scenario.starts] == [1, 2, 3]
     assert scenario.dead() == {"a": "attempts exhausted"}
+
+
+def lose_the_first(scenario, ending):
+    """Let the first write of an ending take no effect; return the function with which it lands."""
+    ledger, lost = scenario.world.ledger, []
+    note = ledger.note
+
+    def losing(entries):
+        if entries[0].ending is ending and not lost:
+            lost.extend(entries)
+            raise aws_error()
+        note(entries)
+
+    ledger.note = losing
+    return lambda: note(lost)
+
+
+def test_the_start_of_an_attempt_that_lands_late_makes_no_attempt_of_a_yield():
+    """The handler has left at a checkpoint before the first write of its start lands."""
+    scenario = Scenario({"consumer": {"idempotency": True}}, environments=2)
+    land = lose_the_first(scenario, Ending.STARTED)
+    scenario.send("MAIN", "main", "check")
+    scenario.in_handler = lambda _message: (
+        scenario.send("HIGH", "high"),
+        scenario.world.clock.advance(0.5),
+        scenario.world.receive("HIGH"),
+    )
+    scenario.step("MAIN", environment=0)
+    land()
+    scenario.in_handler = lambda _message: None
+    scenario.world.clock.advance(20)
+    scenario.step("HIGH", environment=1)
+    scenario.world.clock.advance(20)
+    scenario.step("MAIN", environment=1)
+    scenario.drain()
+
+    assert [start.attempt for start in scenario.starts_of("main")] == [1, 1]
+
+
+def test_a_return_that_lands_late_erases_no_attempt(engine):
+    """The next attempt was counted and killed its process before the first write of the return lands."""
+    scenario = Scenario({"consumer": {"idempotency": True, "max_attempts": 3}}, engine=engine)
+    land = lose_the_first(scenario, Ending.FAILED)
+    scenario.send("MAIN", "main", "fail", "crash", "fail")
+    scenario.step("MAIN")
+    scenario.world.clock.advance(10)
+    scenario.step("MAIN")
+    land()
+    scenario.drain()
+
+    assert [start.attempt for start in scenario.starts_of("main")] == [1, 2, 3]
+    assert scenario.dead() == {"main": "attempts exhausted"}

@@ -113,9 +113,10 @@ def test_a_later_note_replaces_an_earlier_one(ledger):
     """Also what is no longer there: the parking, the error."""
     ledger.note([EVERYTHING])
 
-    ledger.note([entry_of(attempts=4)])
+    later = entry_of(attempts=4, noted_receive=EVERYTHING.noted_receive, first_received_at=NOW)
+    ledger.note([later])
 
-    assert ledger.read("MAIN", ["m"])["m"] == entry_of(attempts=4)
+    assert ledger.read("MAIN", ["m"])["m"] == later
     assert list(ledger.parked("MAIN", after=NOW)) == []
 
 
@@ -128,6 +129,41 @@ def test_an_amendment_leaves_the_entry_of_a_later_receive_alone(ledger, noted, k
     ledger.amend([entry_of(noted_receive=4, attempts=2)])
 
     assert ledger.read("MAIN", ["m"])["m"].attempts == kept
+
+
+@pytest.mark.parametrize(
+    ("ending", "receive", "first", "kept"),
+    [
+        (Ending.STARTED, 3, 0.0, "stored"),  # of the receive before
+        (Ending.YIELDED, 3, 0.0, "stored"),
+        (Ending.STARTED, 4, 0.0, "stored"),  # the attempt has ended
+        (Ending.FAILED, 4, 0.0, "written"),
+        (Ending.STARTED, 5, 0.0, "written"),
+        (Ending.STARTED, 1, 60.0, "written"),  # redriven under the same id
+        (Ending.STARTED, 1, 0.5, "stored"),  # SQS's stamps are approximate
+    ],
+)
+@pytest.mark.parametrize("write", ["note", "amend"])
+def test_a_write_that_lands_late_replaces_no_later_one(ledger, write, *, ending, receive, first, kept):
+    """It may erase an attempt, or count one for a yield."""
+    ledger.note(
+        [entry_of(ending=Ending.YIELDED, noted_receive=4, first_received_at=NOW, last_error="stored")]
+    )
+
+    late = entry_of(ending=ending, noted_receive=receive, first_received_at=NOW + first, last_error="written")
+    getattr(ledger, write)([late])
+
+    assert ledger.read("MAIN", ["m"])["m"].last_error == kept
+
+
+@pytest.mark.parametrize("ending", [Ending.STARTED, Ending.YIELDED])
+def test_a_write_with_a_lost_answer_is_repeated(ledger, ending):
+    """The repetition changes nothing, and is no error."""
+    entry = entry_of(ending=ending, noted_receive=4, first_received_at=NOW)
+    ledger.note([entry])
+    ledger.note([entry])
+
+    assert ledger.read("MAIN", ["m"])["m"] == entry
 
 
 def test_parked_records_are_found_by_lane_and_time(ledger):

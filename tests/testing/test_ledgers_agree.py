@@ -28,6 +28,7 @@ ENTRIES = st.builds(
     ending=st.sampled_from([Ending.FAILED, Ending.YIELDED, Ending.STARTED]),
     noted_receive=st.integers(1, 5),
     noted_at=st.just(NOW),
+    first_received_at=st.sampled_from([NOW, NOW + 60]),
     park=st.sampled_from([None, Park.YIELD, Park.REST]),
     parked_until=st.sampled_from([NOW + 5, NOW + 9]),
     batch=st.sampled_from(["b1", "b2"]),

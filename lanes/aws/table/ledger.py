@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
-from lanes.consumer.ledger import Effect, Ending, Entry, Park
+from lanes.consumer.ledger import NEXT_GENERATION, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 
 if TYPE_CHECKING:
@@ -56,17 +56,15 @@ class DynamoDBLedger:
 
     def note(self, entries: Sequence[Entry]) -> None:
         """Write whole entries."""
-        expires_at = int(self._clock()) + KEPT_SECONDS
-        items = [item_of(entry, expires_at=expires_at) for entry in entries]
         # The common case. A batch call may leave its item unprocessed, a PutItem writes or fails.
-        if len(items) == 1:
-            with aws_errors("PutItem"):
-                self._client.put_item(TableName=self._table, Item=items[0])
+        if len(entries) == 1:
+            self.amend(entries)
             return
-        write_items(self._client, self._table, items)
+        expires_at = int(self._clock()) + KEPT_SECONDS
+        write_items(self._client, self._table, [item_of(entry, expires_at=expires_at) for entry in entries])
 
     def amend(self, entries: Sequence[Entry]) -> None:
-        """Write whole entries, each unless a later receive was written."""
+        """Write whole entries that are not outdated."""
         expires_at = int(self._clock()) + KEPT_SECONDS
         # One call each: a batch call takes no conditions, and refused returns are rare.
         for entry in entries:
@@ -74,8 +72,7 @@ class DynamoDBLedger:
                 self._client.put_item(
                     TableName=self._table,
                     Item=item_of(entry, expires_at=expires_at),
-                    ConditionExpression="attribute_not_exists(pk) OR noted_receive <= :receive",
-                    ExpressionAttributeValues={":receive": {"N": str(entry.noted_receive)}},
+                    **_unless_outdated(entry),
                 )
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
@@ -182,6 +179,22 @@ class DynamoDBLedger:
                 ConditionExpression="effect_owner = :owner AND attribute_not_exists(done_at)",
                 ExpressionAttributeValues={":owner": {"S": owner}},
             )
+
+
+def _unless_outdated(entry: Entry) -> Any:
+    """Return the condition of a write: not `Entry.is_outdated_by` the stored item."""
+    values = {
+        ":earlier": number(entry.first_received_at - NEXT_GENERATION),
+        ":receive": {"N": str(entry.noted_receive)},
+    }
+    same = "noted_receive = :receive"
+    if entry.ending is Ending.STARTED:
+        same, values[":started"] = f"({same} AND ending = :started)", {"S": entry.ending}
+    known = f"first_received_at < :earlier OR noted_receive < :receive OR {same}"
+    return {
+        "ConditionExpression": f"attribute_not_exists(pk) OR {known}",
+        "ExpressionAttributeValues": values,
+    }
 
 
 @contextmanager
