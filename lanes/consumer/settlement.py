@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 # AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
 LONGEST_RESEND = timedelta(minutes=2)
 
+# AWS documents no bound; it is more than twice the client's timeout. A write of one entry needs no such pause: it has a
+# condition, which BatchWriteItem lacks.
+LANDS_WITHIN = 5
+"""Seconds within which a write of several entries that got no answer takes effect, if at all."""
+
 
 def visibility_in_hand(seconds_left: float) -> int:
     """Return the whole seconds for which an invocation hides its records: if it dies, they return soon after it."""
@@ -193,8 +198,12 @@ class Settlement:
         if all(outcome.is_brief for _, outcome in kept):
             for entry in entries:
                 self.ledger.remember(entry)
-        else:
-            self._write(lane, entries)
+        elif self._write(lane, entries):
+            # Landing after the next receive's, it would erase an attempt.
+            kept = [
+                (record, dataclasses.replace(one, delay=max(one.delay or 0, LANDS_WITHIN)))
+                for record, one in kept
+            ]
         # Refused, or only the answer was lost: then another slot may have received a record and counted an attempt.
         if refused := self._change_visibility(lane, kept):
             lost = [item for item in kept if item[0].message_id in refused]
@@ -223,16 +232,20 @@ class Settlement:
             receipt_handle=record.receipt_handle if park is Park.YIELD else "",
         )
 
-    def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> None:
+    def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> bool:
+        """Write entries; return whether a write of several that got no answer may still land."""
+        may_land = False
         # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
                 self.ledger.write(entries, amends=amends)
-            except AwsError:
+            except AwsError as error:
+                may_land = may_land or (len(entries) > 1 and not error.answered)
                 self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
                 self.telemetry.count(Metric.AWS_ERRORS)
             else:
-                return
+                break
+        return may_land
 
     def _change_visibility(self, lane: Lane, kept: Sequence[tuple[RawRecord, Outcome]]) -> set[str]:
         """Set the visibilities, with one repeat for those refused; return the ids still refused."""

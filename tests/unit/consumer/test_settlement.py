@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,8 @@ from lanes.consumer.delays import Delays
 from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
 from lanes.consumer.outcome import Outcome, Outcomes
 from lanes.consumer.records import Batch
-from lanes.consumer.settlement import Settlement, same_delay_in_group
+from lanes.consumer.settlement import LANDS_WITHIN, Settlement, same_delay_in_group
+from lanes.errors import AwsError
 from lanes.testing.silence import Silence
 from tests.support.memory import Calls, MemoryLedger, aws_error
 from tests.support.records import record_with
@@ -186,3 +188,15 @@ def test_a_note_that_fails_is_written_once_more():
     settle(Visibility(), [returned("a"), returned("b")], ledger)
 
     assert ledger.calls.log == ["BatchWriteItem"] * 2
+
+
+@pytest.mark.parametrize(("names", "delay"), [(["a"], 1), (["a", "b"], LANDS_WITHIN)])
+def test_records_return_once_a_note_without_an_answer_can_land_no_more(names, delay):
+    """After the next receive it would erase an attempt. That of a single entry has a condition."""
+    ledger, visibility = MemoryLedger(Calls()), Visibility()
+    unanswered = AwsError(operation="any", code="ReadTimeoutError", retryable=True, answered=False)
+    ledger.calls.break_if = lambda _operation, position: unanswered if position == 0 else None
+
+    settle(visibility, [returned(name, delay=1) for name in names], ledger)
+
+    assert visibility.asked == [[(name, delay) for name in names]]
