@@ -106,6 +106,9 @@ class ExecutionEnvironment:
             process = self._ready_process()
         except _InitError as error:
             self._discard(grace=_EXIT_GRACE)
+            # An environment that `close` ends is no fault of the function.
+            if not self._closed:
+                self._write_line(f"Init failed: {error}")
             return _failed(error.payload)
         limit = self._settings.timeout + self._settings.kill_lag
         until = time.monotonic() + limit.total_seconds()
@@ -123,7 +126,7 @@ class ExecutionEnvironment:
         """A process that waits for work."""
         with self._lock:
             if self._closed:
-                raise _InitError("Runtime.Closed", "the execution environment was shut down")
+                raise _InitError(_error("Runtime.Closed", "the execution environment was shut down"))
             if self._process is None:
                 self.cold_starts += 1
                 self._process = _RuntimeProcess(self._settings, write_line=self._write_line)
@@ -183,9 +186,10 @@ class ExecutionEnvironment:
 class _InitError(Exception):
     """The environment did not come up."""
 
-    def __init__(self, error_type: str = "", message: str = "", *, payload: bytes = b"") -> None:
-        super().__init__(message)
-        self.payload = payload or _error(error_type, message)
+    def __init__(self, payload: bytes) -> None:
+        answer = json.loads(payload)
+        super().__init__(f"{answer['errorType']}: {answer['errorMessage']}")
+        self.payload = payload
 
 
 class _RuntimeProcess:
@@ -222,14 +226,14 @@ class _RuntimeProcess:
             request = self.api.next_request(until=until)
         except RuntimeGoneError:
             status = self._process.wait()
-            raise _InitError(
-                "Runtime.ExitError", f"Runtime exited with status {status} during init"
-            ) from None
+            said = f"Runtime exited with status {status} during init"
+            raise _InitError(_error("Runtime.ExitError", said)) from None
         if request is None:
-            raise _InitError("Sandbox.Timedout", "Init timed out")
+            raise _InitError(_error("Sandbox.Timedout", "Init timed out"))
         if request.call is not RuntimeCall.NEXT:
             request.reply("202 Accepted")
-            raise _InitError(payload=request.body)
+            # The runtime gives text to http.client, which sends Latin-1; a text beyond that ends the process.
+            raise _InitError(request.body.decode("latin-1").encode())
         self._waiting = request
 
     def give(self, payload: bytes, *, request_id: str, settings: EnvironmentSettings) -> None:

@@ -34,8 +34,7 @@ from .unknowns import unknowns_of, variant_names
 _LOOK_EVERY = 0.5
 """Seconds between two looks at the files of the app: a look at a thousand takes 10 ms."""
 _INTERRUPTED = 130
-# As the runtime and the platform write them; the runtime puts carriage returns between its lines.
-_TROUBLE = re.compile(r"Runtime\.\w+Error: [^\r]*|Runtime exited with status -?\w+|Task timed out after .*")
+_TROUBLE = re.compile(r"(?s)Init failed: .*|Runtime exited with status -?\w+|Task timed out after .*")
 
 
 def serve(

@@ -111,6 +111,7 @@ def _variables(task_root):
         "PYTHONPATH": str(task_root),
         "PYTHONDONTWRITEBYTECODE": "1",
         "LAMBDA_TASK_ROOT": str(task_root),
+        "AWS_EXECUTION_ENV": "AWS_Lambda_python3.14",
         "AWS_LAMBDA_FUNCTION_NAME": "worker",
         "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
@@ -215,7 +216,7 @@ def test_closing_ends_an_invocation_under_way(make, lines):
 
     assert answers[0][1] == "Unhandled"
     assert _invoke(environment)[0]["errorType"] == "Runtime.Closed"
-    assert not [line for line in lines.seen if "exited with status" in line]
+    assert not [line for line in lines.seen if "exited with status" in line or "Init failed" in line]
 
 
 @pytest.mark.parametrize(
@@ -224,15 +225,21 @@ def test_closing_ends_an_invocation_under_way(make, lines):
         ("import no_such_module", "app.handle", "Runtime.ImportModuleError"),
         ("pass", "app.handle", "Runtime.HandlerNotFound"),
         ("this is no python", "app.handle", "Runtime.UserCodeSyntaxError"),
+        ("print(no_such_name)", "app.handle", "NameError"),
+        ("raise ValueError('größe')", "app.handle", "ValueError"),
+        ("raise ValueError('größe €')", "app.handle", "Runtime.ExitError"),
+        ("import os; os._exit(4)", "app.handle", "Runtime.ExitError"),
     ],
 )
-def test_code_that_does_not_load_is_an_error_of_each_invocation(make, source, handler, error_type):
-    """The error is the one of the init phase, and every invocation tries anew."""
+def test_code_that_does_not_load_is_an_error_of_each_invocation(make, lines, source, handler, error_type):
+    """The error is the one of the init phase and in the log, and every invocation tries again."""
     environment = make(source, handler=handler)
 
     answers = [_invoke(environment) for _ in range(2)]
 
     assert [(answer["errorType"], error) for answer, error in answers] == [(error_type, "Unhandled")] * 2
+    expected = f"Init failed: {error_type}: {answers[0][0]['errorMessage']}"
+    assert [line for line in lines.seen if line.startswith("Init failed")] == [expected] * 2
 
 
 def test_large_payloads_pass_both_ways(make):
