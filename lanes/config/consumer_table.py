@@ -6,10 +6,17 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.config.settings import MAX_RECEIVES, ConsumerSettings, EngineName, OnDeadLetter, Policy
+from lanes.config.settings import (
+    CONSUMER_KEYS,
+    MAX_RECEIVES,
+    TABLE_OF,
+    ConsumerSettings,
+    EngineName,
+    OnDeadLetter,
+    Policy,
+)
 from lanes.config.table import SECOND, ConfigTable, format_duration
 
-CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
 PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
@@ -32,7 +39,7 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         raw: the table, with the overrides of the stage.
         problems: receives the problems.
     """
-    table = ConfigTable(raw, "consumer", known=CONSUMER_KEYS, problems=problems)
+    table = ConfigTable(raw, "consumer", known=CONSUMER_KEYS, problems=problems, elsewhere=TABLE_OF)
     default = ConsumerSettings()
     slots = table.integer("reserved_concurrency", default.reserved_concurrency, minimum=1)
     # An unknown name is one problem: settings that depend on it are read as if it were right.

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from lanes.config.consumer_table import CONSUMER_KEYS, read_consumer
-from lanes.config.lane_tables import LANE_KEYS, merged_lanes, read_lanes
-from lanes.config.outbox_table import OUTBOX_KEYS, read_outbox
+from lanes.config.consumer_table import read_consumer
+from lanes.config.lane_tables import merged_lanes, read_lanes
+from lanes.config.outbox_table import read_outbox
+from lanes.config.settings import CONSUMER_KEYS, LANE_KEYS, OUTBOX_KEYS, TABLE_OF
 from lanes.config.table import ConfigTable, describe, nearest
 from lanes.errors import ConfigurationError
 
@@ -93,7 +94,7 @@ def resolve(
         ConfigurationError: with all problems.
     """
     problems: list[str] = []
-    root = ConfigTable(raw, "", known=ROOT_KEYS, problems=problems)
+    root = ConfigTable(raw, "", known=ROOT_KEYS, problems=problems, elsewhere=TABLE_OF)
     stages = _stages(root, problems)
     if root.has("stage"):
         stage = _resolved_stage(root, is_allowed=not (is_file or stages))

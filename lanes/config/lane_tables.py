@@ -9,14 +9,21 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from lanes.config.settings import LARGEST_BATCH, VISIBILITY_FACTOR, ConsumerSettings, Lane, default_lanes
+from lanes.config.settings import (
+    LANE_KEYS,
+    LARGEST_BATCH,
+    TABLE_OF,
+    VISIBILITY_FACTOR,
+    ConsumerSettings,
+    Lane,
+    default_lanes,
+)
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration
 
 # Names begin with a capital or a digit, since other items of the index that holds parked records begin with a small
 # letter (`lanes.aws.table.index_partition`).
 NAME = re.compile(r"[A-Z0-9][A-Za-z0-9_-]{0,39}")
 DEAD_LETTER = "deadletter"
-LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
 
 # AWS: a visibility timeout is at most 12 hours (SQSDeveloperGuide/sqs-visibility-timeout).
 LONGEST_VISIBILITY = timedelta(hours=12)
@@ -87,7 +94,7 @@ def read_lanes(
     names: dict[str, str] = {}
     for position, raw in enumerate(tables):
         where = f"lane {raw['name']}" if isinstance(raw.get("name"), str) else f"lanes[{position}]"
-        table = ConfigTable(raw, where, known=LANE_KEYS, problems=problems)
+        table = ConfigTable(raw, where, known=LANE_KEYS, problems=problems, elsewhere=TABLE_OF)
         _check_name(raw.get("name"), names, table)
         if not table.has("threshold") and position < len(tables) - 1:
             table.problem("threshold is missing; only the last lane has none")

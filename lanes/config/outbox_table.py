@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from lanes.config.settings import OutboxSettings
+from lanes.config.settings import OUTBOX_KEYS, TABLE_OF, OutboxSettings
 from lanes.config.table import SECOND, ConfigTable, describe, format_duration, nearest
 
-OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
 # In DynamoDB each entry of a claim is a conditional update, and all must be sent within the lock.
 LARGEST_BATCH = 100
 MAX_ATTEMPTS = 100
@@ -27,7 +26,7 @@ def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> Outbo
         lanes: names of all lanes.
         problems: receives the problems.
     """
-    table = ConfigTable(raw, "outbox", known=OUTBOX_KEYS, problems=problems)
+    table = ConfigTable(raw, "outbox", known=OUTBOX_KEYS, problems=problems, elsewhere=TABLE_OF)
     default = OutboxSettings()
     settings = OutboxSettings(
         enabled=table.boolean("enabled", default.enabled),

@@ -202,6 +202,18 @@ class OutboxSettings:
     lane_window: Mapping[str, int] = field(default_factory=dict)
 
 
+CONSUMER_KEYS = tuple(ConsumerSettings.__slots__)
+LANE_KEYS = tuple(key for key in Lane.__slots__ if key != "position")
+OUTBOX_KEYS = tuple(OutboxSettings.__slots__)
+# In TOML a key belongs to the last table header above it, so one that is appended to a file lands in a lane.
+TABLE_OF = {
+    **dict.fromkeys(OUTBOX_KEYS, "[outbox]"),
+    **dict.fromkeys(LANE_KEYS, "[[lanes]]"),
+    **dict.fromkeys(CONSUMER_KEYS, "[consumer]"),
+}
+"""The table of each key of `lanes.toml`; that of the consumer for a key of two tables."""
+
+
 def default_lanes() -> tuple[Lane, ...]:
     """Return the default lanes: HIGH from 50, MEDIUM from 0, MAIN for the rest."""
     return (

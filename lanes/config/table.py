@@ -30,16 +30,25 @@ class ConfigTable:
     """
     One table of settings, with its name in the file for error messages.
 
-    Every reading method returns the default if the key is missing or wrong, and records the problem.
+    Every reading method returns the default if the key is missing or wrong, and records the problem. `elsewhere` has
+    the tables of other keys, for a hint.
     """
 
-    def __init__(self, raw: object, where: str, *, known: Iterable[str], problems: list[str]) -> None:
+    def __init__(
+        self,
+        raw: object,
+        where: str,
+        *,
+        known: Iterable[str],
+        problems: list[str],
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
         self._where = where
         self._problems = problems
         self._raw: Mapping[str, Any] = {}
         if isinstance(raw, Mapping):
             self._raw = raw
-            self._refuse_unknown(sorted(known))
+            self._refuse_unknown(sorted(known), elsewhere or {})
         else:
             self.problem(f"must be a table, not {describe(raw)}")
 
@@ -147,10 +156,11 @@ class ConfigTable:
             return False
         return True
 
-    def _refuse_unknown(self, known: list[str]) -> None:
+    def _refuse_unknown(self, known: list[str], elsewhere: Mapping[str, str]) -> None:
         for key in self._raw:
             if key not in known:
-                self.problem(f"unknown key {key!r}{nearest(key, known)}")
+                hint = f"; it belongs in {elsewhere[key]}" if key in elsewhere else nearest(key, known)
+                self.problem(f"unknown key {key!r}{hint}")
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -14,10 +14,8 @@ from cdk.function.lambda_function import own_variables
 from lanes.aws.queues import lane_queue
 from lanes.aws.table import ledger
 from lanes.config import ConsumerSettings, EngineName, LanesConfig, OutboxSettings
-from lanes.config.consumer_table import CONSUMER_KEYS
 from lanes.config.file import ROOT_KEYS
-from lanes.config.lane_tables import LANE_KEYS
-from lanes.config.outbox_table import OUTBOX_KEYS
+from lanes.config.settings import CONSUMER_KEYS, LANE_KEYS, OUTBOX_KEYS
 from lanes.config.table import format_duration
 from lanes.consumer.ledger import Cause, Entry, Park
 from lanes.consumer.outcome import Reason
