@@ -228,9 +228,15 @@ class _Record:
         except Exception as error:
             raise TypeError(_hidden(f"the fields of {wanted.__name__}", error)) from error
         fields = [one for one in dataclasses.fields(self._wanted) if one.init]
-        self._fields = {one.name: reader_of(hints[one.name], known) for one in fields}
+        self._fields = {one.name: self._reader_of(one.name, hints[one.name], known) for one in fields}
         unset = dataclasses.MISSING
         self._required = [one.name for one in fields if one.default is one.default_factory is unset]
+
+    def _reader_of(self, name: str, hint: Any, known: dict[Any, Read]) -> Read:
+        try:
+            return reader_of(hint, known)
+        except TypeError as error:
+            raise TypeError(f"{self._wanted.__name__}.{name}: {error}") from error.__cause__
 
     def __call__(self, value: Any, where: str, problems: list[str]) -> Any:
         if type(value) is not dict:

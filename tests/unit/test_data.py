@@ -184,6 +184,17 @@ def test_a_type_that_json_cannot_give_is_refused_at_registration(wanted):
         reader_of(wanted, {})
 
 
+def test_a_field_of_such_a_type_is_named():
+    """With the way to it."""
+    line = dataclasses.make_dataclass("Line", [("amount", bytes)])
+    invoice = dataclasses.make_dataclass("Invoice", [("number", int), ("lines", list[line])])
+
+    with pytest.raises(
+        TypeError, match=r"^Invoice\.lines: Line\.amount: data can't be read as bytes; supported"
+    ):
+        reader_of(invoice, {})
+
+
 def order_handler(message: Message[Order]) -> None:
     """Take one order."""
 
