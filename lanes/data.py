@@ -29,7 +29,7 @@ from typing import (
 from lanes.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Read: TypeAlias = "Callable[[Any, str, list[str]], Any]"
 """Takes a value, its path such as `data.customer`, and the list for its problems; returns the value in its type."""
@@ -153,18 +153,19 @@ def _time(wanted: type[date]) -> Read:
         try:
             return wanted.fromisoformat(value)
         except (TypeError, ValueError):
-            return _refuse(value, where, problems, name)
+            return _refuse(value, where, problems, name, types=[str])
 
     return read
 
 
 def _choice(choices: dict[tuple[type, Any], Any]) -> Read:
     """Return the reader of one of several values; their types count, since True equals 1."""
+    types = [kind for kind, _ in choices]
     name = f"one of {', '.join(repr(value) for _, value in choices)}"
 
     def read(value: Any, where: str, problems: list[str]) -> Any:
         key = (type(value), None if isinstance(value, list | dict) else value)
-        return choices[key] if key in choices else _refuse(value, where, problems, name)
+        return choices[key] if key in choices else _refuse(value, where, problems, name, types=types)
 
     return read
 
@@ -272,8 +273,13 @@ def _described(error: Exception, where: str) -> list[str]:
     return [f"{where}: {''.join(traceback.format_exception_only(error)).strip()}"]
 
 
-def _refuse(value: Any, where: str, problems: list[str], expected: str) -> None:
-    problems.append(f"{where} must be {expected}, not {JSON_NAMES[type(value)]}")
+def _refuse(
+    value: Any, where: str, problems: list[str], expected: str, *, types: Sequence[type] = ()
+) -> None:
+    """Add a problem; a value of one of the right types is another one of them."""
+    article, _, name = JSON_NAMES[type(value)].rpartition(" ")
+    found = f"another {name}" if type(value) in types else f"{article} {name}".strip()
+    problems.append(f"{where} must be {expected}, not {found}")
 
 
 def _name(wanted: Any) -> str:
