@@ -24,7 +24,7 @@ OVERTIME = 1.0
 """
 Seconds beyond the function timeout after which a slot is killed: its last poll may end that late.
 
-Received records stay invisible for longer, `lanes.consumer.engines.pull.looks.BEYOND`, so no other slot has them yet.
+Received records stay invisible for longer, `lanes.consumer.records.BEYOND`, so no other slot has them yet.
 """
 
 STEADY = 10.0
