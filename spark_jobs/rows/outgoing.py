@@ -25,7 +25,7 @@ class OutgoingRow:
         message_group_id: Message group at SQS.
         message_deduplication_id: Deduplication id at SQS.
         size_bytes: Size of the body.
-        attempts: Number of calls that included it.
+        attempts: Number of calls that included it and were not throttled.
         first_tried_at: Start of the first of them.
     """
 

@@ -13,8 +13,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lanes.aws.errors import is_throttle
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, RetryPolicy
 from lanes.producer.outgoing import Refused
+
+from .flow import CallFlow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +50,7 @@ class WindowSettings:
     Attributes:
         ordered: Keep the order within a group: one row of a group is in flight at a time. Otherwise rows are
             independent, and a batch may hold several of one group.
-        concurrency: Maximum calls in flight; halved by a transient failure and regained step by step.
+        concurrency: Maximum calls in flight.
         policy: When to retry.
         jitter: Numbers from 0 to 1 that spread the retries.
     """
@@ -70,9 +73,8 @@ class SendWindow:
     def __init__(self, lane: str, settings: WindowSettings) -> None:
         self.lane = lane
         self.failed: list[Failed] = []
-        self.calls = 0
         self._settings = settings
-        self._allowed_calls = float(settings.concurrency)
+        self._flow = CallFlow(settings.concurrency, settings.jitter)
         self._ready: deque[OutgoingRow] = deque()
         self._followers: dict[str, deque[OutgoingRow]] = {}
         self._delayed: list[tuple[float, int, OutgoingRow]] = []
@@ -110,7 +112,7 @@ class SendWindow:
         """Give the rows of the next call, or none if no call may start now."""
         while self._delayed and self._delayed[0][0] <= now:
             self._ready.appendleft(heapq.heappop(self._delayed)[2])
-        if self.calls >= int(self._allowed_calls):
+        if not self._flow.may_start(now):
             return []
         batch: list[OutgoingRow] = []
         bytes_left = MAX_BYTES
@@ -121,7 +123,8 @@ class SendWindow:
             item.attempts += 1
             bytes_left -= item.size_bytes
             batch.append(item)
-        self.calls += bool(batch)
+        if batch:
+            self._flow.started()
         return batch
 
     def next_due(self) -> float | None:
@@ -132,22 +135,19 @@ class SendWindow:
         self, batch: Sequence[OutgoingRow], answers: Sequence[Refused | None], now: float
     ) -> list[OutgoingRow]:
         """Apply the answers to a call and give the rows that are in the queue."""
-        self.calls -= 1
-        accepted: list[OutgoingRow] = []
-        slowed = False
-        policy = self._settings.policy
-        # Together, so that they fill one call again: under throttling each call counts, however few its rows.
-        due = now + policy.delay(max(item.attempts for item in batch), self._settings.jitter())
-        for item, answer in zip(batch, answers, strict=True):
-            if answer is None:
-                accepted.append(item)
-                self._remove(item)
-            elif answer.retryable and not policy.is_spent(item, now):
-                slowed = True
-                heapq.heappush(self._delayed, (due, item.position, item))
-            else:
-                self._fail(item, answer, refused=not answer.retryable)
-        self._adapt(slowed=slowed)
+        answered = list(zip(batch, answers, strict=True))
+        accepted = [item for item, answer in answered if answer is None]
+        refused = [(item, answer) for item, answer in answered if answer is not None]
+        self._flow.ended(
+            now,
+            accepted=bool(accepted),
+            slowed=any(answer.retryable for _, answer in refused),
+            throttled=any(is_throttle(answer.code) for _, answer in refused),
+        )
+        for item in accepted:
+            self._remove(item)
+        if refused:
+            self._refuse(refused, now)
         return accepted
 
     def settle_failure(self, batch: Sequence[OutgoingRow], error: AwsError, now: float) -> None:
@@ -156,9 +156,29 @@ class SendWindow:
         if error.retryable:
             self.settle(batch, [answer] * len(batch), now)
             return
-        self.calls -= 1
+        self._flow.ended(now, accepted=False, slowed=False, throttled=False)
         for item in batch:
             self._fail(item, answer, refused=False)
+
+    def _refuse(self, refused: Sequence[tuple[OutgoingRow, Refused]], now: float) -> None:
+        # Together, so that they fill one call again.
+        attempts = max(item.attempts for item, _ in refused)
+        due = now + self._settings.policy.delay(attempts, self._settings.jitter())
+        for item, answer in refused:
+            if is_throttle(answer.code):
+                self._resend(item, answer, now)
+            elif answer.retryable and not self._settings.policy.is_spent(item, now):
+                heapq.heappush(self._delayed, (due, item.position, item))
+            else:
+                self._fail(item, answer, refused=not answer.retryable)
+
+    def _resend(self, item: OutgoingRow, answer: Refused, now: float) -> None:
+        """Send a throttled row first after the pause: SQS has not seen it, and would refuse any other row too."""
+        item.attempts -= 1
+        if self._flow.is_stuck(now) or self._settings.policy.is_spent(item, now):
+            self._fail(item, answer, refused=False)
+        else:
+            heapq.heappush(self._delayed, (self._flow.resumes_at, item.position, item))
 
     def _fail(self, item: OutgoingRow, answer: Refused, *, refused: bool) -> None:
         self._remove(item)
@@ -173,7 +193,3 @@ class SendWindow:
                 self._ready.append(followers.popleft())
             else:
                 del self._followers[item.message_group_id]
-
-    def _adapt(self, *, slowed: bool) -> None:
-        calls = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
-        self._allowed_calls = min(max(calls, 1.0), float(self._settings.concurrency))
