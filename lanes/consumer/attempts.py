@@ -66,6 +66,7 @@ class Attempts:
         )
         self._highest = {lane: limit for lane, limit in limits.items() if limit is not None}
         self._handlers = handlers
+        self._settlement = settlement
         self._ledger = settlement.ledger
         self._delays = settlement.delays
         self._telemetry = settlement.telemetry
@@ -119,10 +120,8 @@ class Attempts:
             try:
                 entry = self._count(entry, record, Ending.STARTED, error="")
             except AwsError:
-                self._telemetry.problem(Event.ATTEMPT_NOT_BEGUN, lane=lane.name, message_id=record.message_id)
-                self._telemetry.count(Metric.AWS_ERRORS)
-                return Outcome(
-                    entry=entry, delay=self._delays.after_error(lane, record), reason=Reason.NOT_BEGUN
+                return self._settlement.deferred(
+                    lane, record, entry, Event.ATTEMPT_NOT_BEGUN, Reason.NOT_BEGUN
                 )
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:

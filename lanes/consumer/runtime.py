@@ -25,7 +25,6 @@ from lanes.consumer.engines.pull.pace import Pace
 from lanes.consumer.engines.pull.policy import KindRate, Rate, Strict, Weighted
 from lanes.consumer.engines.pull.slot import SlotServices
 from lanes.consumer.engines.reserve import Reserve
-from lanes.consumer.interceptors import Forwarding, Reach
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.idempotency import Idempotency
 from lanes.consumer.interceptors.overrides import OverrideFilter
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from lanes.pauses import Pauses
 
 
-class Queues(DepthReader, ReceivingQueues, SettlementQueues, Forwarding, Protocol):
+class Queues(DepthReader, ReceivingQueues, SettlementQueues, Protocol):
     """The consumer's calls to its queues: read counts, receive, delete, change visibility, dead-letter, send on."""
 
 
@@ -156,25 +155,29 @@ class Runtime:
     def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
-        reach = Reach(
-            queues=self.queues, delays=settlement.delays, telemetry=self.telemetry, clock=self.clock
-        )
         found: list[Interceptor] = []
         if self.overrides is not None:
             hold = None
             if self.holds is not None:
-                hold = GroupHold(holds=self.holds, reach=reach, settlement=settlement, settings=settings)
-            found.append(
-                OverrideFilter(self.overrides, hold=hold, reach=reach, config=self.deployment.config)
+                hold = GroupHold(holds=self.holds, settlement=settlement, settings=settings)
+            config = self.deployment.config
+            overrides = OverrideFilter(
+                overrides=self.overrides, hold=hold, settlement=settlement, config=config
             )
+            found.append(overrides)
         slots = settings.reserved_concurrency
         if slots > 1 and any(lane.tenant_share is not None for lane in lanes):
-            found.append(TenantShare(slots=slots, peers=peers, reach=reach))
+            found.append(TenantShare(slots=slots, peers=peers, settlement=settlement))
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
-            window = settings.idempotency_window
-            found.append(Idempotency(ledger=self.ledger, environment=environment, window=window, reach=reach))
+            idempotency = Idempotency(
+                ledger=self.ledger,
+                environment=environment,
+                window=settings.idempotency_window,
+                settlement=settlement,
+            )
+            found.append(idempotency)
         return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from lanes.consumer import telemetry as report
 from lanes.consumer.delays import shortest_delay
 from lanes.consumer.ledger import Ending, Park
-from lanes.consumer.outcome import Outcome
+from lanes.consumer.outcome import Outcome, Reason
 from lanes.consumer.records import BEYOND, SETTLING
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -78,6 +78,9 @@ class Queues(Protocol):
 
     def dead_letter(self, lane: str, record: RawRecord, note: DeadLetterNote) -> None:
         """Send the untouched body with the note, and take the record out of its lane."""
+
+    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
+        """Send `body` with a record's group and attributes to a lane."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +160,19 @@ class Settlement:
         assert outcome.entry is not None  # noqa: S101 - see above
         entry = dataclasses.replace(outcome.entry, given_up=outcome.reason, last_error=outcome.error)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
+
+    def deferred(
+        self,
+        lane: Lane,
+        record: RawRecord,
+        entry: Entry,
+        problem: Event = Event.MESSAGE_NOT_DIVERTED,
+        reason: Reason = Reason.DIVERTED,
+    ) -> Outcome:
+        """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""
+        self.telemetry.problem(problem, lane=lane.name, message_id=record.message_id)
+        self.telemetry.count(Metric.AWS_ERRORS)
+        return Outcome(entry=entry, delay=self.delays.after_error(lane, record), reason=reason)
 
     def wakeable(self, lane: Lane) -> list[Entry]:
         """Return the known parked records of a lane that may be woken."""

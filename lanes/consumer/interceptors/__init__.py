@@ -9,20 +9,16 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.outcome import Outcome, Reason
 from lanes.errors import MessageDecodeError
-from lanes.events import Event
 from lanes.message import Message
-from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from lanes.consumer.delays import Delays
     from lanes.consumer.handlers import Work
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
-    from lanes.consumer.telemetry import Telemetry
 
 
 class Interception:
@@ -71,36 +67,6 @@ class Interceptions:
         for one in reversed(self.parts):
             outcome = one.after(record, outcome)
         return outcome
-
-
-class Forwarding(Protocol):
-    """Sends records on."""
-
-    def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
-        """Send `body` with a record's group and attributes to a lane; raises `AwsError`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How an interceptor reaches queues, log and clock."""
-
-    queues: Forwarding
-    delays: Delays
-    telemetry: Telemetry
-    clock: Callable[[], float]
-
-    def deferred(
-        self,
-        batch: Batch,
-        record: RawRecord,
-        entry: Entry,
-        problem: Event = Event.MESSAGE_NOT_DIVERTED,
-        reason: Reason = Reason.DIVERTED,
-    ) -> Outcome:
-        """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""
-        self.telemetry.problem(problem, lane=batch.lane.name, message_id=record.message_id)
-        self.telemetry.count(Metric.AWS_ERRORS)
-        return Outcome(entry=entry, delay=self.delays.after_error(batch.lane, record), reason=reason)
 
 
 def decoded(record: RawRecord) -> Message | None:

@@ -18,7 +18,6 @@ from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
     from lanes.config import ConsumerSettings
-    from lanes.consumer.interceptors import Reach
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
@@ -30,7 +29,6 @@ class GroupHold:
     """Holds the groups of dead letters whose kind asks for it."""
 
     holds: Holds
-    reach: Reach
     settlement: Settlement
     settings: ConsumerSettings
 
@@ -64,7 +62,7 @@ class Holding(Interception):
         try:
             return self._admit_held(record, entry, hold)
         except AwsError:
-            return self._feature.reach.deferred(self._batch, record, entry)
+            return self._feature.settlement.deferred(self._batch.lane, record, entry)
 
     def _admit_held(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome | None:
         lane, holds = self._batch.lane.name, self._feature.holds
@@ -94,8 +92,8 @@ class Holding(Interception):
         copy = copy_id(record.message_id, opening=hold.opening, order=order_of(record))
         if not holds.send_behind(lane, record.group, copy=copy):
             return _later(entry, soon(record))
-        self._feature.reach.queues.forward(lane, record, body=record.body, deduplication_id=copy)
-        self._feature.reach.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
+        self._feature.settlement.queues.forward(lane, record, body=record.body, deduplication_id=copy)
+        self._feature.settlement.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
         return Outcome(ending=Ending.CONSUMED, entry=entry)
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
@@ -116,7 +114,7 @@ class Holding(Interception):
             self._feature.holds.arrived(lane.name, record.group, leader=record.message_id)
         except AwsError:
             # A redrive that finds the letter records it too.
-            self._feature.reach.telemetry.problem(
+            self._feature.settlement.telemetry.problem(
                 Event.LEADER_NOT_NOTED, lane=lane.name, message_id=record.message_id
             )
         return dataclasses.replace(sent, ending=Ending.CONSUMED)
@@ -158,14 +156,14 @@ class Holding(Interception):
             id=message.id if message else record.message_id,
             reason=outcome.reason,
             error=outcome.error,
-            since=known.since if known else feature.reach.clock(),
+            since=known.since if known else feature.settlement.clock(),
         )
-        telemetry = feature.reach.telemetry
+        telemetry = feature.settlement.telemetry
         try:
             feature.holds.begin(hold)
             if known is None:
                 # The call may have taken seconds, and only from now on does every reading find the hold.
-                hold = dataclasses.replace(hold, since=feature.reach.clock())
+                hold = dataclasses.replace(hold, since=feature.settlement.clock())
         except AwsError:
             telemetry.problem(
                 Event.GROUP_NOT_HELD,
@@ -192,14 +190,14 @@ class Holding(Interception):
 
     def _wait_of(self, hold: Hold) -> int:
         """Return the seconds until every environment knows of a hold."""
-        return max(0, math.ceil(hold.since + KNOWN_AFTER - self._feature.reach.clock()))
+        return max(0, math.ceil(hold.since + KNOWN_AFTER - self._feature.settlement.clock()))
 
     def _copy_done(self, record: RawRecord) -> None:
         try:
             self._feature.holds.copy_done(self._batch.lane.name, record.group, copy=record.deduplication_id)
         except AwsError:
             # The hold goes on until the next message of the group has passed.
-            self._feature.reach.telemetry.problem(
+            self._feature.settlement.telemetry.problem(
                 Event.COPY_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
             )
 

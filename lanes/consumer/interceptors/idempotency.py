@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.consumer.handlers import Work
-    from lanes.consumer.interceptors import Reach
     from lanes.consumer.ledger import Entry, Ledger
     from lanes.consumer.records import Batch, RawRecord
+    from lanes.consumer.settlement import Settlement
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Idempotency:
     ledger: Ledger
     environment: str
     window: timedelta
-    reach: Reach
+    settlement: Settlement
 
     def begin(self, batch: Batch) -> Sequence[Interception]:
         """Take part in every batch."""
@@ -58,7 +58,7 @@ class _Claims(Interception):
         """Claim the effect of a record that has a handler; the claim ends with the function's time."""
         if entry.given_up or work.handler is None:
             return None
-        feature, now = self._feature, self._feature.reach.clock()
+        feature, now = self._feature, self._feature.settlement.clock()
         # A second more, since Lambda ends a function up to 17 ms after its timeout in AWS's examples.
         until = now + max(0.0, self._batch.seconds_left) + 1
         try:
@@ -66,15 +66,17 @@ class _Claims(Interception):
                 work.effect_id, owner=self._owner(record), now=now, until=until
             )
         except AwsError:
-            deferred = feature.reach.deferred(
-                self._batch, record, entry, problem=Event.ATTEMPT_NOT_BEGUN, reason=Reason.NOT_BEGUN
+            deferred = feature.settlement.deferred(
+                self._batch.lane, record, entry, Event.ATTEMPT_NOT_BEGUN, Reason.NOT_BEGUN
             )
             # Only the answer may be lost: the claim would keep the record until its end.
             self._release(record, work.effect_id)
             return deferred
         if effect is Effect.DONE:
-            feature.reach.telemetry.count(Metric.DUPLICATES)
-            report.decoded(feature.reach.telemetry, Event.DUPLICATE_SKIPPED, self._batch.lane, record, work)
+            feature.settlement.telemetry.count(Metric.DUPLICATES)
+            report.decoded(
+                feature.settlement.telemetry, Event.DUPLICATE_SKIPPED, self._batch.lane, record, work
+            )
             return Outcome(ending=Ending.DONE, entry=entry)
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
@@ -94,12 +96,12 @@ class _Claims(Interception):
         feature = self._feature
         # Twice: if it is not recorded, a redelivery runs the effect again.
         for _ in range(2):
-            now = feature.reach.clock()
+            now = feature.settlement.clock()
             try:
                 until = now + feature.window.total_seconds()
                 feature.ledger.finish_effect(effect_id, owner=self._owner(record), now=now, keep_until=until)
             except AwsError:
-                feature.reach.telemetry.problem(
+                feature.settlement.telemetry.problem(
                     Event.SUCCESS_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
                 )
             else:
@@ -109,4 +111,6 @@ class _Claims(Interception):
         try:
             self._feature.ledger.release_effect(effect_id, owner=self._owner(record))
         except AwsError:
-            self._feature.reach.telemetry.problem(Event.EFFECT_NOT_RELEASED, message_id=record.message_id)
+            self._feature.settlement.telemetry.problem(
+                Event.EFFECT_NOT_RELEASED, message_id=record.message_id
+            )

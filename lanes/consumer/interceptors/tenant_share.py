@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.engines.presence import Peers
-    from lanes.consumer.interceptors import Reach
     from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
@@ -44,7 +43,7 @@ class TenantShare:
 
     slots: int
     peers: Peers
-    reach: Reach
+    settlement: Settlement
 
     def begin(self, batch: Batch) -> Sequence[Interception]:
         """Decide for each tenant of a batch whether its records yield."""
@@ -57,10 +56,10 @@ class TenantShare:
         yielded: dict[str, Outcome] = {}
         for tenant, records in tenants.items():
             if self._is_over_share(lane, tenant, records):
-                outcome = self.reach.delays.after_yield(lane, records, at_least=PARKED)
+                outcome = self.settlement.delays.after_yield(lane, records, at_least=PARKED)
                 yielded |= dict.fromkeys((record.message_id for record in records), outcome)
                 report.together(
-                    self.reach.telemetry,
+                    self.settlement.telemetry,
                     Event.TENANT_YIELDED,
                     lane,
                     records,
@@ -74,7 +73,7 @@ class TenantShare:
             return False
         if self.peers.busy_with(lane, tenant) < most_slots(lane, self.slots):
             return False
-        now = self.reach.clock()
+        now = self.settlement.clock()
         return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)
 
 
