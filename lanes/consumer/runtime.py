@@ -15,8 +15,7 @@ from lanes.consumer.batch import Corridor
 from lanes.consumer.delays import Delays
 from lanes.consumer.engines.beside import Threads
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader
-from lanes.consumer.engines.mapped.engine import MappedEngine
-from lanes.consumer.engines.mapped.turn import TurnServices
+from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
 from lanes.consumer.engines.mapped.waking import Waker
 from lanes.consumer.engines.presence import Peers, PresenceTable
 from lanes.consumer.engines.pull.engine import PullEngine
@@ -105,8 +104,8 @@ class Runtime:
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         if config.consumer.engine is EngineName.PULL:
             return PullEngine(deployment=self.deployment, services=self._slot_services(corridor, peers))
-        services = self._turn_services(settlement, peers, ledger)
-        return MappedEngine(deployment=self.deployment, corridor=corridor, services=services, clock=clock)
+        services = self._turn_services(settlement, peers)
+        return MappedEngine(deployment=self.deployment, corridor=corridor, services=services)
 
     def _slot_services(self, corridor: Corridor, peers: Peers) -> SlotServices:
         config, clock = self.deployment.config, self.clock
@@ -135,10 +134,10 @@ class Runtime:
             sleep=self.sleep,
         )
 
-    def _turn_services(self, settlement: Settlement, peers: Peers, ledger: CachedLedger) -> TurnServices:
-        config, clock = self.deployment.config, self.clock
+    def _turn_services(self, settlement: Settlement, peers: Peers) -> TurnServices:
+        config, clock, ledger = self.deployment.config, self.clock, settlement.ledger
         check = BacklogCheck(config=config, depths=self.queues, peers=peers, ledger=ledger, clock=clock)
-        waker = Waker(config=config, check=check, peers=peers, ledger=ledger, settlement=settlement)
+        waker = Waker(config=config, check=check, peers=peers, settlement=settlement)
         return TurnServices(
             peers=peers,
             check=check,

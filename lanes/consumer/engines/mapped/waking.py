@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.engines.mapped.check import BacklogCheck
     from lanes.consumer.engines.presence import Peers
-    from lanes.consumer.ledger import CachedLedger, Entry
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch
     from lanes.consumer.settlement import Settlement
 
@@ -39,7 +39,6 @@ class Waker:
         config: LanesConfig,
         check: BacklogCheck,
         peers: Peers,
-        ledger: CachedLedger,
         settlement: Settlement,
     ) -> None:
         timeout = config.consumer.function_timeout.total_seconds()
@@ -50,7 +49,7 @@ class Waker:
         self._lanes = config.lanes if config.lanes[0].tenant_share is not None else config.lanes[1:]
         self._check = check
         self._peers = peers
-        self._ledger = ledger
+        self._ledger = settlement.ledger
         self._settlement = settlement
 
     def wake(self, batch: Batch, *, finished: int, has_yielded: bool) -> None:
