@@ -8,7 +8,7 @@ SQS counts every receive, also those that end in a yield. The consumer parks a y
 from datetime import timedelta
 
 from lanes.config import MAX_RECEIVES
-from lanes.consumer.delays import receive_floor
+from lanes.consumer.outcome import receive_floor
 
 
 def receives_by_yields(*, retention: timedelta, yield_delay_min: timedelta) -> int:

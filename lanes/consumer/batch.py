@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.delays import shortest_delay
 from lanes.consumer.engines import Proceed
 from lanes.consumer.handlers import Yielded
 from lanes.consumer.interceptors import Interceptions
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Outcomes, Reason
+from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric

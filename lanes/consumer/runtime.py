@@ -12,7 +12,6 @@ from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
-from lanes.consumer.delays import Delays
 from lanes.consumer.engines.beside import Threads
 from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
@@ -29,6 +28,7 @@ from lanes.consumer.interceptors.idempotency import Idempotency
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.interceptors.tenant_share import Tenants, TenantShare
 from lanes.consumer.ledger import CachedLedger
+from lanes.consumer.outcome import Delays
 from lanes.consumer.settlement import Queues as SettlementQueues
 from lanes.consumer.settlement import Settlement
 

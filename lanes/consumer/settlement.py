@@ -14,9 +14,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.delays import shortest_delay
 from lanes.consumer.ledger import Ending, Park
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, shortest_delay
 from lanes.consumer.records import BEYOND, SETTLING
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.delays import Delays
     from lanes.consumer.ledger import CachedLedger, Entry
-    from lanes.consumer.outcome import Outcomes
+    from lanes.consumer.outcome import Delays, Outcomes
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.telemetry import Telemetry
 

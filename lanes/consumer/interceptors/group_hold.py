@@ -6,10 +6,9 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from lanes.consumer.delays import soon
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event

@@ -6,10 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.delays import soon
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, soon
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric

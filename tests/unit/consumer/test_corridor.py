@@ -18,12 +18,11 @@ from lanes import Message
 from lanes.config import LanesConfig
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
-from lanes.consumer.delays import Delays
 from lanes.consumer.engines import Proceed
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import CachedLedger, Ending
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Delays, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch
 from lanes.consumer.settlement import Settlement
 from lanes.errors import DeadLetter

@@ -3,8 +3,8 @@
 import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
-from lanes.consumer.delays import receive_floor
 from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer.outcome import receive_floor
 from lanes.testing.bell import BELL
 from lanes.testing.pulled import InLine
 from tests.support.memory import Late, aws_error

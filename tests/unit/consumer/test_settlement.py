@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.config import ConsumerSettings, Lane
-from lanes.consumer.delays import Delays
 from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
-from lanes.consumer.outcome import Outcome, Outcomes
+from lanes.consumer.outcome import Delays, Outcome, Outcomes
 from lanes.consumer.records import Batch
 from lanes.consumer.settlement import LANDS_WITHIN, Settlement, same_delay_in_group
 from lanes.errors import AwsError

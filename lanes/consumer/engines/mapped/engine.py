@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.delays import shortest_delay
 from lanes.consumer.engines import PROCEED, Proceed
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, shortest_delay
 from lanes.consumer.records import Batch, Invocation, oldest_first, read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event

@@ -8,9 +8,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.delays import receive_floor
 from lanes.consumer.interceptors import Interception
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, receive_floor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

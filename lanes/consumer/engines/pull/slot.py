@@ -7,10 +7,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
-from lanes.consumer.delays import shortest_delay
 from lanes.consumer.engines.pull.looks import POLL, Looks
 from lanes.consumer.engines.pull.pace import PATIENCE
-from lanes.consumer.outcome import Outcome, Outcomes, Reason
+from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.records import Batch
 from lanes.errors import AwsError
 from lanes.events import Event

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.delays import shortest_delay
 from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.engines.pull.pace import PATIENCE
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import Outcome, Reason, shortest_delay
 from lanes.events import Event
 from lanes.metrics import Metric
 
