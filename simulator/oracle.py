@@ -92,9 +92,10 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     """
     A handler's attempt number is one more than the failures before it, and the last one is `max_attempts`.
 
-    With idempotency off, a first attempt that kills its process may go uncounted, as the contract allows. If a process
-    dies before its handler starts, or after its work, the attempt counts although the handler saw no failure. So if
-    processes were lost, this reports only a count that is too low by more than that first attempt.
+    With idempotency off, a first attempt that kills its process may go uncounted, as the contract allows, also one that
+    failed and died before the count. If a process dies before its handler starts, or after its work, the attempt counts
+    although the handler saw no failure. So if processes were lost, this reports only a count that is too low by more
+    than that first attempt.
     """
     if lanes.pattern not in ("lanes", "pull") or _may_repeat(lanes, deaths=False):
         return
@@ -107,8 +108,9 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
             if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
                 wrong.append(place)
             failed = how in FAILURES
+            if failed and not failures and not settings.idempotency:
+                forgiven = int(how == "died" or unseen > 0)
             failures += failed
-            forgiven |= int((how == "died" or unseen > 0) and failed and not settings.idempotency)
         if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
     yield from _named("wrong attempt number", wrong)

@@ -174,6 +174,23 @@ def test_the_oracle_sees_an_order_that_was_not_kept():
     assert "out of order: 1" in " ".join(violations(lanes))
 
 
+@pytest.mark.parametrize(
+    ("attempts", "is_wrong"),
+    [
+        ([(1, "died"), (1, "died"), (2, "failed")], False),
+        ([(1, "died"), (1, "died"), (1, "failed")], True),
+        ([(1, "failed"), (2, "died"), (2, "failed")], True),
+    ],
+    ids=["first", "two", "second"],
+)
+def test_the_oracle_lets_the_first_attempt_alone_go_uncounted(attempts, is_wrong):
+    """Where it killed its process, with idempotency off."""
+    lanes = mixed_load(slots=1)
+    lanes.history.attempts[1] = attempts
+
+    assert ("wrong attempt number: 1" in " ".join(violations(lanes))) is is_wrong
+
+
 def test_the_oracle_sees_attempts_that_yields_were_counted_into():
     """A handler told of its third attempt after one failure."""
     lanes = mixed_load(slots=1, backlog=30)
