@@ -192,16 +192,28 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
         ConfigurationError: the event is not one of an SQS mapping. Raising keeps every record in its queue.
 
     """
-    entries = event.get("Records")
-    if not entries or not all(entry.get("eventSource") == "aws:sqs" for entry in entries):
-        keys = sorted(event)[:5]
-        text = f"an event with the keys {keys} is no batch of SQS records; map the function to the lanes' queues only"
+    entries = event.get("Records") if isinstance(event, dict) else None
+    if not isinstance(entries, list) or not entries or not all(map(_is_of_sqs, entries)):
+        form = (
+            f"with the keys {sorted(event)[:5]}"
+            if isinstance(event, dict)
+            else f"of type {type(event).__name__}"
+        )
+        text = f"an event {form} is no batch of SQS records; map the function to the lanes' queues only"
         raise ConfigurationError([text], source="event")
     queues = {entry.get("eventSourceARN") for entry in entries}
     if len(queues) > 1:
         text = f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one"
         raise ConfigurationError([text], source="event")
-    return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
+    try:
+        return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
+    except KeyError as error:
+        text = f"a record has no {error}; a mapping of Lambda sends it, and a test event needs it too"
+        raise ConfigurationError([text], source="event") from error
+
+
+def _is_of_sqs(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.get("eventSource") == "aws:sqs"
 
 
 def oldest_first(records: Iterable[RawRecord]) -> list[RawRecord]:

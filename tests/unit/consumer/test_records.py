@@ -64,7 +64,14 @@ def test_a_batch_keeps_the_order_of_sqs():
     assert [record.message_id for record in found] == [str(number) for number in range(10)]
 
 
-@pytest.mark.parametrize("event", [{}, {"Records": None}, {"Records": []}, {"Records": [{}]}, {"detail": {}}])
+@pytest.mark.parametrize(
+    "event",
+    [
+        *({}, {"Records": None}, {"Records": []}, {"Records": [{}]}, {"detail": {}}),
+        # A console sends any JSON as a test event.
+        *(None, "text", [], 7, {"Records": "text"}, {"Records": [1]}),
+    ],
+)
 def test_another_event_is_refused(event):
     """An answer would be taken for success."""
     with pytest.raises(ConfigurationError, match="SQS"):
@@ -75,6 +82,13 @@ def test_one_foreign_record_is_enough():
     """None of them can be judged then."""
     with pytest.raises(ConfigurationError):
         read_batch({"Records": [event_record(), {**event_record(), "eventSource": "aws:kinesis"}]})
+
+
+@pytest.mark.parametrize("key", ["messageId", "receiptHandle", "body", "attributes", "eventSourceARN"])
+def test_a_record_without_a_part_is_refused_by_the_name_of_the_part(key):
+    """As in a test event that somebody wrote."""
+    with pytest.raises(ConfigurationError, match=f"a record has no '{key}'"):
+        read_batch({"Records": [{name: part for name, part in event_record().items() if name != key}]})
 
 
 def test_records_of_two_queues_are_refused():
