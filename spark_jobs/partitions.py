@@ -10,7 +10,7 @@ The writer without a data source, for Spark 3.5: a callable for `foreachPartitio
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import contextmanager
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-RowDone = tuple[int, str, str | None]
-DONE = "partition int, outcome string, lane string"
-SENT, SKIPPED, QUARANTINED = "sent", "skipped", "quarantined"
+Done = tuple[dict[str, int] | None, int | None, int | None]
+DONE = "lanes map<string, bigint>, skipped bigint, quarantined bigint"
+ROW_DONE: Done = (None, None, None)
 DESCRIPTION = "spark.job.description"
 CHUNK_ROWS = 1_000
 CHUNK_CHARACTERS = 8_000_000
@@ -71,9 +71,9 @@ class PartitionWriter:
         for _ in self.done(rows):
             pass
 
-    def done(self, rows: Iterable[Row], accepted: Accumulator[int] | None = None) -> Iterator[RowDone]:
+    def done(self, rows: Iterable[Row], accepted: Accumulator[int] | None = None) -> Iterator[Done]:
         """
-        Send the rows and give the outcome of each; for `mapPartitions`.
+        Send the rows, give an empty row for each row done, and the counts of all at the end; for `mapPartitions`.
 
         Args:
             rows: The rows of a partition.
@@ -81,15 +81,13 @@ class PartitionWriter:
         """
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - Spark calls this inside a task only
+        total = RowCounts()
         for counts in self.written.writing(chunks_of_rows(rows, PlainRows(self._schema)), context):
+            total += counts
             if accepted is not None:
                 accepted.add(counts.lanes.total())
-            ended: list[tuple[str, str | None, int]] = [
-                (SENT, lane, number) for lane, number in counts.lanes.items()
-            ]
-            ended += [(SKIPPED, None, counts.skipped), (QUARANTINED, None, counts.quarantined)]
-            for outcome, lane, number in ended:
-                yield from repeat((context.partitionId(), outcome, lane), number)
+            yield from repeat(ROW_DONE, counts.rows)
+        yield dict(total.lanes), total.skipped, total.quarantined
 
 
 def write_partitions(
@@ -100,7 +98,8 @@ def write_partitions(
 
     It runs as a query that gives a row for each row done. Spark counts the rows of a query while its tasks run, so its
     own page shows how many are done; it has no such count for the writer of a Python data source, and Python
-    accumulators have no name there.
+    accumulators have no name there. The query has no shuffle: Spark would run tasks that ended again, if the executor
+    with their part of the shuffle were lost.
 
     Args:
         table: Table with the columns of `LanesDataSource`.
@@ -114,15 +113,11 @@ def write_partitions(
     spark = table.sparkSession
     with described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"):
         done = spark.createDataFrame(table.rdd.mapPartitions(lambda rows: writer.done(rows, accepted)), DONE)
-        counted = done.groupBy("partition", "outcome", "lane").count().collect()
-    tasks: defaultdict[int, RowCounts] = defaultdict(RowCounts)
-    for partition, outcome, lane, number in counted:
-        tasks[partition] += RowCounts(
-            lanes=Counter({lane: number} if outcome == SENT else {}),
-            skipped=number if outcome == SKIPPED else 0,
-            quarantined=number if outcome == QUARANTINED else 0,
-        )
-    return writer.written.finish(tasks.values())
+        counted = done.where("lanes IS NOT NULL").collect()
+    return writer.written.finish(
+        RowCounts(lanes=Counter(lanes), skipped=skipped, quarantined=quarantined)
+        for lanes, skipped, quarantined in counted
+    )
 
 
 @contextmanager

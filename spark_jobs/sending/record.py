@@ -61,6 +61,11 @@ class RowCounts:
     skipped: int = 0
     quarantined: int = 0
 
+    @property
+    def rows(self) -> int:
+        """All rows that were read."""
+        return self.lanes.total() + self.skipped + self.quarantined
+
     def __add__(self, other: RowCounts) -> RowCounts:
         """Add the counts of other rows."""
         return RowCounts(
