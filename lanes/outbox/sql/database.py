@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 
+# PostgreSQL's codes and classes of codes (its documentation, appendix A): connections, idle transactions, serialization
+# failures and deadlocks, resources, lock timeouts, cancelled statements and shutdowns.
+PASSING = ("08", "25P03", "40", "53", "55P03", "57")
+DATABASE_DROPPED = "57P04"
+
+
 def open_engine(url: str) -> Engine:
     """
     Open a database by its URL.
@@ -45,11 +51,23 @@ def sql_errors() -> Iterator[None]:
     """
     try:
         yield
-    # Connections, locks and timeouts may pass. SQLite reports a missing table as one of these, so the text explains it.
-    except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError) as error:
-        raise OutboxStoreError(_first_line(error), retryable=True) from error
     except sa.exc.SQLAlchemyError as error:
-        raise OutboxStoreError(_first_line(error), retryable=False) from error
+        raise OutboxStoreError(_first_line(error), retryable=_may_pass(error)) from error
+
+
+def _may_pass(error: sa.exc.SQLAlchemyError) -> bool:
+    # Connections, locks and timeouts may pass. SQLite reports a missing table as one of these, so the text explains it.
+    if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError)):
+        return True
+    state = _sqlstate(getattr(error, "orig", None))
+    return state.startswith(PASSING) and state != DATABASE_DROPPED
+
+
+def _sqlstate(error: BaseException | None) -> str:
+    """Return PostgreSQL's code: an attribute in psycopg; a field in pg8000, which has one class for all errors."""
+    answer = error.args[0] if error is not None and error.args else None
+    fields = answer if isinstance(answer, dict) else {}
+    return str(getattr(error, "sqlstate", None) or fields.get("C", ""))
 
 
 def _first_line(error: Exception) -> str:
