@@ -6,7 +6,6 @@ Pure: no calls, no clock, chance is passed in as a number. All stores and the mo
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -46,10 +45,18 @@ class LaneShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An entry that might be claimed, as a store's index shows it."""
+    """
+    An entry that might be claimed, as a store's index shows it.
+
+    Attributes:
+        id: of the entry.
+        chain: the ordered sequence of the entry; None without a group.
+        behind: id of the unfinished entry directly before it in its chain; None if there is none.
+    """
 
     id: str
     chain: str | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,32 +125,22 @@ def joined(shares: Sequence[LaneShare]) -> list[LaneShare]:
     return found
 
 
-def choose(candidates: Iterable[Candidate], chains: Mapping[str, Sequence[str]]) -> Choice:
+def choose(candidates: Iterable[Candidate]) -> Choice:
     """
-    Decide which candidates to claim.
-
-    The candidates of a chain must be its first entries, in order and without a gap.
+    Decide which candidates to claim: of each chain its first entries, in order and without a gap.
 
     Args:
         candidates: in claim order.
-        chains: ids of the unfinished entries of each candidate's chain, earliest first; at least as many as the
-            chain has candidates.
     """
-    taken: Counter[str] = Counter()
-    claimed, blocked = [], []
+    claimed: dict[str, Candidate] = {}
+    blocked = []
     for candidate in candidates:
-        if candidate.chain is None:
-            claimed.append(candidate)
-            continue
-        order = chains.get(candidate.chain, ())
-        position = taken[candidate.chain]
-        # A gap means that an earlier entry is locked or waits for its retry.
-        if position < len(order) and order[position] == candidate.id:
-            taken[candidate.chain] += 1
-            claimed.append(candidate)
+        # The entry before it may be locked, wait for its retry, or come later in claim order.
+        if candidate.behind is None or candidate.behind in claimed:
+            claimed[candidate.id] = candidate
         else:
             blocked.append(candidate)
-    return Choice(claimed=tuple(claimed), blocked=tuple(blocked))
+    return Choice(claimed=tuple(claimed.values()), blocked=tuple(blocked))
 
 
 def retry_delay(settings: OutboxSettings, attempts: int, chance: float) -> timedelta:

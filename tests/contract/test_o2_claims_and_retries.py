@@ -47,6 +47,19 @@ def test_a_claim_takes_no_more_than_its_limit(bench):
     assert bench.ids(2) == []
 
 
+def test_ids_and_groups_of_any_characters_are_claimed_marked_and_woken(bench):
+    """A store passes them on as they are."""
+    ids = ['quo"te', "back\\slash", "ümlaut 行", "a'b", "%s :x $1 {}", "new\nline"]
+    bench.write(*ids)
+    bench.write("first", "second", group='g"\\%')
+    claim, owner = bench.claim(len(ids) + 1)
+    assert [entry.id for entry in claim.entries] == [*ids, "first"]
+    assert bench.ids() == []
+
+    assert bench.settle(claim, owner) == {*ids, "first"}
+    assert bench.ids() == ["second"]
+
+
 def test_claims_of_two_relays_are_disjoint(bench):
     """What one holds the other does not get."""
     bench.write(*"abcdef")

@@ -53,7 +53,7 @@ def test_killed_relays_publish_everything_in_order(store, seeds, request):
     assert any(found.doubled for found in runs)
 
 
-def everything(candidates, _chains):
+def everything(candidates):
     """Ignore the order of groups."""
     return Choice(claimed=tuple(candidates), blocked=())
 

@@ -137,7 +137,7 @@ def test_whatever_happens_nothing_is_lost_stuck_or_out_of_order(store, block, re
 def test_the_search_notices_a_store_that_ignores_the_order_of_groups(sqlite_subject, clock, monkeypatch):
     """It would prove little if it did not."""
 
-    def everything(candidates, _chains):
+    def everything(candidates):
         return Choice(claimed=tuple(candidates), blocked=())
 
     monkeypatch.setattr(sql_store, "choose", everything)

@@ -144,19 +144,14 @@ class Protocol:
         """Read candidates and their chains, and decide; nothing is written yet."""
         ready = [number for number, entry in enumerate(state.entries) if entry.ready]
         order = sorted(ready, key=lambda number: (-state.entries[number].lane, number))[: self.batch]
-        candidates = [Candidate(id=str(number), chain=state.entries[number].chain) for number in order]
-        chains = {
-            one.chain: [
-                str(number)
-                for number, entry in enumerate(state.entries)
-                if entry.chain == one.chain and entry.state not in FINISHED
-            ]
-            for one in candidates
-            if one.chain is not None
-        }
-        if self.mistakes.ignore_group_order:
-            candidates = [Candidate(id=one.id, chain=None) for one in candidates]
-        choice = choose(candidates, chains)
+        choice = choose(
+            Candidate(
+                id=str(number),
+                chain=state.entries[number].chain,
+                behind=None if self.mistakes.ignore_group_order else _behind(state, number),
+            )
+            for number in order
+        )
         todo = tuple(("lock", int(one.id), state.entries[int(one.id)].lane) for one in choice.claimed)
         todo += tuple(("park", int(one.id), state.entries[int(one.id)].lane) for one in choice.blocked)
         if todo:
@@ -305,6 +300,17 @@ def _check_order(state, number):
         waits = other.state not in FINISHED and not other.in_queue
         if other.chain == entry.chain and waits and not (other.moved or entry.moved):
             raise Violation(f"entry {number} was sent before entry {earlier} of its group")
+
+
+def _behind(state, number):
+    """Give the unfinished entry directly before one in its chain."""
+    chain = state.entries[number].chain
+    earlier = (
+        str(other)
+        for other in reversed(range(number))
+        if state.entries[other].chain == chain and state.entries[other].state not in FINISHED
+    )
+    return None if chain is None else next(earlier, None)
 
 
 def _put(state, number, entry):

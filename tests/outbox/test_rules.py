@@ -69,28 +69,25 @@ def test_a_full_lane_has_no_room():
     assert shares == {"HIGH": 5, "MEDIUM": None, "MAIN": 0}
 
 
-def candidates(*names):
-    return [Candidate(id=name, chain=name[0] if name[0].isupper() else None) for name in names]
-
-
 @pytest.mark.parametrize(
-    ("names", "chains", "claimed"),
+    ("behind", "claimed"),
     [
-        (("a", "b"), {}, ["a", "b"]),
-        (("A1", "A2"), {"A": ["A1", "A2"]}, ["A1", "A2"]),
-        (("A2", "A1"), {"A": ["A1", "A2"]}, ["A1"]),
-        (("A2", "b"), {"A": ["A1"]}, ["b"]),
-        (("A1", "A3"), {"A": ["A1", "A2"]}, ["A1"]),
-        (("A1", "B1"), {"A": [], "B": ["B1"]}, ["B1"]),
+        ({"a": None, "b": None}, ["a", "b"]),
+        ({"a1": None, "a2": "a1"}, ["a1", "a2"]),
+        ({"a2": "a1", "a1": None}, ["a1"]),
+        ({"a2": "a1", "b": None}, ["b"]),
+        ({"a1": None, "a3": "a2"}, ["a1"]),
+        ({"a1": None, "a3": "a2", "a4": "a3"}, ["a1"]),
+        ({"a1": "a1", "b1": None}, ["b1"]),
     ],
-    ids=["no groups", "in order", "out of order", "behind a held one", "with a gap", "gone meanwhile"],
+    ids=["no groups", "in order", "out of order", "behind a held one", "a gap", "behind a gap", "gone"],
 )
-def test_a_group_is_claimed_from_its_beginning_without_a_gap(names, chains, claimed):
+def test_a_group_is_claimed_from_its_beginning_without_a_gap(behind, claimed):
     """Everything else is blocked."""
-    choice = choose(candidates(*names), chains)
+    choice = choose(Candidate(id=one, chain="c", behind=before) for one, before in behind.items())
 
     assert [one.id for one in choice.claimed] == claimed
-    assert {one.id for one in choice.claimed} | {one.id for one in choice.blocked} == set(names)
+    assert [one.id for one in choice.blocked] == [one for one in behind if one not in claimed]
 
 
 def test_the_last_attempt_abandons():

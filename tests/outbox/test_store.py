@@ -1,6 +1,7 @@
 """Reading entries and counting them, on every store."""
 
 from collections import Counter
+from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -42,17 +43,11 @@ def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
     """So a claim costs the same at any backlog, as far as SQLite says how it reads the table."""
     bench = Bench(sqlite_subject, clock)
     bench.write("a", "b", group="g")
-    asked = []
-
-    def listen(_connection, _cursor, statement, parameters, _context, _many):
-        if statement.startswith("SELECT"):
-            asked.append((statement, parameters))
-
-    sa.event.listen(sqlite_subject.engine, "before_cursor_execute", listen)
-    claim, owner = bench.claim(1)
-    bench.settle(claim, owner)
-    bench.store.remove_expired(now=clock(), limit=5)
-    sa.event.remove(sqlite_subject.engine, "before_cursor_execute", listen)
+    with asked_of(sqlite_subject) as asked:
+        claim, owner = bench.claim(1)
+        bench.claim(1)
+        bench.settle(claim, owner)
+        bench.store.remove_expired(now=clock(), limit=5)
 
     with sqlite_subject.engine.connect() as connection:
         plans = [
@@ -60,8 +55,40 @@ def test_a_relay_searches_a_database_by_its_indexes(sqlite_subject, clock):
             for statement, parameters in asked
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
         ]
-    assert len(asked) > 3
+    assert len(asked) > 10
     assert [plan for plan in plans if plan.startswith("SCAN") and "INDEX" not in plan] == []
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_a_round_takes_as_many_statements_for_many_groups_as_for_one(store, request, clock):
+    """A statement for each group would take most of the round."""
+    subject = request.getfixturevalue(f"{store}_subject")
+    bench = Bench(subject, clock)
+    counts = []
+    for groups in (1, 50):
+        for number in range(50):
+            bench.write(f"{groups}-{number}", group=f"g{number % groups}")
+        with asked_of(subject) as asked:
+            claim, owner = bench.claim(50)
+            assert len(bench.settle(claim, owner)) == 50
+        counts.append(len(asked))
+
+    # Due entries, candidates, locks; marks, and the groups with entries that waited for them.
+    assert counts == [5, 5]
+
+
+@contextmanager
+def asked_of(subject):
+    """Note the statements to the table and their parameters."""
+    asked = []
+
+    def listen(_connection, _cursor, statement, parameters, _context, _many):
+        if subject.tables.entries.name in statement:
+            asked.append((statement, parameters))
+
+    sa.event.listen(subject.engine, "before_cursor_execute", listen)
+    yield asked
+    sa.event.remove(subject.engine, "before_cursor_execute", listen)
 
 
 def test_a_database_takes_an_id_once(sqlite_subject, clock):

@@ -7,8 +7,10 @@ decides, and the order of a group is read consistently from a local index.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -68,8 +70,7 @@ class DynamoDBOutboxStore:
         for item in self._candidates(shares, limit):
             # An application may write an id twice: a later claim takes the second entry.
             by_id.setdefault(id_of(item), item)
-        candidates = [candidate_of(item) for item in by_id.values()]
-        choice = choose(candidates, self._chains(candidates))
+        choice = choose(self._in_chains([candidate_of(item) for item in by_id.values()]))
         runs = runs_of(choice.claimed)
         locked = self.calls.in_parallel(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
         entries = {entry.id: entry for run in locked for entry in run}
@@ -127,10 +128,21 @@ class DynamoDBOutboxStore:
             )
         return found
 
-    def _chains(self, candidates: Iterable[Candidate]) -> dict[str, list[str]]:
+    def _in_chains(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Add the entry that is directly before each candidate with a group."""
         wanted = Counter(one.chain for one in candidates if one.chain is not None)
         orders = self.calls.in_parallel(lambda one: self._chain(one[0], one[1]), list(wanted.items()))
-        return {chain: [id_of(item) for item in order] for chain, order in zip(wanted, orders, strict=True)}
+        behind = {
+            entry_id: before
+            for order in orders
+            for before, entry_id in itertools.pairwise((None, *map(id_of, order)))
+        }
+        # The read has as many entries as the chain has candidates. One that is not among them is behind itself, so
+        # it is never claimed: it is finished, or behind an entry that is no candidate.
+        return [
+            one if one.chain is None else replace(one, behind=behind.get(one.id, one.id))
+            for one in candidates
+        ]
 
     def _chain(self, chain: str, limit: int) -> list[Any]:
         """Read the earliest unfinished entries of a chain, consistently."""

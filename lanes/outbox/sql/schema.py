@@ -10,7 +10,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from lanes.outbox.entry import Entry, EntryState, chain_of
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect, RowMapping
+    from collections.abc import Mapping
+
+    from sqlalchemy.engine import Dialect
 
     from lanes.outbox.store import AuditEntry
 
@@ -125,7 +127,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entry_of(row: RowMapping) -> Entry:
+def entry_of(row: Mapping[Any, Any]) -> Entry:
     """Read an entry from its row."""
     return Entry(
         id=row["id"],

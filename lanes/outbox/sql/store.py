@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from lanes.outbox.entry import FINISHED, Entry, EntryState
-from lanes.outbox.rules import Candidate, LaneShare, choose
+from lanes.outbox.entry import FINISHED, EntryState
+from lanes.outbox.rules import Candidate, LaneShare, choose, joined
 from lanes.outbox.sql.database import open_engine, sql_errors
 from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine, Select
+    from sqlalchemy import Connection, Engine, RowMapping, Select
 
     from lanes.outbox.rules import Mark
 
 PROCESSING = EntryState.PROCESSING.value
 # The largest batch of a relay; the rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 100
-# SQLite before 3.32 takes at most 999 parameters in a statement.
-CHANGED_AT_ONCE = 500
 
 
 class SqlOutboxStore:
@@ -84,13 +82,30 @@ class SqlOutboxStore:
         """Lock the next entries, in one transaction."""
         with self.writing() as connection:
             ripened, taken_over = self._ripen(connection, now, limit)
-            candidates = self._candidates(connection, shares, limit)
-            choice = choose(candidates, self._chains(connection, candidates))
-            entries = self._lock(connection, [one.id for one in choice.claimed], owner, now, locked_until)
-            self._park([one.id for one in choice.blocked], connection, until=locked_until)
+            rows = {row["id"]: row for row in self._candidates(connection, shares, limit)}
+            choice = choose(
+                Candidate(id=one, chain=row["chain"], behind=row["behind"]) for one, row in rows.items()
+            )
+            lock = {
+                "state": PROCESSING,
+                "is_ready": False,
+                "due_at": locked_until,
+                "locked_by": owner,
+                "locked_until": locked_until,
+                "next_attempt_at": None,
+                "changed_at": now,
+            }
+            self._set(connection, [one.id for one in choice.claimed], **lock)
+            blocked = [one.id for one in choice.blocked]
+            self._set(connection, blocked, is_ready=False, is_parked=True, due_at=locked_until)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
         self.wake({one.chain for one in choice.blocked if one.chain is not None})
-        return Claim(entries=entries, ripened=ripened, parked=len(choice.blocked), taken_over=taken_over)
+        return Claim(
+            entries=tuple(entry_of({**rows[one.id], **lock}) for one in choice.claimed),
+            ripened=ripened,
+            parked=len(choice.blocked),
+            taken_over=taken_over,
+        )
 
     def due_statement(self, now: float, limit: int) -> Select[Any]:
         """Select the due entries."""
@@ -100,20 +115,24 @@ class SqlOutboxStore:
         return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
 
     def candidates_statement(self, share: LaneShare, limit: int) -> Select[Any]:
-        """Select candidates of one lane in claim order."""
+        """Select candidates in claim order, each with the unfinished entry directly before it in its chain."""
         column = self._table.c
-        statement = sa.select(column.id, column.chain).where(column.is_ready)
+        before = self._table.alias("before")
+        is_before = sa.tuple_(before.c.position, before.c.id) < sa.tuple_(column.position, column.id)
+        behind = sa.select(before.c.id).where(before.c.chain == column.chain, is_before)
+        behind = behind.order_by(before.c.position.desc(), before.c.id.desc()).limit(1)
+        statement = sa.select(self._table, behind.scalar_subquery().label("behind")).where(column.is_ready)
         if share.lowest is not None:
             statement = statement.where(column.priority >= share.lowest)
         if share.highest is not None:
             statement = statement.where(column.priority <= share.highest)
         ordered = statement.order_by(column.priority.desc(), column.position, column.id)
-        return ordered.limit(limit).with_for_update(skip_locked=True)
+        return ordered.limit(limit).with_for_update(skip_locked=True, of=self._table)
 
-    def chain_statement(self, chain: str, limit: int) -> Select[Any]:
-        """Select the earliest unfinished entries of a chain."""
+    def chain_statement(self, chain: str | sa.ColumnElement[Any], limit: int) -> Select[Any]:
+        """Select the earliest unfinished entries of a chain: whether each is parked, and its id."""
         column = self._table.c
-        statement = sa.select(column.id, column.is_parked).where(column.chain == chain)
+        statement = sa.select(column.is_parked, column.id).where(column.chain == chain)
         return statement.order_by(column.position, column.id).limit(limit)
 
     def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
@@ -130,84 +149,59 @@ class SqlOutboxStore:
         self._set(connection, [row.id for row in due], is_ready=True, is_parked=False, due_at=None)
         return len(due), len(locked)
 
-    def _candidates(self, connection: Connection, shares: Sequence[LaneShare], limit: int) -> list[Candidate]:
-        found: list[Candidate] = []
-        for share in shares:
+    def _candidates(
+        self, connection: Connection, shares: Sequence[LaneShare], limit: int
+    ) -> list[RowMapping]:
+        found: list[RowMapping] = []
+        for share in joined(shares):
             rest = limit - len(found)
             count = rest if share.limit is None else min(rest, share.limit)
             if count > 0:
-                rows = connection.execute(self.candidates_statement(share, count))
-                found += [Candidate(id=row.id, chain=row.chain) for row in rows]
+                found += connection.execute(self.candidates_statement(share, count)).mappings()
         return found
 
-    def _chains(self, connection: Connection, candidates: Sequence[Candidate]) -> dict[str, list[str]]:
-        wanted: dict[str, int] = {}
-        for candidate in candidates:
-            if candidate.chain is not None:
-                wanted[candidate.chain] = wanted.get(candidate.chain, 0) + 1
-        return {
-            chain: [row.id for row in connection.execute(self.chain_statement(chain, count))]
-            for chain, count in wanted.items()
-        }
-
-    def _lock(
-        self, connection: Connection, ids: Sequence[str], owner: str, now: float, locked_until: float
-    ) -> tuple[Entry, ...]:
-        if not ids:
-            return ()
-        self._set(
-            connection,
-            ids,
-            state=PROCESSING,
-            is_ready=False,
-            due_at=locked_until,
-            locked_by=owner,
-            locked_until=locked_until,
-            next_attempt_at=None,
-            changed_at=now,
-        )
-        rows = connection.execute(sa.select(self._table).where(self._table.c.id.in_(ids))).mappings()
-        found = {row["id"]: entry_of(row) for row in rows}
-        return tuple(found[entry_id] for entry_id in ids)
-
-    def _park(self, ids: Sequence[str], connection: Connection, *, until: float) -> None:
-        self._set(connection, ids, is_ready=False, is_parked=True, due_at=until)
-
-    def _set(self, connection: Connection, ids: Sequence[str], **values: Any) -> None:
+    def _set(self, connection: Connection, ids: Sequence[str], *conditions: Any, **values: Any) -> None:
         if ids:
-            connection.execute(sa.update(self._table).where(self._table.c.id.in_(ids)).values(**values))
+            given = _given(connection, dict.fromkeys(ids, ""))
+            same = (self._table.c.id == given.c.key, *conditions)
+            connection.execute(sa.update(self._table).where(*same).values(**values))
 
     def wake(self, chains: Collection[str]) -> None:
         """Make the parked first entries of each chain candidates again."""
-        for chain in sorted(chains):
+        for chain in self._blocked(chains):
             with self.writing() as connection:
-                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
-                ids = [row.id for row in rows if row.is_parked] if rows and rows[0].is_parked else []
-                if ids:
-                    # A relay may have claimed or parked it again between the two statements.
-                    still = sa.update(self._table).where(self._table.c.id.in_(ids), self._table.c.is_parked)
-                    connection.execute(still.values(is_ready=True, is_parked=False, due_at=None))
+                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE))
+                ids = [row.id for row in rows if row.is_parked]
+                # A relay may have claimed or parked it again between the two statements.
+                still = self._table.c.is_parked
+                self._set(connection, ids, still, is_ready=True, is_parked=False, due_at=None)
+
+    def _blocked(self, chains: Collection[str]) -> list[str]:
+        """Return the chains with a parked first entry, with one statement: mostly there are none."""
+        if not chains:
+            return []
+        with self.reading() as connection:
+            given = _given(connection, dict.fromkeys(chains, ""))
+            first = self.chain_statement(given.c.key, 1).with_only_columns(self._table.c.is_parked)
+            blocked = sa.select(given.c.key).where(first.scalar_subquery())
+            return sorted(connection.execute(blocked).scalars())
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
+        column = self._table.c
+        held: set[str] = set()
         with self.writing() as connection:
-            held = self._held(connection, [mark.entry.id for mark in marks], owner)
-            settled = [mark for mark in marks if mark.entry.id in held]
-            for outcome, alike in _alike(settled, now):
-                numbers = {mark.entry.id: mark.sequence_number for mark in alike}
+            for outcome, numbers in _alike(marks, now):
                 # One statement for a batch that was published: each in turn would take most of a round.
-                number = sa.case(numbers, value=self._table.c.id)
-                self._set(connection, list(numbers), **outcome, sequence_number=number)
+                given = _given(connection, numbers)
+                still = sa.update(self._table).where(column.id == given.c.key, column.locked_by == owner)
+                written = still.values(**outcome, sequence_number=given.c.value).returning(column.id)
+                held.update(connection.execute(written).scalars())
+        settled = [mark for mark in marks if mark.entry.id in held]
         self.wake(
             {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
         )
-        return frozenset(mark.entry.id for mark in settled)
-
-    def _held(self, connection: Connection, ids: Sequence[str], owner: str) -> frozenset[str]:
-        """Lock the rows of these entries that still belong to this owner, and return their ids."""
-        column = self._table.c
-        held = sa.select(column.id).where(column.id.in_(ids), column.locked_by == owner)
-        return frozenset(connection.execute(held.with_for_update()).scalars())
+        return frozenset(held)
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries."""
@@ -215,10 +209,9 @@ class SqlOutboxStore:
         expired = sa.select(column.id).where(column.expires_at <= now).order_by(column.expires_at)
         with self.writing() as connection:
             ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
-            for start in range(0, len(ids), CHANGED_AT_ONCE):
-                # The rows are locked by the select above, so no relay can change them in between.
-                chunk = ids[start : start + CHANGED_AT_ONCE]
-                connection.execute(sa.delete(self._table).where(column.id.in_(chunk)))
+            # The rows are locked by the select above, so no relay can change them in between.
+            given = _given(connection, dict.fromkeys(ids, ""))
+            connection.execute(sa.delete(self._table).where(column.id.in_(sa.select(given.c.key))))
         return len(ids)
 
     def status(self, *, limit: int | None = None) -> OutboxStatus:  # noqa: ARG002 - one statement counts them all
@@ -234,13 +227,20 @@ class SqlOutboxStore:
         )
 
 
-def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], list[Mark]]]:
-    """Group marks by their outcomes."""
-    groups: dict[tuple[Any, ...], list[Mark]] = {}
+def _given(connection: Connection, values: Mapping[str, str]) -> sa.TableValuedAlias:
+    """Return ids and values as a table, in one parameter: with one for each, drivers take most of a round."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    each = sa.func.json_each if is_sqlite else sa.func.json_each_text
+    return each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
+
+
+def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Group the marks by their outcomes; give the sequence numbers of each group by id."""
+    groups: dict[tuple[Any, ...], dict[str, str]] = {}
     for mark in marks:
-        groups.setdefault(tuple(_outcome(mark, now).values()), []).append(mark)
-    for alike in groups.values():
-        yield _outcome(alike[0], now), alike
+        groups.setdefault(tuple(_outcome(mark, now).items()), {})[mark.entry.id] = mark.sequence_number
+    for outcome, numbers in groups.items():
+        yield dict(outcome), numbers
 
 
 def _outcome(mark: Mark, now: float) -> dict[str, Any]:
