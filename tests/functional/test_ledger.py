@@ -184,6 +184,18 @@ def test_parked_records_are_found_by_lane_and_time(ledger):
     assert ids(ledger.parked("MAIN", after=NOW + 6)) == ["rest", "late"]
 
 
+def test_records_parked_together_keep_their_order(ledger):
+    """The waker begins with the last of a group, whatever was in the table before."""
+    names = [f"m{number}" for number in range(12)]
+    for name in reversed(names):
+        ledger.note([entry_of(name)])
+    ledger.note([parked_until(NOW + 5, name) for name in names])
+
+    found = ledger.parked("MAIN", after=NOW)
+    assert ids(found) == names
+    assert {entry.parked_until for entry in found} == {NOW + 5}
+
+
 def test_times_of_different_length_sort_by_time(ledger):
     """As text they would not, without care."""
     ledger.note([parked_until(float(until), f"m{until}") for until in (9, 10, 100, 99_999, 1_800_000_000)])

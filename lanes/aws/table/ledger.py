@@ -61,7 +61,8 @@ class DynamoDBLedger:
             self.amend(entries)
             return
         expires_at = int(self._clock()) + KEPT_SECONDS
-        write_items(self._client, self._table, [item_of(entry, expires_at=expires_at) for entry in entries])
+        items = [item_of(entry, expires_at=expires_at, place=place) for place, entry in enumerate(entries)]
+        write_items(self._client, self._table, items)
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Write whole entries that are not outdated."""
@@ -230,8 +231,8 @@ def sortable(moment: float) -> str:
     return f"{moment:015.3f}"
 
 
-def item_of(entry: Entry, *, expires_at: int) -> Any:
-    """Return the item of an entry; only a parked one is in the index."""
+def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:
+    """Return the item of an entry; only a parked one is in the index, by its end and its place among others."""
     item: dict[str, Any] = {
         "pk": {"S": entry_key(entry.lane, entry.message_id)},
         "lane": {"S": entry.lane},
@@ -255,7 +256,8 @@ def item_of(entry: Entry, *, expires_at: int) -> Any:
     if entry.park is not None:
         item["park"] = {"S": entry.park}
         item["parked_lane"] = {"S": entry.lane}
-        item["parked_until"] = {"S": sortable(entry.parked_until)}
+        # Its place as further decimals: an index gives items with equal keys in any order.
+        item["parked_until"] = {"S": f"{sortable(entry.parked_until)}{place:03d}"}
         item["parked_batch"] = {"S": entry.batch}
         item["receipt_handle"] = {"S": entry.receipt_handle}
     return item
@@ -284,7 +286,7 @@ def entry_of(item: Any) -> Entry:
         last_error=text_in(item, "last_error"),
         given_up=text_in(item, "given_up"),
         park=_PARKS.get(park, Park.REST) if park else None,
-        parked_until=float(text_in(item, "parked_until") or 0.0),
+        parked_until=round(float(text_in(item, "parked_until") or 0.0), 3),
         batch=text_in(item, "parked_batch"),
         receipt_handle=text_in(item, "receipt_handle"),
     )
