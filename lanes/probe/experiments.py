@@ -23,6 +23,8 @@ LOOK_EVERY = 0.2
 ENOUGH_DROPPED = 4
 APART = 0.3
 """Seconds between messages of known order: pollers notice one sooner than another."""
+KILLS_APART = 1.0
+"""Seconds between invocations that run into their timeout: a stall of the machine is in the signs of one or two."""
 DONE = frozenset({"end", "late"})
 
 
@@ -65,6 +67,7 @@ class Bench:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.plan = plan
+        self.round = 0
         self._stand = stand
         self._keep = keep
         self._clock = clock
@@ -73,6 +76,10 @@ class Bench:
     def url(self, queue: str) -> str:
         """Return the URL of a queue."""
         return self._stand.url(queue)
+
+    def run(self, experiment: str, *part: int) -> str:
+        """Return the name of a run: each round has its own."""
+        return "/".join(map(str, (experiment, self.round, *part)))
 
     def pause(self, seconds: float) -> None:
         """Wait."""
@@ -156,23 +163,26 @@ def _instrument(
     kinds: frozenset[str],
     events_each: int = 1,
 ) -> None:
-    url = bench.url(name)
+    url, run = bench.url(name), bench.run(name)
     # One group, so that one task of an experiment runs at a time, and one that is stuck blocks no other experiment.
-    bench.send("control", name, [{"task": name, "url": url, "group": name, **task} for task in tasks])
-    bench.finish(name, len(tasks) * events_each, seconds=bench.plan.seconds[name] * 4, kinds=kinds)
+    bench.send("control", run, [{"task": name, "url": url, "group": name, **task} for task in tasks])
+    bench.finish(run, len(tasks) * events_each, seconds=bench.plan.seconds[name] * 4, kinds=kinds)
 
 
 def kill(bench: Bench) -> None:
-    """Let invocations run into the timeout of their function."""
-    bench.send("kill", "kill", [{"task": "kill"}] * bench.plan.kills)
-    bench.finish("kill", bench.plan.kills, seconds=bench.plan.seconds["kill"])
+    """Let invocations run into the timeout of their function, one after the other, as their writes delay each other."""
+    run = bench.run("kill")
+    for number in range(bench.plan.kills):
+        bench.send("kill", run, [{"task": "kill", "group": f"{run}/{number}"}])
+        bench.pause(KILLS_APART)
+    bench.finish(run, bench.plan.kills, seconds=bench.plan.seconds["kill"])
 
 
 def bell(bench: Bench) -> None:
     """Ring all groups at once, and again while their invocations run."""
     plan = bench.plan
     for number in range(plan.bell_rounds):
-        run = f"bell/{number}"
+        run = bench.run("bell", number)
         rings = [
             {"task": "hold", "seconds": plan.bell_hold, "group": f"slot-{slot}", "role": role}
             for role in ("first", "again")
@@ -191,7 +201,7 @@ def throttle(bench: Bench) -> None:
     plan = bench.plan
     dropped = 0
     for number, seconds in enumerate(plan.holds):
-        run = f"throttle/{number}"
+        run = bench.run("throttle", number)
         _block(bench, run, seconds)
         bench.send(SINGLE[0], run, [{"task": "hold", "seconds": 0, "role": "waiting"}])
         events = bench.finish(run, 2, seconds=seconds + 2 * plan.single_visibility)
@@ -205,7 +215,7 @@ def winner(bench: Bench) -> None:
     """Take the one slot, let a batch of each of three mappings wait for it, and see which gets it."""
     orders = itertools.cycle(itertools.permutations(SINGLE))
     for number, queues in zip(range(bench.plan.races), orders, strict=False):
-        run = f"winner/{number}"
+        run = bench.run("winner", number)
         _block(bench, run, bench.plan.race_hold)
         for queue in queues:
             bench.pause(APART)
@@ -232,11 +242,11 @@ def _block(bench: Bench, run: str, seconds: float) -> None:
 def pollers(bench: Bench) -> None:
     """Give mappings with different maximum concurrency a backlog, and count their invocations."""
     plan = bench.plan
+    task = {"task": "hold", "seconds": plan.load_hold, "within": plan.load_seconds}
     for most, messages in plan.loads.items():
-        run = f"pollers/{most}"
-        task = {"task": "hold", "seconds": plan.load_hold, "within": plan.load_seconds}
-        bench.send(f"pollers-{most}", run, [task] * messages)
-        bench.finish(run, messages, seconds=plan.load_seconds)
+        bench.send(f"pollers-{most}", bench.run("pollers", most), [task] * messages)
+    for most, messages in plan.loads.items():
+        bench.finish(bench.run("pollers", most), messages, seconds=plan.load_seconds)
 
 
 EXPERIMENTS: Mapping[str, Callable[[Bench], None]] = {

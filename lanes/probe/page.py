@@ -112,7 +112,7 @@ def _pollers(_profile: Profile, events: Events) -> str:
     for run in analysis.runs(events):
         line = analysis.concurrency(run)
         if line:
-            name = f"maximum {run[0]['run'].partition('/')[2]}"
+            name = f"maximum {run[0]['run'].rpartition('/')[2]}"
             lines[name] = [(at - line[0][0], number) for at, number in line]
     return steps(lines)
 

@@ -9,10 +9,11 @@ import signal
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lanes.errors import ConfigurationError, LanesError
-from lanes.probe.analysis import analysed
+from lanes.probe.analysis import analysed, of
 from lanes.probe.experiments import Bench, IncompleteError, chosen
 from lanes.probe.page import page
 from lanes.probe.stack import StackError
+from lanes.probe.words import undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from lanes.probe.experiments import Event, Stand
     from lanes.probe.plan import Plan
     from lanes.probe.profile import Profile
+
+
+MOST_ROUNDS = 3
+"""An experiment that could not decide by then lies between two assumptions."""
 
 
 class Deployable(Protocol):
@@ -100,12 +105,27 @@ def run(
             for name, experiment in chosen(names):
                 report(f"{name}: about {plan.seconds[name]:.0f} s ...")
                 try:
-                    experiment(bench)
+                    _decide(name, experiment, bench, events, report)
                 except IncompleteError as error:
                     # The others need nothing of it.
                     incomplete.append(str(error))
                     report(f"incomplete: {error}")
     return write(events, files, incomplete=incomplete)
+
+
+def _decide(
+    name: str,
+    experiment: Callable[[Bench], None],
+    bench: Bench,
+    events: Sequence[Event],
+    report: Callable[[str], None],
+) -> None:
+    """Run an experiment, and again while its events allow several names."""
+    for bench.round in range(MOST_ROUNDS):
+        experiment(bench)
+        if not undecided(of(events, name)):
+            return
+        report(f"{name}: undecided after {bench.round + 1} of {MOST_ROUNDS} rounds")
 
 
 def write(events: Sequence[Event], files: Files, *, incomplete: Sequence[str] = ()) -> Profile:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from lanes.probe.profile import NextGroup
+from lanes.probe.analysis import analysed, may_be_rule
+from lanes.probe.profile import NextGroup, Wins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lanes.probe.analysis import Events
     from lanes.probe.profile import (
         Bell,
         Calls,
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     )
 
 
+UNDECIDED = "undecided"
+"""The name of a range that allows several assumptions: more measurements decide."""
+
+
 class Finding(NamedTuple):
     """
     A section of a profile in words.
@@ -33,7 +39,7 @@ class Finding(NamedTuple):
         section: name of the section.
         title: the measured behaviour.
         text: the result.
-        assumption: the nearest assumption of the simulator (`simulator.parameters.all_variants`), or empty.
+        assumption: the nearest assumption of the simulator (`simulator.parameters.all_variants`), `UNDECIDED` or empty.
     """
 
     section: str
@@ -49,6 +55,10 @@ def findings(profile: Profile) -> list[Finding]:
     ]
 
 
+FEW_POLLERS = 5
+"""By ratio, more are nearer to 13 at once than to the two of the assumption: as many as a busy machine could start."""
+
+
 TITLES: Mapping[str, str] = {
     "throttle": "Throttled batches",
     "winner": "Mapping that gets a free slot",
@@ -60,6 +70,11 @@ TITLES: Mapping[str, str] = {
     "kill": "End of an invocation after its timeout",
     "bell": "Invocations started by the bell",
 }
+
+
+def undecided(events: Events) -> bool:
+    """Whether a finding of the events allows several assumptions."""
+    return any(one.assumption == UNDECIDED for one in findings(analysed(events)))
 
 
 def seconds(value: float) -> str:
@@ -80,6 +95,12 @@ def nearest(value: float, names: Mapping[float, str], *, least: float) -> str:
     return names[min(names, key=lambda one: abs(math.log(max(one, least) / max(value, least))))]
 
 
+def named(spread: Spread, names: Mapping[float, str], *, least: float) -> str:
+    """Return the name that is nearest to both ends of a range."""
+    low, high = (nearest(end, names, least=least) for end in (spread.low, spread.high))
+    return low if low == high else UNDECIDED
+
+
 def _throttle(found: Throttle) -> tuple[str, str]:
     share = f"{found.retried:.0%} of {found.samples}"
     text = f"{share} came back by a retry; receives spent on each: {found.receives:.2g}."
@@ -87,8 +108,8 @@ def _throttle(found: Throttle) -> tuple[str, str]:
         return f"{text} The others returned when their visibility timeout ended.", "throttled batches dropped"
     if found.longest_wait is None:
         return f"{text} These are too few to estimate a wait.", ""
-    return f"{text} Longest wait between two tries: {ranged(found.longest_wait)}.", nearest(
-        found.longest_wait.typical,
+    return f"{text} Longest wait between two tries: {ranged(found.longest_wait)}.", named(
+        found.longest_wait,
         {0.3: "backoff up to 0.3 s", 2: "as given", 10: "backoff up to 10 s"},
         least=0.01,
     )
@@ -99,6 +120,8 @@ def _winner(found: Winner) -> tuple[str, str]:
         f"The mapping made first got {found.first:.0%} of {found.samples} free slots, the one made last "
         f"{found.last:.0%}; the oldest message got {found.oldest:.0%}."
     )
+    if found.wins is Wins.CHANCE and may_be_rule(found):
+        return text, UNDECIDED
     names = {"highest": "highest lane wins slots", "lowest": "lowest lane wins slots", "chance": "as given"}
     return text, names.get(found.wins, "")
 
@@ -108,7 +131,8 @@ def _pollers(found: Pollers) -> tuple[str, str]:
     if not found.first:
         return f"At once as many invocations as the maximum concurrency; reached {reached}.", "as given"
     more = f"{found.ramp.typical:.2g} more each second"
-    return f"{found.first} invocations at the start, {more}; reached {reached}.", "two pollers, slow ramp"
+    text = f"{found.first} invocations at the start, {more}; reached {reached}."
+    return text, "two pollers, slow ramp" if found.first <= FEW_POLLERS else UNDECIDED
 
 
 def _order(found: Order) -> tuple[str, str]:
@@ -144,7 +168,7 @@ def _counts(found: Counts) -> tuple[str, str]:
 def _short_polls(found: ShortPolls) -> tuple[str, str]:
     names = {0: "as given", 0.1: "short polls miss 1 in 10", 1 / 3: "short polls miss 1 in 3"}
     text = f"{ranged(found.missed, lambda share: f'{share:.1%}')} missed the waiting messages."
-    return text, nearest(found.missed.typical, names, least=0.02)
+    return text, named(found.missed, names, least=0.02)
 
 
 def _calls(found: Calls) -> tuple[str, str]:

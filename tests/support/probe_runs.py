@@ -131,7 +131,7 @@ class Probe:
 
 
 def judged(variant, folder, *, seed):
-    """Probe AWS on this machine with a variant; return the mistakes of its profile."""
+    """Probe AWS on this machine with a variant, leave the files in a folder; return the mistakes of its profile."""
     wanted = [name for name in EXPERIMENTS if name != "winner" or "winner" in variant]
     lag = timedelta(seconds=variant["kill"])
     with Platform(
@@ -146,19 +146,25 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m tests.support.probe_runs", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--keep", type=Path, default=Path(tempfile.mkdtemp()), help="leave the files of each run here"
+    )
     options = parser.parse_args()
     named = 0
-    for number in range(options.first, options.runs):
+    last = options.runs if options.last is None else options.last + 1
+    for number in range(options.first, last):
         variant, began = drawn(number, options.runs, options.seed), time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            missed = judged(variant, Path(folder), seed=options.seed + number)
+        folder = options.keep / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        missed = judged(variant, folder, seed=options.seed + number)
         named += not missed
         text = "; ".join(f"{name}: {value}" for name, value in variant.items())
         sys.stdout.write(f"{number:2} {time.monotonic() - began:4.0f} s  {missed or 'named'}  {text}\n")
         sys.stdout.flush()
-    sys.stdout.write(f"{named} of {options.runs - options.first} runs named\n")
-    return named < options.runs - options.first
+    sys.stdout.write(f"{named} of {last - options.first} runs named\n")
+    return named < last - options.first
 
 
 if __name__ == "__main__":

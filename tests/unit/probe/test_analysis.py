@@ -71,6 +71,30 @@ def test_batches_that_came_for_a_free_slot_were_not_throttled():
     assert trace.assumption("throttle") == "as given"
 
 
+def waited(*waits):
+    """One batch for each wait."""
+    trace = Trace()
+    for number, wait in enumerate(waits):
+        trace.add(f"throttle/0/{number}", "end", 10, role="blocker")
+        trace.events[-1]["at"] = 10
+        trace.add(f"throttle/0/{number}", "start", 10, role="waiting")
+        trace.events[-1]["at"] = 10 + wait
+    return trace
+
+
+def test_a_stall_of_the_machine_is_no_wait():
+    """Measured on one with two cores: after five waits of 0.3 s at most, the sixth was 1.8 s."""
+    trace = waited(0.283, 0.058, 0.008, 0.022, 0.051, 1.837)
+
+    assert trace.profile().throttle.longest_wait.high < 0.6
+    assert trace.assumption("throttle") == "backoff up to 0.3 s"
+
+
+def test_waits_that_fit_two_assumptions_are_undecided():
+    """0.6 s may be the longest of 0.3 s on a slow machine, or of 2 s by luck."""
+    assert waited(0.1, 0.2, 0.3, 0.4, 0.5, 0.6).assumption("throttle") == "undecided"
+
+
 def test_dropped_batches_are_known_by_their_receives():
     """They have no wait between tries."""
     trace = throttled(longest=0, retries=False)
@@ -119,6 +143,7 @@ def test_a_few_races_prove_no_rule():
 
     assert trace.profile().winner.first == 0.8
     assert trace.profile().winner.wins == "chance"
+    assert trace.assumption("winner") == "undecided"
 
 
 def loaded(*, first, per_second, seconds=20, hold=2.0):
@@ -150,6 +175,11 @@ def test_pollers_that_grow():
 
     assert found.first == 2
     assert 0.15 < found.ramp.typical < 0.4
+
+
+def test_pollers_that_a_busy_machine_starts_late_are_undecided():
+    """Nine of thirteen are neither all nor few."""
+    assert loaded(first=9, per_second=0.25).assumption("pollers") == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +235,14 @@ def test_the_share_of_missed_polls(missed, name):
     assert trace.assumption("short_polls") == name
 
 
+def test_a_few_polls_decide_nothing():
+    """Two misses of 60 fit none, and one in ten."""
+    trace = Trace()
+    trace.add("polls", "polled", 0, polls=[[number, number > 1] for number in range(60)], waiting=3)
+
+    assert trace.assumption("short_polls") == "undecided"
+
+
 def test_times_of_calls_and_their_sigma():
     """The median and the sigma of a log-normal distribution come back."""
     trace = Trace()
@@ -218,9 +256,9 @@ def test_times_of_calls_and_their_sigma():
 
 
 def test_the_last_sign_of_life_of_killed_invocations():
-    """Zero if there was none after the timeout."""
+    """Zero if there was none after the timeout; one without any sign says nothing."""
     trace = Trace()
-    for number, late in enumerate([[-0.04, 0.005, 0.015], [-0.04, 0.01], [-0.04]]):
+    for number, late in enumerate([[-0.04, 0.005, 0.015], [-0.04, 0.01], [-0.04], []]):
         trace.add("kill", "start", 0, group=f"k{number}")
         for one in late:
             trace.add("kill", "alive", 3 + one, group=f"k{number}", late=one)

@@ -43,7 +43,11 @@ class Stand:
     def __init__(self, *, error=None, answer=None):
         self.sent = []
         self._error = error
-        self._answer = answer or {"event": "polled", "polls": [[0, True]] * 9 + [[0, False]], "waiting": 3}
+        self._answer = answer or {
+            "event": "polled",
+            "polls": ([[0, True]] * 9 + [[0, False]]) * 30,
+            "waiting": 3,
+        }
 
     def url(self, queue):
         return f"https://{queue}"
@@ -81,7 +85,7 @@ def test_a_probe_leaves_its_files_and_no_stack(tmp_path):
     assert [task["task"] for _, task in stand.sent] == ["polls"]
     assert profile.short_polls.missed.typical == pytest.approx(0.1)
     assert (profile.region, profile.measured_at) == ("eu-central-1", "2026-11-22T15:00:00+00:00")
-    assert read_profile(files.profile).short_polls.missed.samples == 10
+    assert read_profile(files.profile).short_polls.missed.samples == 300
     assert analysed(read_events(files.events)) == profile
     assert "Short polls of a FIFO queue" in files.page.read_text()
 
@@ -107,6 +111,17 @@ def test_a_stack_that_is_left_hides_no_earlier_failure(tmp_path, error, said):
         probed(stack, Stand(), tmp_path)
 
 
+@pytest.mark.parametrize(("missed", "rounds"), [(0, 1), (2, 3)])
+def test_an_undecided_experiment_runs_again(tmp_path, missed, rounds):
+    """Three times at most; two misses in each 60 polls lie between two assumptions."""
+    polls = [[number, number >= missed] for number in range(60 if missed else 100)]
+    stand = Stand(answer={"event": "polled", "polls": polls, "waiting": 3})
+    profile = probed(Stack(), stand, tmp_path)
+
+    assert [task["run"] for _, task in stand.sent] == [f"polls/{number}" for number in range(rounds)]
+    assert profile.short_polls.missed.samples == rounds * len(polls)
+
+
 def test_a_file_that_cannot_be_written_is_found_before_the_deployment(tmp_path):
     """Not after half an hour."""
     stack = Stack()
@@ -121,7 +136,7 @@ def test_an_error_of_the_function_makes_the_profile_incomplete(tmp_path):
     stand = Stand(answer={"event": "error", "text": "ClientError: AccessDenied"})
     profile = probed(Stack(), stand, tmp_path)
 
-    assert profile.incomplete == ("polls: ClientError: AccessDenied",)
+    assert profile.incomplete == ("polls/0: ClientError: AccessDenied",)
     assert profile.sections == {}
 
 
@@ -158,6 +173,6 @@ def test_an_experiment_without_all_of_its_events_is_given_up(tmp_path):
     stand = Stand(answer={"event": "start"})
     bench = Bench(stand, QUICK, keep=kept.extend, clock=lambda: next(now), sleep=lambda _seconds: None)
 
-    with pytest.raises(IncompleteError, match="polls: some events are missing"):
+    with pytest.raises(IncompleteError, match="polls/0: some events are missing"):
         EXPERIMENTS["polls"](bench)
     assert [event["event"] for event in kept] == ["start"]
