@@ -1,5 +1,6 @@
 """What operators call, against AWS as moto plays it, with the corrections of this project."""
 
+import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,7 @@ from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.queues import dead_letter_queues
 from lanes.aws.stack.operations import Operations
 from lanes.aws.table.ledger import DynamoDBLedger
+from lanes.aws.table.redrives import RedriveRecords
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
 from lanes.holds import Hold
@@ -148,6 +150,44 @@ def test_a_run_that_goes_on_much_later_copies_nothing_twice(operations, monkeypa
     second = drain(sqs, operations.deployment.queues["MAIN"].url)
     assert (len(first), len(second), done) == (10, 15, 25)
     assert {one["Body"] for one in first}.isdisjoint(one["Body"] for one in second)
+
+
+def test_only_copies_whose_dead_letters_stay_are_recorded(operations, monkeypatch):
+    """A deleted one is received by no later run; a refused deletion leaves one that is."""
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 12, groups=1)
+    letters = operations.dead_letters
+    client = boto3.client("sqs")
+    given = letters.receive("MAIN", limit=3, hold=timedelta(seconds=10))
+    for letter in given:
+        letters.copy([letter], {})
+    client.delete_message(
+        QueueUrl=operations.deployment.queues["MAIN"].dead_letter_url, ReceiptHandle=given[0].receipt_handle
+    )
+    stays = dataclasses.replace(given[2], receipt_handle="unknown")
+
+    refused = letters.delete([*given[:2], stays])
+
+    recorded = RedriveRecords(table=operations.deployment.table, client=boto3.client("dynamodb"))
+    ids = [letter.letter_id for letter in given]
+    assert recorded.copied("MAIN", ids) == set(refused) == {stays.message_id}
+
+
+def test_a_held_group_is_told_its_last_copy_once_for_ten(operations, monkeypatch):
+    """A call for each copy would double the time of a group."""
+    put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 25, groups=1)
+    hold = Hold(lane="MAIN", group="group-0", leader="original-0", id="m", reason="r", error="", since=1.0)
+    operations.holds.begin(hold)
+    announced = []
+    sending = operations.holds.sending
+    monkeypatch.setattr(
+        operations.holds, "sending", lambda *where, **how: announced.append(how) or sending(*where, **how)
+    )
+
+    progress = redrive(operations)
+
+    assert (progress.done, progress.released, len(announced)) == (25, 1, 3)
+    last = drain(boto3.client("sqs"), operations.deployment.queues["MAIN"].url)[-1]
+    assert announced[-1]["copy"] == last["Attributes"]["MessageDeduplicationId"]
 
 
 def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):

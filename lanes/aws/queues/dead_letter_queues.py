@@ -45,7 +45,7 @@ class DeadLetterQueueCalls:
         self._queues = deployment.queues
         self._client = client
         self._redrives = redrives
-        self._unrecorded: dict[str, list[str]] = defaultdict(list)
+        self._unrecorded: dict[str, set[str]] = defaultdict(set)
         self._bell = sender_bell(deployment, client)
 
     def dead_letters(self, lane: str) -> LaneDepth:
@@ -153,11 +153,7 @@ class DeadLetterQueueCalls:
                 for place, letter in enumerate(chunk)
                 if str(place) not in sent
             }
-            unrecorded = self._unrecorded[lane]
-            unrecorded += [chunk[int(place)].letter_id for place in sent]
-            # A call for each copy would take as long as the copies of one group, which go one by one.
-            if len(unrecorded) >= LARGEST_BATCH:
-                self._record_copies()
+            self._unrecorded[lane] |= {chunk[int(place)].letter_id for place in sent}
         return refused
 
     def _not_copied(self, letters: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
@@ -174,17 +170,16 @@ class DeadLetterQueueCalls:
         return [letter for letter in letters if letter.letter_id not in copied]
 
     def _record_copies(self) -> None:
-        """Record the copies before their dead letters are deleted or become visible."""
+        """Record the copies whose dead letters stay, before those become visible."""
         for lane in list(self._unrecorded):
             letter_ids = self._unrecorded.pop(lane)
-            # The dead letters are deleted next, so a missing record matters only if this run is killed before that.
-            if self._redrives is not None:
+            # SQS drops a second copy for five minutes, so a missing record matters only to a run after that.
+            if self._redrives is not None and letter_ids:
                 with suppress(AwsError):
-                    self._redrives.add(lane, letter_ids)
+                    self._redrives.add(lane, sorted(letter_ids))
 
     def delete(self, letters: Sequence[DeadLetteredMessage]) -> dict[str, str]:
         """Delete dead letters; return the reasons of refusals by the dead letter's id."""
-        self._record_copies()
         refused: dict[str, str] = {}
         for lane, chunk in _chunks(letters):
             with aws_errors("DeleteMessageBatch"):
@@ -199,6 +194,9 @@ class DeadLetterQueueCalls:
                 chunk[int(entry["Id"])].message_id: f"{entry['Code']}: {entry.get('Message', '')}"
                 for entry in answer.get("Failed", [])
             }
+            # A deleted one is received by no later run, and needs no record.
+            self._unrecorded[lane] -= {one.letter_id for one in chunk if one.message_id not in refused}
+        self._record_copies()
         return refused
 
 

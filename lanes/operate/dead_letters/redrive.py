@@ -26,6 +26,7 @@ from lanes.operate.dead_letters.progress import RunProgress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lanes.depth import LaneDepth
     from lanes.holds import Hold
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter, DeadLetterQueues
     from lanes.operate.overrides.holds import GroupHolds
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 # A run that is killed hides its dead letters for so long, and the next run waits for them.
 HOLD = timedelta(seconds=30)
 QUIET_RECEIVES = 2
-"""Receives in a row without a dead letter after which the run ends, if no other reader hides any."""
+"""Empty receives in a row after which the run ends if no other reader hides a dead letter; one if SQS counts none."""
 
 TIMEOUT_AFTER_HOLD = 5.0
 """Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
+ALONE_FOR = 9
+"""Rounds of one receive, after another one found nothing beside ten of one group."""
 MOST_AT_ONCE = 100
 """Dead letters to receive before they are settled: ten receives, each of which may return one group alone."""
 
@@ -101,6 +104,7 @@ class DeadLetterRun:
         self._openings: dict[str, str] = {}
         self._orders: dict[str, LetterOrder] = {}
         self._touched: set[str] = set()
+        self._alone = 0
         self._sent: set[str] = set()
 
     def run(self) -> RunProgress:
@@ -140,8 +144,9 @@ class DeadLetterRun:
                 self._loosen(self._cut.pop())
                 continue
             # Counted after the receive: the next receive finds dead letters that became visible in between.
-            quiet = 0 if letters or self._hidden_by_others() else quiet + 1
-            if quiet >= QUIET_RECEIVES:
+            depth = self._queues.dead_letters(self._lane)
+            quiet = 0 if letters or self._is_hidden_by_others(depth) else quiet + 1
+            if quiet >= QUIET_RECEIVES or (quiet and not depth.backlog):
                 return
             if self._clock() - quiet_since > self._hold.total_seconds() + TIMEOUT_AFTER_HOLD:
                 return
@@ -155,7 +160,7 @@ class DeadLetterRun:
             # Dead letters from before the holds were read are found now; later ones keep their hold from ending.
             self._work()
             # Another reader may have dead letters of these groups in hand.
-            if self._hidden_by_others():
+            if self._is_hidden_by_others(self._queues.dead_letters(self._lane)):
                 return
             staying = {letter.group for letter in self._staying.values()}
             for hold in holds:
@@ -202,9 +207,16 @@ class DeadLetterRun:
             self._working = [*self._working, *letters]
             room -= len(letters)
             if len(letters) < size:
+                self._alone = ALONE_FOR if ends and not letters and self._is_one_group() else 0
                 break
             ends.append(letters[-1].group)
+            if self._alone:
+                self._alone -= 1
+                break
         return ends
+
+    def _is_one_group(self) -> bool:
+        return len({letter.group for letter in self._working}) == 1
 
     def _receive_size(self) -> int:
         """Return how many to receive: at most the number that can be settled in half of their visibility timeout."""
@@ -216,9 +228,9 @@ class DeadLetterRun:
             size = min(size, int(self._rate * self._hold.total_seconds() / 2))
         return max(1, size)
 
-    def _hidden_by_others(self) -> bool:
+    def _is_hidden_by_others(self, depth: LaneDepth) -> bool:
         """Whether another reader hides dead letters, such as a run that was just killed."""
-        return self._queues.dead_letters(self._lane).in_flight > len(self._staying)
+        return depth.in_flight > len(self._staying)
 
     def _settle(self, received: Sequence[DeadLetteredMessage]) -> None:
         # A copy that failed again is back; copied once more, it would keep the run going for ever.
@@ -232,6 +244,7 @@ class DeadLetterRun:
         self._stay([letter for letter in letters if letter not in meant])
         self.progress.kept += len(letters) - len(meant)
         self._working = meant
+        self._announce(meant)
         ready: list[DeadLetteredMessage] = []
         for wave in waves(meant):
             ready += self._copied(wave) if self._copies else self._paced(wave)
@@ -242,7 +255,7 @@ class DeadLetterRun:
         self._working = []
 
     def _delete(self, ready: Sequence[DeadLetteredMessage]) -> None:
-        # Deleted only after the copy: if the run is killed between the two, SQS drops the next run's copy within five
+        # Deleted only after the copy: if the run ends between the two, SQS drops the next run's copy within five
         # minutes, and later the table's record prevents it.
         refused = self._queues.delete(ready) if ready else {}
         # A dead letter that could not be deleted is received again, and SQS drops its second copy.
@@ -295,20 +308,19 @@ class DeadLetterRun:
         order.sent_back(self._queues.send_back(letter))
         return True
 
-    def _passes(self, letter: DeadLetteredMessage) -> bool:
-        """Announce a copy to a held group; return whether it may be sent."""
-        opening = self._openings.get(letter.group)
-        if opening is None:
-            return True
-        copy = letter.copied_as(opening)
-        if self._holds.sending(self._lane, letter.group, copy=copy, opening=opening):
-            return True
-        self._stopped[letter.group] = "its group was held again or released in the meantime"
-        return False
+    def _announce(self, letters: Sequence[DeadLetteredMessage]) -> None:
+        """Announce to each held group the last of its copies, all of which are sent next."""
+        last = {letter.group: letter for letter in letters if letter.group not in self._stopped}
+        for group in last.keys() & self._openings.keys():
+            opening = self._openings[group]
+            if not self._holds.sending(
+                self._lane, group, copy=last[group].copied_as(opening), opening=opening
+            ):
+                self._stopped[group] = "its group was held again or released in the meantime"
 
     def _copied(self, wave: Sequence[DeadLetteredMessage]) -> list[DeadLetteredMessage]:
         copied: list[DeadLetteredMessage] = []
-        passing = [letter for letter in wave if letter.group not in self._stopped and self._passes(letter)]
+        passing = [letter for letter in wave if letter.group not in self._stopped]
         for letter in [letter for letter in wave if letter not in passing]:
             why = self._stopped[letter.group]
             self._fail(letter, f"an earlier one of its group could not be sent: {why}")
