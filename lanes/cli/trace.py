@@ -167,6 +167,7 @@ def _record(found: Trace) -> dict[str, Any]:
                 "is_seen": step.is_seen,
                 "lane": step.lane,
                 "receive": step.receive,
+                "code": step.code,
                 "what": step.what,
                 "why": step.why,
                 "message_id": step.message_id,

@@ -69,7 +69,7 @@ def test_the_process_ends_with_the_status_and_splits_its_streams(lanes):
     done = lanes("--output", "json", "check")
 
     assert done.returncode == 3
-    assert {"verdict", "subject", "found", "advice"} == set(json.loads(done.stdout)[0])
+    assert {"verdict", "code", "subject", "found", "advice"} == set(json.loads(done.stdout)[0])
     assert "3 wrong" in done.stderr
 
 

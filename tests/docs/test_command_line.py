@@ -8,6 +8,7 @@ from lanes.aws.table.audit import item_of
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.main import command
 from lanes.operate.history.audit import AuditEntry
+from lanes.operate.history.trace import UNSEEN
 from tests.docs.pages import ROOT, codes, rows, spans
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
@@ -42,6 +43,31 @@ def test_every_verb_has_its_section():
     headings = re.findall(r"^## `lanes ([a-z-]+)`$", written(), re.MULTILINE)
 
     assert sorted(headings) == sorted(ROOT_COMMAND.commands)
+
+
+def literals(path, pattern):
+    """Give the codes that a module names."""
+    return set(re.findall(pattern, (ROOT / "lanes" / "operate" / path).read_text(encoding="utf-8")))
+
+
+def test_every_code_of_a_finding_is_documented():
+    """As programs decide by them; a finding without a code can't be made."""
+    made = literals("lanes/check_rules.py", r'Problem\(\s*"([^"]+)"')
+    made |= literals("lanes/check.py", r'(?:Problem|\.wrong|\.note)\(\s*"([^"]+)"')
+    made |= literals("lanes/findings.py", r'(?:code = |else |\.wrong\(|_add\(Verdict\.OK, )"([^"]+)"')
+    tables = [row for row in rows(PAGE, "## `lanes check`") if "--" not in row[0]]
+    documented = {code for row in tables for code in codes(row[1])}
+
+    assert made | {"not_allowed"} == documented
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", code) for code in documented)
+
+
+def test_every_code_of_a_step_without_an_event_is_documented():
+    """Those of events are the names of events, which have a page of their own."""
+    steps = literals("history/trace.py", r'code="([^"]+)"')
+    steps |= {code for code, _, _ in UNSEEN.values()} | {"not_seen", "crash_suspected"}
+
+    assert steps <= set(codes(section("trace")))
 
 
 def test_the_options_before_the_verb_are_all_there_with_their_variables():

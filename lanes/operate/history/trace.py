@@ -43,18 +43,24 @@ ORIGINS: dict[str, str] = {
 }
 
 
-UNSEEN: dict[EngineName | None, tuple[str, str]] = {
+UNSEEN: dict[EngineName | None, tuple[str, str, str]] = {
     EngineName.MAPPINGS: (
+        "throttled",
         "throttled",
         "never reached the function: Lambda held it for a slot until its visibility timeout ended",
     ),
-    EngineName.PULL: ("not reported", "SQS gave it to a slot that did not get it, or that ended before it"),
+    EngineName.PULL: (
+        "not_reported",
+        "not reported",
+        "SQS gave it to a slot that did not get it, or that ended before it",
+    ),
     None: (
+        "not_reported",
         "not reported",
         "held by Lambda while all slots were taken, or given to a slot that did not get it",
     ),
 }
-"""Label and reason of a receive without an event, by engine; None if the engine is unknown."""
+"""Code, label and reason of a receive without an event, by engine; None if the engine is unknown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +71,7 @@ class Step:
     Attributes:
         at: epoch seconds.
         lane: the lane's name, empty before it has one.
+        code: name of its event, or of a step without an event; it stays the same.
         what: the event's label.
         why: its reason.
         message_id: the message ID of SQS in this generation.
@@ -74,6 +81,7 @@ class Step:
 
     at: float
     lane: str
+    code: str
     what: str
     why: str
     message_id: str = ""
@@ -184,6 +192,7 @@ def _outbox_steps(entry: OutboxEntry | None) -> list[Step]:
     written = Step(
         at=entry.created_at,
         lane=entry.lane,
+        code="outbox_written",
         what="written",
         why=f"to the outbox with priority {entry.priority}",
     )
@@ -191,7 +200,10 @@ def _outbox_steps(entry: OutboxEntry | None) -> list[Step]:
         return [written]
     delay = format_seconds(entry.published_at - entry.created_at)
     why = f"by the outbox's relay, {delay} after it was written"
-    return [written, Step(at=entry.published_at, lane=entry.lane, what="published", why=why)]
+    published = Step(
+        at=entry.published_at, lane=entry.lane, code="outbox_published", what="published", why=why
+    )
+    return [written, published]
 
 
 class _Generation:
@@ -227,7 +239,7 @@ class _Generation:
 
     def _sending(self, at: float) -> Step:
         lane = self._events[0].lane
-        return self._step(at=at, lane=lane, what="sent", why=f"to {lane}{self._origin(at)}")
+        return self._step(at=at, lane=lane, code="sent", what="sent", why=f"to {lane}{self._origin(at)}")
 
     def _origin(self, at: float) -> str:
         """Explain a later generation."""
@@ -253,12 +265,13 @@ class _Generation:
             return []
         at = self._visible_at if self._visible_at is not None else self._sources.since
         numbers = str(missing[0]) if len(missing) == 1 else f"{missing[0]} to {missing[-1]}"
-        what, why = self._why_unseen(event)
+        code, what, why = self._why_unseen(event)
         return [
             self._step(
                 # The clocks of SQS and of the function differ, and a step must not follow the one that it explains.
                 at=min(at, event.at),
                 lane=event.lane,
+                code=code,
                 what=what,
                 why=why,
                 receive=numbers,
@@ -266,14 +279,19 @@ class _Generation:
             )
         ]
 
-    def _why_unseen(self, event: MessageEvent) -> tuple[str, str]:
+    def _why_unseen(self, event: MessageEvent) -> tuple[str, str, str]:
         # Older lines were not read, so a missing event proves nothing.
         if self._receive == 0 and (self._sent_at is None or self._sent_at < self._sources.since):
-            return "not seen", "before the start of the log that was read (--since), or never by the function"
+            why = "before the start of the log that was read (--since), or never by the function"
+            return "not_seen", "not seen", why
         crashes = [line for line in self._sources.crashes if self._seen_at <= line.at <= event.at]
         if crashes:
             ended = " ".join(crashes[-1].text.split())[-80:]
-            return "crashed?", f'an invocation ended in this time without an answer: "...{ended}"'
+            return (
+                "crash_suspected",
+                "crashed?",
+                f'an invocation ended in this time without an answer: "...{ended}"',
+            )
         return UNSEEN[self._sources.engine]
 
     def _seen(self, event: MessageEvent) -> Step:
@@ -281,7 +299,7 @@ class _Generation:
         if event.receive is not None:
             why += self._waited(event)
         receive = "" if event.receive is None else str(event.receive)
-        return self._step(at=event.at, lane=event.lane, what=what, why=why, receive=receive)
+        return self._step(at=event.at, lane=event.lane, code=event.event, what=what, why=why, receive=receive)
 
     def _waited(self, event: MessageEvent) -> str:
         begun = float(event.fields.get("started_at") or event.at)
@@ -301,11 +319,20 @@ class _Generation:
             self._visible_since = PAUSES.get(event.event, "it became visible again")
 
     def _step(
-        self, *, at: float, lane: str, what: str, why: str, receive: str = "", is_seen: bool = True
+        self,
+        *,
+        at: float,
+        lane: str,
+        code: str,
+        what: str,
+        why: str,
+        receive: str = "",
+        is_seen: bool = True,
     ) -> Step:
         return Step(
             at=at,
             lane=lane,
+            code=code,
             what=what,
             why=why,
             message_id=self._message_id,

@@ -27,6 +27,7 @@ class TracedMessage:
         lane: the lane of its last event.
         id: its own id; the message ID of SQS if its body has none.
         kind: its kind.
+        code: name of its last event.
         what: label of its last event.
         why: reason of its last event.
     """
@@ -35,6 +36,7 @@ class TracedMessage:
     lane: str
     id: str
     kind: str
+    code: str
     what: str
     why: str
 
@@ -80,6 +82,7 @@ def _message(events: list[MessageEvent]) -> TracedMessage:
         lane=last.lane,
         id=named[0].id if named else first.message_id,
         kind=named[0].kind if named else "",
+        code=last.event,
         what=what,
         why=why,
     )

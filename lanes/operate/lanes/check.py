@@ -81,7 +81,7 @@ class Check:
         problems = rules.local_problems(self._local, self._config) if self._local is not None else []
         self._findings.expect("configuration", names, problems)
         for note in self._config.notes():
-            self._findings.note("configuration", note)
+            self._findings.note("easy_to_miss", "configuration", note)
 
     def _queues(self, lane: Lane) -> None:
         urls = self._deployment.queues[lane.name]
@@ -102,6 +102,7 @@ class Check:
             left, letters = rules.messages_in(queue), rules.messages_in(dead)
             advice = "" if left or letters else "; remove it from lanes.toml, then deploy"
             self._findings.note(
+                "closing",
                 f"{lane.name} lane",
                 f"it is closing: {left} messages and {letters} dead letters are left{advice}",
             )
@@ -124,9 +125,10 @@ class Check:
             )
             if queue is not None and rules.messages_in(queue):
                 text = f"{name} holds {rules.messages_in(queue)} messages, and no lane reads it"
-                self._findings.wrong(subject, text, rules.RESCUE)
+                self._findings.wrong("messages_left", subject, text, rules.RESCUE)
             elif queue is not None:
-                self._findings.note(subject, f"{name} is empty and no lane reads it; delete it")
+                text = f"{name} is empty and no lane reads it; delete it"
+                self._findings.note("empty_queue_left", subject, text)
 
     def _mapping(self, lane: Lane) -> set[str]:
         subject = f"{lane.name} mapping"
@@ -145,7 +147,8 @@ class Check:
             return set()
         if len(found) != 1:
             text = f"{len(found) or 'no'} mappings serve it; there must be exactly one"
-            self._findings.wrong(subject, text, "deploy again, and delete mappings from outside the stack")
+            advice = "deploy again, and delete mappings from outside the stack"
+            self._findings.wrong("mapping_count", subject, text, advice)
         for mapping in found:
             most = mapping.maximum_concurrency
             text = f"{mapping.state}, batches of {mapping.batch_size}, at most {most} at once"
@@ -185,8 +188,8 @@ class Check:
         for lane in self._config.lanes:
             read = partial(self._state.mappings, lane.name)
             found = self._findings.ask("pauses", read, right="lambda:ListEventSourceMappings")
-            for text, advice in rules.resumed_problems(lane, found or (), switches):
-                self._findings.wrong(f"{lane.name} lane", text, advice)
+            for code, text, advice in rules.resumed_problems(lane, found or (), switches):
+                self._findings.wrong(code, f"{lane.name} lane", text, advice)
 
     def _table(self) -> None:
         name = self._deployment.table
@@ -201,7 +204,8 @@ class Check:
 
     def _functions(self, arns: Sequence[str]) -> None:
         if len(arns) > 1:
-            self._findings.wrong("function", f"lanes feed {len(arns)} functions: {arns}", rules.DEPLOY)
+            text = f"lanes feed {len(arns)} functions: {arns}"
+            self._findings.wrong("several_functions", "function", text, rules.DEPLOY)
         right = "lambda:GetFunctionConfiguration and lambda:GetFunctionConcurrency"
         for arn in arns:
             function = self._findings.ask("function", partial(self._state.function, arn), right=right)
@@ -220,7 +224,10 @@ class Check:
             # The right to ask is missing: each further question would add the same finding.
             if denied is None:
                 return
-            missing += [(f"the function may not {action} on {resource}", rules.DEPLOY) for action in denied]
+            missing += [
+                rules.Problem("right_missing", f"the function may not {action} on {resource}", rules.DEPLOY)
+                for action in denied
+            ]
         self._findings.expect("permissions", "the function may use its queues and its table", missing)
 
     def _account(self) -> None:

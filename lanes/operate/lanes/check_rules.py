@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lanes import bell
 from lanes.config import VISIBILITY_FACTOR
@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from lanes.operate.lanes.deployed import AccountState, FunctionState, TableState
     from lanes.operate.lanes.mappings import LaneMapping
 
-Problems = list[tuple[str, str]]
-"""Problems, each with advice."""
+
+class Problem(NamedTuple):
+    """One problem: a code that stays the same, its description and the next step."""
+
+    code: str
+    text: str
+    advice: str
+
+
+Problems = list[Problem]
 
 DEPLOY = "deploy the stack again: cdk deploy"
 RESCUE = 'move them to a lane: docs/how-to/deploy.md, "Rescue the messages of a removed lane"'
@@ -38,7 +46,7 @@ SECONDS_OF_A_DAY = 86_400
 def local_problems(local: LanesConfig, deployed: LanesConfig) -> Problems:
     """Compare a `lanes.toml` with the deployed configuration."""
     return [
-        (f"lanes.toml differs from the deployed configuration: {line}", DEPLOY)
+        Problem("setting_differs", f"lanes.toml differs from the deployed configuration: {line}", DEPLOY)
         for line in differences(local.to_dict(), deployed.to_dict())
     ]
 
@@ -73,12 +81,12 @@ def queue_problems(queue: Mapping[str, str]) -> Problems:
         "ContentBasedDeduplication": "false",
     }
     problems = [
-        (f"{name} is {queue.get(name, 'not set')}; it must be {value}", DEPLOY)
+        Problem("queue_setting", f"{name} is {queue.get(name, 'not set')}; it must be {value}", DEPLOY)
         for name, value in wanted.items()
         if queue.get(name, "false") != value
     ]
     if queue.get("SqsManagedSseEnabled") != "true" and not queue.get("KmsMasterKeyId"):
-        problems.append(("it is not encrypted", DEPLOY))
+        problems.append(Problem("not_encrypted", "it is not encrypted", DEPLOY))
     return problems
 
 
@@ -89,10 +97,12 @@ def visibility_problems(config: LanesConfig, lane: Lane, queue: Mapping[str, str
     least = VISIBILITY_FACTOR * config.consumer.function_timeout.total_seconds()
     problems = []
     if seconds != wanted:
-        problems.append((f"visibility timeout is {seconds} s, {wanted:g} s was deployed", DEPLOY))
+        text = f"visibility timeout is {seconds} s, {wanted:g} s was deployed"
+        problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
     if seconds < least:
         text = f"visibility timeout is {seconds} s, below {VISIBILITY_FACTOR} times that of the function"
-        problems.append((text, f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"))
+        advice = f"set visibility_timeout of {lane.name} to {least:g} s or more, then deploy"
+        problems.append(Problem("visibility_timeout_short", text, advice))
     return problems
 
 
@@ -104,17 +114,22 @@ def dead_letter_problems(queue: Mapping[str, str], dead: Mapping[str, str]) -> P
     most = policy.get("maxReceiveCount", 0)
     problems = []
     if policy.get("deadLetterTargetArn") != dead.get("QueueArn"):
-        problems.append(("the lane's queue does not name it as its dead-letter queue", DEPLOY))
+        text = "the lane's queue does not name it as its dead-letter queue"
+        problems.append(Problem("dead_letter_queue_unused", text, DEPLOY))
     elif int(most) < LEAST_RECEIVES:
-        problems.append((f"SQS moves messages there after {most} receives, yields included", DEPLOY))
+        text = f"SQS moves messages there after {most} receives, yields included"
+        problems.append(Problem("few_receives", text, DEPLOY))
     if int(dead.get("MessageRetentionPeriod", 0)) < int(queue.get("MessageRetentionPeriod", 0)):
-        problems.append((f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}", DEPLOY))
+        text = f"it keeps {kept_for(dead)}, the lane's queue {kept_for(queue)}"
+        problems.append(Problem("short_retention", text, DEPLOY))
     return problems
 
 
 def lane_mapping_problems(lane: Lane, mapping: LaneMapping) -> Problems:
     """Compare the mapping of a lane with the deployment document."""
-    paused = ("it is paused: it receives no message of the lane", f"lanes resume {lane.name}")
+    paused = Problem(
+        "paused", "it is paused: it receives no message of the lane", f"lanes resume {lane.name}"
+    )
     return mapping_problems(
         mapping, batch_size=lane.batch_size, most=lane.maximum_concurrency, disabled=paused
     )
@@ -127,14 +142,17 @@ def bell_mapping_problems(config: LanesConfig, mapping: LaneMapping) -> Problems
         mapping,
         batch_size=1,
         most=bell.maximum_concurrency(config.consumer.reserved_concurrency),
-        disabled=("it is disabled: no invocation starts, and all lanes stand still", enable),
+        disabled=Problem(
+            "disabled", "it is disabled: no invocation starts, and all lanes stand still", enable
+        ),
     )
 
 
 def pause_problems(lane: Lane, mappings: Sequence[LaneMapping]) -> Problems:
     """Return whether a lane of the pull engine is paused."""
     paused = any(mapping.state == DISABLED for mapping in mappings)
-    return [("it is paused: no slot receives from it", f"lanes resume {lane.name}")] if paused else []
+    problem = Problem("paused", "it is paused: no slot receives from it", f"lanes resume {lane.name}")
+    return [problem] if paused else []
 
 
 def resumed_problems(lane: Lane, mappings: Sequence[LaneMapping], switches: Sequence[AuditEntry]) -> Problems:
@@ -147,39 +165,41 @@ def resumed_problems(lane: Lane, mappings: Sequence[LaneMapping], switches: Sequ
         f"{last.who} paused it at {at}, and it runs without `lanes resume`: a deploy that changes its mapping, "
         "or the engine, enables it"
     )
-    return [(text, f"lanes pause {lane.name}; if it is to run, lanes resume {lane.name} after that")]
+    advice = f"lanes pause {lane.name}; if it is to run, lanes resume {lane.name} after that"
+    return [Problem("resumed_by_deploy", text, advice)]
 
 
-def mapping_problems(
-    mapping: LaneMapping, *, batch_size: int, most: int, disabled: tuple[str, str]
-) -> Problems:
+def mapping_problems(mapping: LaneMapping, *, batch_size: int, most: int, disabled: Problem) -> Problems:
     """Compare a mapping with its deployed settings."""
     problems = []
     if mapping.state == DISABLED:
         problems.append(disabled)
     elif mapping.state != ENABLED:
-        problems.append((f"it is {mapping.state}", "wait, then check again"))
+        problems.append(Problem("changing", f"it is {mapping.state}", "wait, then check again"))
     if not mapping.reports_failures:
-        problems.append(("ReportBatchItemFailures is not set: returned records would be deleted", DEPLOY))
+        text = "ReportBatchItemFailures is not set: returned records would be deleted"
+        problems.append(Problem("no_partial_response", text, DEPLOY))
     if mapping.batch_size != batch_size:
-        problems.append((f"batch size is {mapping.batch_size}, {batch_size} was deployed", DEPLOY))
+        text = f"batch size is {mapping.batch_size}, {batch_size} was deployed"
+        problems.append(Problem("batch_size_differs", text, DEPLOY))
     if mapping.maximum_concurrency != most:
-        text = f"{mapping.maximum_concurrency}, {most} was deployed"
-        problems.append((f"maximum concurrency is {text}", DEPLOY))
+        text = f"maximum concurrency is {mapping.maximum_concurrency}, {most} was deployed"
+        problems.append(Problem("maximum_concurrency_differs", text, DEPLOY))
     return problems
 
 
 def bell_problems(config: LanesConfig, queue: Mapping[str, str]) -> Problems:
     """Compare the bell's queue with the requirements of its rings."""
     problems = [
-        (f"{name} is {queue.get(name, 'not set')}; it must be true", DEPLOY)
+        Problem("queue_setting", f"{name} is {queue.get(name, 'not set')}; it must be true", DEPLOY)
         for name in ("FifoQueue", "ContentBasedDeduplication")
         if queue.get(name) != "true"
     ]
     seconds = int(queue.get("VisibilityTimeout", 0))
     wanted = config.consumer.function_timeout.total_seconds() + bell.VISIBILITY_MARGIN
     if seconds != wanted:
-        problems.append((f"visibility timeout is {seconds} s; it must be {wanted:g} s", DEPLOY))
+        text = f"visibility timeout is {seconds} s; it must be {wanted:g} s"
+        problems.append(Problem("visibility_timeout_differs", text, DEPLOY))
     return problems
 
 
@@ -189,21 +209,24 @@ def function_problems(deployment: Deployment, function: FunctionState) -> Proble
     slots = function.reserved_concurrency
     problems = []
     if slots == 0:
-        problems.append(("reserved concurrency is 0: nothing runs", DEPLOY))
+        problems.append(Problem("nothing_runs", "reserved concurrency is 0: nothing runs", DEPLOY))
     elif slots != wanted:
         text = f"reserved concurrency is {slots}, {wanted} was deployed"
-        problems.append((text, DEPLOY))
+        problems.append(Problem("reserved_concurrency_differs", text, DEPLOY))
     if function.timeout != settings.function_timeout:
         deployed = format_duration(settings.function_timeout)
-        problems.append((f"timeout is {format_duration(function.timeout)}, {deployed} was deployed", DEPLOY))
+        text = f"timeout is {format_duration(function.timeout)}, {deployed} was deployed"
+        problems.append(Problem("timeout_differs", text, DEPLOY))
     if function.memory_mb != settings.memory_mb:
-        problems.append((f"memory is {function.memory_mb} MB, {settings.memory_mb} was deployed", DEPLOY))
+        text = f"memory is {function.memory_mb} MB, {settings.memory_mb} was deployed"
+        problems.append(Problem("memory_differs", text, DEPLOY))
     try:
         same = Deployment.from_env(function.variables) == deployment
     except ConfigurationError:
         same = False
     if not same:
-        problems.append((f"its {VARIABLE} differs from the stack's parameter", DEPLOY))
+        text = f"its {VARIABLE} differs from the stack's parameter"
+        problems.append(Problem("document_differs", text, DEPLOY))
     return problems
 
 
@@ -211,11 +234,12 @@ def table_problems(table: TableState) -> Problems:
     """Compare the table with the requirements of the ledger."""
     problems = []
     if table.status != "ACTIVE":
-        problems.append((f"it is {table.status}", "wait until it is ACTIVE"))
+        problems.append(Problem("not_active", f"it is {table.status}", "wait until it is ACTIVE"))
     if table.expires_by != TTL:
-        problems.append((f"items expire by {table.expires_by}; they must expire by {TTL}", DEPLOY))
+        text = f"items expire by {table.expires_by}; they must expire by {TTL}"
+        problems.append(Problem("no_expiry", text, DEPLOY))
     if INDEX not in table.indexes:
-        problems.append((f"the index {INDEX!r} is missing", DEPLOY))
+        problems.append(Problem("index_missing", f"the index {INDEX!r} is missing", DEPLOY))
     return problems
 
 
@@ -226,7 +250,8 @@ def account_problems(account: AccountState, config: LanesConfig) -> Problems:
     if account.concurrency > config.consumer.reserved_concurrency:
         return []
     text = f"its {account.concurrency} concurrent executions are all reserved by the function"
-    return [(text, "ask for more under Service Quotas, AWS Lambda, Concurrent executions")]
+    advice = "ask for more under Service Quotas, AWS Lambda, Concurrent executions"
+    return [Problem("concurrency_used_up", text, advice)]
 
 
 def queue_prefix(deployment: Deployment) -> str | None:

@@ -11,6 +11,8 @@ from lanes.errors import AwsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lanes.operate.lanes.check_rules import Problem
+
 T = TypeVar("T")
 DENIED = ("AccessDenied", "Unauthorized", "Forbidden")
 GONE = ("NotFound", "NonExistentQueue", "DoesNotExist")
@@ -31,6 +33,7 @@ class Finding:
     One finding.
 
     Attributes:
+        code: name of the finding for programs, which stays the same.
         subject: the checked part.
         found: its state.
         advice: the next step; empty if there is none.
@@ -38,6 +41,7 @@ class Finding:
     """
 
     verdict: Verdict
+    code: str
     subject: str
     found: str
     advice: str = ""
@@ -51,24 +55,24 @@ class Findings:
 
     def ok(self, subject: str, found: str) -> None:
         """Add a correct part."""
-        self.all.append(Finding(verdict=Verdict.OK, subject=subject, found=found))
+        self._add(Verdict.OK, "as_expected", subject, found)
 
-    def wrong(self, subject: str, found: str, advice: str) -> None:
+    def wrong(self, code: str, subject: str, found: str, advice: str) -> None:
         """Add a problem."""
-        self.all.append(Finding(verdict=Verdict.WRONG, subject=subject, found=found, advice=advice))
+        self._add(Verdict.WRONG, code, subject, found, advice)
 
-    def unknown(self, subject: str, found: str, advice: str) -> None:
+    def unknown(self, code: str, subject: str, found: str, advice: str) -> None:
         """Add a part that could not be read."""
-        self.all.append(Finding(verdict=Verdict.UNKNOWN, subject=subject, found=found, advice=advice))
+        self._add(Verdict.UNKNOWN, code, subject, found, advice)
 
-    def note(self, subject: str, found: str) -> None:
+    def note(self, code: str, subject: str, found: str) -> None:
         """Add a consequence that is easy to miss."""
-        self.all.append(Finding(verdict=Verdict.NOTE, subject=subject, found=found))
+        self._add(Verdict.NOTE, code, subject, found)
 
-    def expect(self, subject: str, found: str, problems: list[tuple[str, str]]) -> None:
+    def expect(self, subject: str, found: str, problems: list[Problem]) -> None:
         """Add each problem with its advice; without problems, add the state as correct."""
-        for problem, advice in problems:
-            self.wrong(subject, problem, advice)
+        for problem in problems:
+            self.wrong(problem.code, subject, problem.text, problem.advice)
         if not problems:
             self.ok(subject, found)
 
@@ -86,12 +90,16 @@ class Findings:
         except AwsError as error:
             # A missing resource is a finding; any other error leaves the question open.
             if any(word in error.code for word in GONE):
-                self.wrong(subject, f"does not exist ({error.code})", "deploy the stack again")
+                self.wrong("missing", subject, f"does not exist ({error.code})", "deploy the stack again")
             else:
                 denied = any(word in error.code for word in DENIED)
                 advice = f"the caller needs {right}" if denied else f"try again; it needs {right}"
-                self.unknown(subject, f"could not be read: {_first_line(error)}", advice)
+                code = "not_allowed" if denied else "unreadable"
+                self.unknown(code, subject, f"could not be read: {_first_line(error)}", advice)
             return None
+
+    def _add(self, verdict: Verdict, code: str, subject: str, found: str, advice: str = "") -> None:
+        self.all.append(Finding(verdict=verdict, code=code, subject=subject, found=found, advice=advice))
 
 
 def _first_line(error: AwsError) -> str:
