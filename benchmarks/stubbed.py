@@ -13,21 +13,27 @@ from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.depth import LaneDepth
 from lanes.message import Message
+from lanes.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from lanes.consumer.settlement import VisibilityChange
     from lanes.consumer.telemetry import Telemetry
 
 EMPTY = LaneDepth(backlog=0, in_flight=0)
 
 
 class EmptyQueues:
-    """Queues above that are always empty; nothing else is asked of them where every message succeeds."""
+    """Queues above that are always empty, and every call of a consumer whose messages all succeed."""
 
     def depth(self, lane: str) -> LaneDepth:  # noqa: ARG002
         """Return that nothing is there."""
         return EMPTY
+
+    def change_visibility(self, lane: str, changes: Sequence[VisibilityChange]) -> Sequence[str]:  # noqa: ARG002
+        """Return that nothing was refused."""
+        return ()
 
 
 class Context:
@@ -52,7 +58,7 @@ def event_of(records: int) -> dict[str, Any]:
                     kind="order.placed",
                     data={"order": number, "amount": 99.5},
                     id=f"order-{number}",
-                    priority=0,
+                    priority=Priority.LOW,
                 ).to_body(),
                 "attributes": {
                     "ApproximateReceiveCount": "1",

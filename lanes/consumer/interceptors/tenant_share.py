@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 FRESH = 2.0
 """Seconds since its sending within which a message proves that the mapping has no older ones to look past."""
 
+# Returned after an ordinary yield's 15 to 30 s, they are in front of the others again: those waited 5.5 s in the median
+# instead of 0.6 s, and 30 s at worst instead of 5.7 s (the load of `tests/simulation/test_tenants.py`).
 PARKED = 60.0
 """Seconds for which such records are parked at least: they are woken much sooner."""
 
