@@ -38,15 +38,14 @@ class GroupHold:
         return Holding(self, batch, held)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Holding(Interception):
-    """The held groups of one batch."""
+    """The held groups of one batch, and the records that go to the dead-letter queue without another decision."""
 
-    def __init__(self, feature: GroupHold, batch: Batch, held: dict[str, Hold]) -> None:
-        self._feature = feature
-        self._batch = batch
-        self._held = held
-        # Records that go to the dead-letter queue, and need no other decision.
-        self._following: set[str] = set()
+    _feature: GroupHold
+    _batch: Batch
+    _held: dict[str, Hold]
+    _following: set[str] = dataclasses.field(default_factory=set)
 
     def leads(self, record: RawRecord) -> bool:
         """Whether a group is held behind a record: it becomes a dead letter, even if it was cancelled meanwhile."""
@@ -74,14 +73,9 @@ class Holding(Interception):
             return None
         if hold.passes(record):
             return None
-        return (
-            self._send_behind(record, entry, hold)
-            if hold.releasing
-            else self._follow_behind(record, entry, hold)
-        )
-
-    def _follow_behind(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
-        if self._feature.holds.behind(self._batch.lane.name, record.group):
+        if hold.releasing:
+            return self._send_behind(record, entry, hold)
+        if holds.behind(lane, record.group):
             return self._follow(record, entry, f"{HELD_BEHIND}{hold.id}")
         return _later(entry, soon(record))
 

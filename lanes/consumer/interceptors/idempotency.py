@@ -43,11 +43,11 @@ class Idempotency:
         return [_Claims(self, batch)]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Claims(Interception):
-    def __init__(self, feature: Idempotency, batch: Batch) -> None:
-        self._feature = feature
-        self._batch = batch
-        self._claimed: dict[str, str] = {}
+    _feature: Idempotency
+    _batch: Batch
+    _claimed: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def _owner(self, record: RawRecord) -> str:
         """Return the name of this delivery; a second one of the same message has another."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
+# With 0 s the others' median wait is 1.0 s instead of 0.6 s, with 10 s the worst 12.8 s instead of 5.7 s.
 FRESH = 2.0
 """Seconds since its sending within which a message proves that the mapping has no older ones to look past."""
 
@@ -79,9 +80,9 @@ class TenantShare:
         return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Yields(Interception):
-    def __init__(self, yielded: dict[str, Outcome]) -> None:
-        self._yielded = yielded
+    _yielded: dict[str, Outcome]
 
     def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
         outcome = self._yielded.get(record.message_id)
