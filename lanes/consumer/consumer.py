@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.consumer.engines import Engine
-    from lanes.consumer.handlers import Around, HandlerContext
+    from lanes.consumer.handlers import Around
     from lanes.consumer.records import PartialBatchResponse
     from lanes.consumer.runtime import Runtime
 
@@ -84,7 +84,7 @@ class Consumer:
 
         """
         other = Consumer(runtime)
-        other._handlers = self._handlers.within(around or _call)
+        other._handlers = self._handlers.within(around)
         return other
 
     def handle(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
@@ -122,10 +122,6 @@ class Consumer:
         if self._engine is None:
             self._engine = (self._runtime or _runtime_of_function()).build_engine(self._handlers)
         return self._engine
-
-
-def _call(handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext) -> Any:
-    return handler(argument, context)
 
 
 def _runtime_of_function() -> Runtime:

@@ -133,11 +133,11 @@ class Handlers:
             raise DuplicateHandlerError(kind="raw bodies")
         self._raw = registered(handler)
 
-    def within(self, around: Around) -> Handlers:
-        """Return the same handlers, with each call made by `around`."""
+    def within(self, around: Around | None) -> Handlers:
+        """Return the same handlers, with each call made by `around` if it is given."""
         other = Handlers()
         other._by_kind = {kind: _through(around, handler) for kind, handler in self._by_kind.items()}
-        other._raw = None if self._raw is None else _through(around, self._raw)
+        other._raw = self._raw and _through(around, self._raw)
         return other
 
     def resolve(self, record: RawRecord) -> Work:
@@ -203,7 +203,9 @@ def registered(handler: Callable[..., Any]) -> Registered:
     return Registered(function=handler, takes_context=takes_context, read=data_reader(handler))
 
 
-def _through(around: Around, handler: Registered) -> Registered:
+def _through(around: Around | None, handler: Registered) -> Registered:
+    if around is None:
+        return handler
     return Registered(
         function=lambda argument, context: around(handler, argument, context),
         takes_context=True,
