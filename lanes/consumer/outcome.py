@@ -93,12 +93,14 @@ class Outcomes:
     Attributes:
         entries: the records' ledger entries by message id, none if the ledger could not be read.
         finished: number of records that leave the queue.
+        has_yielded: whether any record yielded.
 
     """
 
     _records: Sequence[RawRecord]
     entries: dict[str, Entry]
     finished: int = 0
+    has_yielded: bool = False
     _lost: Collection[str] = ()
     _decided: dict[str, Outcome] = dataclasses.field(default_factory=dict)
     _behind: dict[str, Outcome] = dataclasses.field(default_factory=dict)
@@ -123,8 +125,9 @@ class Outcomes:
             return
         self._decided[record.message_id] = outcome
         if outcome.ending in KEPT:
-            behind = outcome if outcome.ending is Ending.YIELDED else BEHIND
-            self._behind.setdefault(record.group, behind)
+            is_yield = outcome.ending is Ending.YIELDED
+            self.has_yielded |= is_yield
+            self._behind.setdefault(record.group, outcome if is_yield else BEHIND)
         else:
             self.finished += 1
 
@@ -146,11 +149,6 @@ class Outcomes:
         as well: returned at once, it would keep the group from being woken.
         """
         return self._behind.get(record.group)
-
-    @property
-    def has_yielded(self) -> bool:
-        """Whether any record yielded."""
-        return any(outcome.ending is Ending.YIELDED for outcome in self._decided.values())
 
     @property
     def kept(self) -> list[RawRecord]:

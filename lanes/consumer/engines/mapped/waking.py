@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.mapped.check import BacklogCheck
     from lanes.consumer.engines.presence import Peers
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import Batch
     from lanes.consumer.settlement import Settlement
 
@@ -52,18 +53,14 @@ class Waker:
         self._ledger = settlement.ledger
         self._settlement = settlement
 
-    def wake(self, batch: Batch, *, finished: int, has_yielded: bool) -> None:
+    def wake(self, batch: Batch, outcomes: Outcomes) -> None:
         """
         Wake the oldest parked batches of the highest lane that has any, if no lane above it has a backlog.
 
-        Left out after a yield, and if it might delay the answer.
-
-        Raises:
-            AwsError: a call failed. The records return by themselves.
-
+        Left out after a yield, and if it might delay the answer. After an `AwsError` the records return by themselves.
         """
-        self._check.finish(batch, finished)
-        if has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
+        self._check.finish(batch, outcomes.finished)
+        if outcomes.has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
             return
         self._check.look_back(batch.lane)
         parked = self._ledger.lanes_with_parked(self._peers.seen.parked_until)
