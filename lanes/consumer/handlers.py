@@ -214,13 +214,7 @@ def _through(around: Around | None, handler: Registered) -> Registered:
 
 
 def check_ran(result: Any) -> None:
-    """
-    Check a handler's result: a coroutine or a generator means that its work has not been done.
-
-    Raises:
-        TypeError: it is one of those.
-
-    """
+    """Raise `TypeError` for a result by which the handler's work has not been done: a coroutine or a generator."""
     if inspect.iscoroutine(result):
         # Otherwise Python warns that it was never awaited.
         result.close()

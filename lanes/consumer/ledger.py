@@ -291,15 +291,12 @@ class CachedLedger:
 
     def read_parked(self, lane: str, *, alone: bool = False, limit: int | None = None) -> None:
         """
-        Read the parked records of a lane unless that was done within a second.
+        Read the parked records of a lane unless that was done within a second; raises `AwsError`.
 
         Args:
             lane: its name.
             alone: whether the ledger has no more than this environment wrote, but for the records of one before it.
             limit: most entries to read; a batch that this may have cut is left out.
-
-        Raises:
-            AwsError: the table can't be read.
 
         """
         now = self._clock()
@@ -327,13 +324,7 @@ class CachedLedger:
             self._parked_read_at.pop(lane, None)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
-        """
-        Record that entries are no longer parked; return False, and change none, if any was received or woken since.
-
-        Raises:
-            AwsError: the table can't be written.
-
-        """
+        """Record that entries are no longer parked; return False, and change none, as `Ledger.unpark` does."""
         written = [entry for entry in entries if (entry.lane, entry.message_id) not in self._unwritten]
         unparked = not written or self._ledger.unpark(written)
         for entry in entries:

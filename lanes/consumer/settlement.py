@@ -107,14 +107,9 @@ class Settlement:
 
     def hold(self, batch: Batch) -> Collection[str]:
         """
-        Keep the batch invisible until its invocation ends, so that it returns soon if that dies.
+        Keep the batch invisible until its invocation ends, so that it returns soon if that dies; raises `AwsError`.
 
-        Returns:
-            The ids of records that are no longer ours.
-
-        Raises:
-            AwsError: the visibility can't be changed.
-
+        Returns the ids of records that are no longer ours.
         """
         seconds = visibility_in_hand(batch.milliseconds_left() / 1000)
         return self.queues.change_visibility(
@@ -184,9 +179,7 @@ class Settlement:
         """
         Make parked records visible for a slot of lane `by`; return False if any is parked no longer.
 
-        Raises:
-            AwsError: a call failed. The records return by themselves.
-
+        After an `AwsError` they return by themselves.
         """
         if not self.ledger.unpark(entries):
             return False

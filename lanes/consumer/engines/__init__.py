@@ -41,13 +41,7 @@ class Turn(Protocol):
     """One batch's turn with a slot, from its acquisition to the last call for its records."""
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
-        """
-        Keep the records invisible while they are handled; return the ids of those that are no longer ours.
-
-        Raises:
-            AwsError: the visibility can't be changed.
-
-        """
+        """Keep the records invisible while they are handled; return the ids of lost ones; raises `AwsError`."""
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """

@@ -104,11 +104,7 @@ class Peers:
         """
         Publish that the slot is free, and how many records are finished but not deleted; raises `AwsError`.
 
-        Args:
-            batch: the invocation's.
-            finished: number of its records that leave the queue.
-            parked_for: seconds for which others are about to be parked.
-
+        The other records are about to be parked for `parked_for` seconds at most.
         """
         self._publish(batch, records=finished, busy=False, lasts=UNDELETED, parked_for=parked_for)
 

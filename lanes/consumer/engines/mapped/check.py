@@ -87,15 +87,9 @@ class BacklogCheck:
 
     def lane_above(self, batch: Batch, *, expected: float) -> Priority | None:
         """
-        Return the lane that the next record of a batch yields to, or None.
+        Return the lane that the next record of a batch yields to, or None; raises `AwsError` if that can't be known.
 
-        Args:
-            batch: the asking one.
-            expected: seconds that the next record is likely to take at most.
-
-        Raises:
-            AwsError: the state of a higher lane can't be known.
-
+        `expected` are the seconds that the record is likely to take at most.
         """
         lane, now = batch.lane, self._clock()
         # A record that takes longer than the recheck interval is preceded by a reading of its own.
@@ -157,11 +151,7 @@ class BacklogCheck:
 
         With one slot only: soon after, a reading can't tell those from records that waited all the time. Without it,
         a lower lane started records while a higher one had waited longer than the recheck interval. Skipped if no
-        lower lane was at work recently.
-
-        Raises:
-            AwsError: the lane can't be read.
-
+        lower lane was at work recently. Raises `AwsError`.
         """
         now, below = self._clock(), self._below[lane.name]
         recent = [lower for lower in below if now - self._served_at.get(lower.name, 0.0) <= LOWER_AT_WORK]
