@@ -141,13 +141,9 @@ class Peers:
         busy = sum(record.busy and record.until > now for record in self.seen.peers)
         return max(0, self._config.consumer.reserved_concurrency - 1 - busy)
 
-    def busy(self, lane: Lane) -> int:
-        """Return how many slots the peers have for a lane."""
-        return sum(record.busy for record in self._of(lane))
-
-    def busy_with(self, lane: Lane, tenant: str) -> int:
-        """Return how many slots the peers have for one tenant's records of a lane."""
-        return sum(record.busy and record.tenant == tenant for record in self._of(lane))
+    def busy(self, lane: Lane, *, tenant: str | None = None) -> int:
+        """Return how many slots the peers have for a lane, or for one tenant's records of it."""
+        return sum(record.busy and tenant in (None, record.tenant) for record in self._of(lane))
 
     def in_flight(self, lane: Lane) -> int:
         """Return how many in-flight records of a lane the peers have, finished a moment ago, or left behind dying."""

@@ -74,7 +74,7 @@ class TenantShare:
     def _is_over_share(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
         if max(record.receive_count for record in records) >= MAX_RECEIVES:
             return False
-        if self.peers.busy_with(lane, tenant) < most_slots(lane, self.slots):
+        if self.peers.busy(lane, tenant=tenant) < most_slots(lane, self.slots):
             return False
         now = self.settlement.clock()
         return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)
@@ -99,7 +99,7 @@ def leaves_share(batch: Batch, peers: Peers, slots: int) -> bool:
     lane = batch.lane
     if lane.tenant_share is None or slots == 1:
         return False
-    elsewhere = peers.busy_with(lane, lane.tenant_of(batch.records[0].group))
+    elsewhere = peers.busy(lane, tenant=lane.tenant_of(batch.records[0].group))
     again = any(record.receive_count > 1 for record in batch.records)
     return (again or elsewhere > 0) and elsewhere < most_slots(lane, slots)
 
