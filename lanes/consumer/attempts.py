@@ -206,14 +206,17 @@ class Attempts:
             delay = self._delays.asked(lane, error.after)
         else:
             delay = self._delays.after_failure(lane, attempt=entry.attempts)
-        fields = {
-            "priority": work.priority,
-            "attempt": entry.attempts,
-            "sent_at": record.sent_at,
-            "error": description,
-            "delay": delay,
-        }
-        report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields)
+        fields = {"priority": work.priority, "attempt": entry.attempts, "sent_at": record.sent_at}
+        report.decoded(
+            self._telemetry,
+            Event.MESSAGE_FAILED,
+            lane,
+            record,
+            work,
+            **fields,
+            error=description,
+            delay=delay,
+        )
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:

@@ -153,19 +153,16 @@ class Runtime:
 
     def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
-        settings, lanes = self.deployment.config.consumer, self.deployment.config.lanes
+        config, settings = self.deployment.config, self.deployment.config.consumer
         found: list[Interceptor] = []
         if self.overrides is not None:
             hold = None
             if self.holds is not None:
                 hold = GroupHold(holds=self.holds, settlement=settlement, settings=settings)
-            config = self.deployment.config
-            overrides = OverrideFilter(
-                overrides=self.overrides, hold=hold, settlement=settlement, config=config
-            )
-            found.append(overrides)
+            overrides = self.overrides
+            found.append(OverrideFilter(overrides=overrides, hold=hold, settlement=settlement, config=config))
         slots = settings.reserved_concurrency
-        if slots > 1 and any(lane.tenant_share is not None for lane in lanes):
+        if slots > 1 and any(lane.tenant_share is not None for lane in config.lanes):
             found.append(TenantShare(slots=slots, peers=peers, settlement=settlement))
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}

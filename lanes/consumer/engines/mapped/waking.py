@@ -100,10 +100,8 @@ class Waker:
         if lane.tenant_share is not None and self._check.has_visible(lane):
             # A tenant's parked records are older, and would come in front of those that others wait for.
             batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
-        if batches and not self._wake_batches(lane, batch.lane, batches=batches):
-            self._wake_batches(lane, batch.lane, batches=batches)
-
-    def _wake_batches(self, lane: Lane, asking: Lane, *, batches: int) -> bool:
-        """Wake up to so many batches; return False if they turn out to be parked no longer."""
-        entries = oldest_batches(self._wakeable(lane), count=batches)
-        return not entries or self._settlement.wake(lane, entries, by=asking)
+        # Again, if another environment was faster with one of them.
+        for _ in range(2 if batches else 0):
+            entries = oldest_batches(self._wakeable(lane), count=batches)
+            if not entries or self._settlement.wake(lane, entries, by=batch.lane):
+                return
