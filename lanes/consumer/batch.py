@@ -134,6 +134,8 @@ class Corridor:
         if outcome.ending is Ending.YIELDED:
             self._yield_in_mid_work(batch, turn, outcomes, rest, outcome)
             return False
+        # Not left to the queue, which counts receives, those of yields and throttles among them
+        # (docs/decisions/0003-attempts-in-a-ledger.md).
         if outcome.ending is Ending.DEAD_LETTERED:
             outcome = self.settlement.dead_letter(lane, record, outcome)
         outcomes.set(record, outcome)

@@ -144,6 +144,8 @@ class Runtime:
             reserve=Reserve(share=config.consumer.reserve, clock=clock),
             settlement=settlement,
             waker=waker,
+            # One call a batch. Reading ahead in a second thread, too, gained 2 to 5 %, for locks and forked processes
+            # (docs/decisions/0015-one-corridor.md).
             beside=self.beside or Threads(1),
         )
 

@@ -120,7 +120,8 @@ class MappedTurn:
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
         way = self._judge(rest, expected=expected, has_worked=has_worked)
-        # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot.
+        # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot; before
+        # it, 8 ms of each batch in simulation (docs/decisions/0017-records-left-behind.md).
         if not self._is_held and isinstance(way, Proceed):
             self._is_held = True
             self._holding = self._services.beside.start(partial(self._services.settlement.hold, self._batch))
@@ -135,6 +136,8 @@ class MappedTurn:
         try:
             above = services.check.lane_above(self._batch, expected=expected)
         except AwsError:
+            # Going on with the last reading, a long outage would turn priority off unseen
+            # (docs/decisions/0009-unknown-yields.md).
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
         if above is None:
