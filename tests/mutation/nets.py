@@ -79,7 +79,7 @@ NETS = {
         Net(
             modules=("lanes/consumer/engines/*.py", "lanes/consumer/engines/mapped/*.py"),
             tests=(
-                *_units("backlog", "backlog_check", "presence", "reserve"),
+                *_units("backlog", "backlog_check", "presence", "reserve", "beside", "mapped_engine"),
                 *SCHEDULING,
                 "tests/consumer/test_fairness.py",
             ),

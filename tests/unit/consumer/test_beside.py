@@ -1,0 +1,51 @@
+"""Calls beside the handler, in threads of this process."""
+
+import threading
+
+import pytest
+
+from lanes.consumer.engines import beside
+from lanes.consumer.engines.beside import Threads
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Give the times for which calls wait to be asked."""
+    found = []
+
+    class Asked(threading.Event):
+        def wait(self, timeout=None):
+            # A thread that starts waits as well, without a limit.
+            found.extend([] if timeout is None else [timeout])
+            return super().wait(timeout)
+
+    monkeypatch.setattr(beside.threading, "Event", Asked)
+    return found
+
+
+@pytest.mark.parametrize(("after", "expected"), [({}, []), ({"after": 3600.0}, [3600.0])])
+def test_a_call_for_later_is_made_as_soon_as_its_result_is_asked_for(waits, after, expected):
+    """And one without a delay at once."""
+    assert Threads(1).start(lambda: "answer", **after).result() == "answer"
+    assert waits == expected
+
+
+def test_an_error_of_a_call_is_raised_where_its_result_is_asked_for():
+    """Not in the thread."""
+    failing = Threads(1).start(lambda: 1 // 0)
+
+    with pytest.raises(ZeroDivisionError):
+        failing.result()
+
+
+def test_waiting_ends_with_the_first_call():
+    """The other one goes on."""
+    threads, gate = Threads(2), threading.Event()
+    blocked = threads.start(gate.wait)
+    long = threads.start(lambda: sum(range(1_000_000)))
+
+    threads.wait([blocked, long])
+
+    assert (blocked.done(), long.done()) == (False, True)
+    gate.set()
+    blocked.result()

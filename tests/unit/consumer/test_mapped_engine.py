@@ -1,0 +1,41 @@
+"""The mapped engine: events of its lanes, and those that an earlier deployment left behind."""
+
+import pytest
+
+from lanes.bell import BODY
+from lanes.errors import ConfigurationError
+from lanes.metrics import Metric
+from tests.support.memory import World, sqs_event
+from tests.support.scenario import Scenario
+
+
+def ring_event(*bodies):
+    """Return an event of the bell."""
+    world = World()
+    for number, body in enumerate(bodies):
+        world.send_body("MAIN", body, group=f"slot-{number}")
+    return sqs_event("bell", world.receive("MAIN"))
+
+
+def test_a_ring_that_comes_after_a_change_to_mappings_is_let_go():
+    """No slot waits for it, and each error would bring it back."""
+    assert World().consumer.handle(ring_event(BODY, BODY), None) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize("bodies", [("order",), (BODY, "order"), ("order", BODY)])
+def test_records_of_an_unknown_queue_are_kept(bodies):
+    """Only rings may be let go."""
+    with pytest.raises(ConfigurationError, match="is not a lane of this deployment"):
+        World().consumer.handle(ring_event(*bodies), None)
+
+
+def test_the_time_of_a_batch_is_reported_in_milliseconds():
+    """From its event to its answer."""
+    scenario = Scenario()
+    scenario.takes = 0.25
+    scenario.send("MAIN", "a")
+    scenario.send("MAIN", "b")
+
+    scenario.step("MAIN")
+
+    assert scenario.world.recorder.durations[Metric.BATCH] == [pytest.approx(500.0)]
