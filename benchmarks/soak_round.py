@@ -239,6 +239,7 @@ class Sent:
 
 def breaches(one: Round, seen: Counter[str]) -> list[str]:
     """Run a round; return the broken promises, and add to the counts."""
+    seen["rounds_of_crashes" if one.only_crashes else f"rounds_{one.config.consumer.engine}"] += 1
     if one.only_crashes:
         return standstills(one.chance("crashes"), seen)
     drawn = one.faults
