@@ -353,3 +353,24 @@ def test_an_overdue_record_that_fails_holds_its_group(slots, beside):
 
     assert [name for name in scenario.done if name.startswith("low")] == ["low0", "low1", "low2"]
     scenario.check_kept()
+
+
+@pytest.mark.parametrize(
+    ("is_fresh", "done"), [(True, ["deadly", "next"]), (False, ["urgent"])], ids=["fresh", "late"]
+)
+def test_a_record_that_was_at_work_when_its_process_died_gets_a_whole_invocation(is_fresh, done):
+    """Where it starts late, it may be killed at the same point again."""
+    scenario = scenario_with(idempotency=True)
+    scenario.send("MAIN", "deadly", "crash", "ok", group="deadly")
+    scenario.send("MAIN", "next", group="next")
+    scenario.step("MAIN")
+    scenario.world.clock.advance(40)
+    if not is_fresh:
+        scenario.send("HIGH", "urgent")
+
+    scenario.step("MAIN")
+    assert scenario.done == done
+    scenario.step("MAIN")
+
+    assert scenario.done[-2:] == ["deadly", "next"]
+    assert [start.attempt for start in scenario.starts_of("deadly")] == [1, 2]
