@@ -4,7 +4,7 @@ Whether a message costs the same in a small and in a large system: `python -m be
 A backlog of MAIN from a thousand to a hundred thousand messages, and in one to ten thousand groups: first alone, then
 under a trickle of HIGH, to which it yields. The price is the function's number of calls to AWS, so the figures do not
 depend on the machine. Alone, they measure the price of a delivery; under the trickle also the number of deliveries.
-Seeds after the first, and the range, have backlogs of 1,000 and 4,000.
+Seeds after the first, and the range, have backlogs of 500 and 2,000.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SIZES = {
     "trickle": (1_000, 10_000, 50_000),
 }
 QUICK_SIZES = (200, 400)
-RANGE_SIZES = (1_000, 4_000)
+RANGE_SIZES = (500, 2_000)
 MANY = 10_000
 """Messages where the number of groups varies."""
 
 GROUPS = (1, 10, 100, 1_000, 10_000)
-RANGE_GROUPS = (1, 100, 1_000)
+RANGE_GROUPS = (1, 100, 500)
 SEEDS = 5
 """Runs of a small size that are added up, so that chance weighs no more there than at a large one."""
 
