@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.pull.looks import Looking, Looks, Paused
-from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.engines.pull.pace import TRIES, Pace
 from lanes.consumer.records import BEYOND
 from lanes.testing.pauses import MemoryPauses
 from tests.support.memory import Calls, FakeClock, Late, Recorder, aws_error
@@ -167,7 +168,7 @@ def test_a_look_beside_a_record_asks_the_highest_lane_last(bench):
     pace = bench.looks._looking.pace
     pace.worked(bench.lanes[2], 0.5)
 
-    bench.looks.look_soon(bench.lanes, during=bench.lanes[2])
+    bench.looks.look_soon(bench.lanes, during=bench.lanes[2], expected=0.5)
     assert bench.asked() == []
     bench.looks.collect()
 
@@ -188,3 +189,53 @@ def test_paused_lanes_are_read_again_after_the_clock_was_set_back(bench):
     paused.land()
 
     assert (before, paused.lanes()) == ({"HIGH"}, set())
+
+
+def test_no_look_adds_to_the_records_in_hand(bench):
+    """Other slots could handle them, and records of lower lanes would find the lane empty."""
+    bench.looks._looking.pace.worked(bench.lanes[2], 0.5)
+    bench.queues.waiting["HIGH"] = records(*(f"m{number}" for number in range(20)))
+    bench.looks.look(bench.lanes[:1], expected=0.0)
+    bench.asked()
+
+    bench.looks.look_soon(bench.lanes[:2], during=bench.lanes[2], expected=0.5)
+    bench.looks.collect()
+
+    assert bench.asked() == []
+    assert len(bench.looks.hands["HIGH"]) == 10
+
+
+def test_a_look_is_due_by_the_record_that_may_start_after_it(bench):
+    """A short record that was served in between leaves the look before it fresh for others like it only."""
+    short, high = bench.lanes[1], bench.lanes[:1]
+    bench.looks._looking.pace.worked(short, 0.05)
+    bench.looks.look(high, expected=0.05)
+    bench.clock.advance(0.03)
+    bench.asked()
+
+    for expected, asked in ((0.05, []), (0.2, ["HIGH"])):
+        bench.looks.look_soon(high, during=short, expected=expected)
+        bench.looks.collect()
+        assert bench.asked() == asked
+
+
+def test_a_second_poll_counts_as_one_that_missed_records_only_if_they_were_there(bench):
+    """Those that were sent meanwhile prove nothing."""
+    high, pace = bench.lanes[0], bench.looks._looking.pace
+    (old,) = records("old")
+    pace.received(high, [record_with(name, group=name) for name in ("a", "b")], is_full=True)
+    receive = bench.queues.receive
+
+    def miss_first(late, lane, **options):
+        if found := receive(lane, **options):
+            return found
+        bench.queues.waiting[lane] = [dataclasses.replace(old, sent_at=bench.clock() + late)]
+        return []
+
+    for late, tries in ((1.0, 1), (1.0, 1), (-1.0, 1), (-1.0, TRIES)):
+        bench.queues.receive = partial(miss_first, late)
+        bench.looks.look([high], expected=0.0)
+        bench.looks.hands.clear()
+        pace.received(high, [record_with(name, group=name) for name in ("a", "b")], is_full=True)
+        bench.clock.advance(1.0)
+        assert pace.tries(bench.lanes[1]) == tries

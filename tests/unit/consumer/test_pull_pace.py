@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull.pace import FRESH, LONG_RECORD, Pace
+from lanes.consumer.engines.pull.pace import FRESH, LONG_RECORD, TRIES, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0
@@ -128,8 +128,8 @@ def test_a_look_beside_a_record_ends_with_it():
     pace.worked(lanes[0], 0.5)
     pace.looked(0.01)
 
-    assert pace.look_in(lanes[0], calls=2) == pytest.approx(0.48)
-    assert pace.look_in(lanes[0], calls=100) == 0.0
+    assert pace.look_in(lanes[0], lanes=lanes[:2]) == pytest.approx(0.48)
+    assert pace.look_in(lanes[0], lanes=lanes * 20) == 0.0
 
 
 def test_nothing_is_received_beside_records_that_may_take_far_longer():
@@ -147,15 +147,54 @@ def test_nothing_is_received_beside_records_that_may_take_far_longer():
 
 
 def test_a_lane_that_was_deep_is_asked_again_before_it_counts_as_empty():
-    """AWS: a short poll asks some of a queue's servers only."""
+    """AWS: a short poll asks some of a queue's servers only. The look beside a record begins early enough for it."""
     pace, lanes = pace_with(3)
-    assert not pace.is_deep(lanes[0])
+    pace.worked(lanes[0], 0.5)
+    pace.looked(0.01)
+    assert pace.tries(lanes[0]) == 1
     pace.received(lanes[0], records(4), is_full=True)
-    assert pace.is_deep(lanes[0])
+    assert pace.tries(lanes[0]) == 2
+    assert pace.look_in(lanes[0], lanes=lanes[:2]) == pytest.approx(0.47)
 
     pace.received(lanes[0], [], is_full=False)
 
-    assert not pace.is_deep(lanes[0])
+    assert pace.tries(lanes[0]) == 1
+
+
+def test_a_chain_is_asked_once():
+    """The next records of its group are blocked, so that none are there."""
+    pace, lanes = pace_with(1)
+
+    pace.received(lanes[0], records(10, group="chain"), is_full=True)
+
+    assert pace.tries(lanes[0]) == 1
+
+
+def test_polls_that_miss_messages_are_repeated_more_often():
+    """In every lane, until the queues are no longer found to miss any."""
+    pace, lanes = pace_with(3)
+    pace.received(lanes[0], records(4), is_full=True)
+    tries = []
+    for found in (True, False, True, *[False] * 4, *[False] * 20):
+        pace.asked_again(lanes[0], found=found)
+        tries.append(pace.tries(lanes[1]))
+
+    assert tries[:2] == [1, 1]
+    assert tries[2:5] == [TRIES] * 3
+    assert tries[-1] == 1
+
+
+def test_empty_polls_of_a_lane_that_may_be_empty_prove_nothing():
+    """Only where more records must be there."""
+    pace, lanes = pace_with(3)
+    pace.received(lanes[0], records(4), is_full=True)
+    for _ in range(2):
+        pace.asked_again(lanes[0], found=True)
+
+    for _ in range(100):
+        pace.asked_again(lanes[1], found=False)
+
+    assert pace.tries(lanes[1]) == TRIES
 
 
 def test_a_record_of_a_second_is_long():

@@ -40,6 +40,14 @@ NEW = 0.3
 FRESH = 0.05
 """Seconds for which a look counts as taken right now."""
 
+TRIES = 5
+"""
+Polls until a lane counts as empty where second polls found that first ones miss messages.
+
+Where one in three does, HIGH's p99 at three slots is 1.05 of the ideal instead of 1.24, and a lane with a reserve of
+5 % takes 5.4 % of a flood's time instead of 14.8 %; with four polls 6.3 %.
+"""
+
 
 @dataclasses.dataclass(slots=True)
 class _Known:
@@ -61,6 +69,7 @@ class Pace:
         self._recheck = settings.recheck_interval.total_seconds()
         self._known: defaultdict[str, _Known] = defaultdict(_Known)
         self._look = 0.0
+        self._missed = 0
 
     def worked(self, lane: Lane, seconds: float) -> None:
         """Add the time of one record."""
@@ -81,7 +90,7 @@ class Pace:
             return
         group, groups = records[0].group, {record.group for record in records}
         known.is_mixed = known.chain > 0 and len(groups) > 1
-        is_chain = known.chain > 0 or len(records) > 1 or group == known.last_group
+        is_chain = len(records) > 1 or group == known.last_group
         known.chain = 2 * len(records) if len(groups) == 1 and is_chain else 0
         known.last_group = group
 
@@ -100,10 +109,6 @@ class Pace:
     def is_mixed(self, lane: Lane) -> bool:
         """Whether the end of a chain came with records of other groups, which other slots can serve."""
         return self._known[lane.name].is_mixed
-
-    def is_deep(self, lane: Lane) -> bool:
-        """Whether a lane had as many records as were asked for a moment ago, so that more must be there."""
-        return self._known[lane.name].is_deep
 
     def most(self, lane: Lane, *, seconds_left: float) -> int:
         """Return how many records to receive at once."""
@@ -128,9 +133,25 @@ class Pace:
             return not 0 <= age <= self._recheck
         return not 0 <= age <= max(min(FRESH, self._recheck), self._recheck - expected)
 
-    def look_in(self, lane: Lane, *, calls: int) -> float:
-        """Return the seconds from the start of a lane's record to the start of so many looks that end with it."""
-        return max(0.0, self.typical(lane) - self._look * calls)
+    def tries(self, lane: Lane) -> int:
+        """Return how often to poll a lane before it counts as empty; AWS: a short poll asks some servers only."""
+        if self._missed > TRIES:
+            return TRIES
+        return 2 if self._is_expected(lane) else 1
+
+    def asked_again(self, lane: Lane, *, found: bool) -> None:
+        """Count a lane's polls after the first one: one that found older records weighs as much as some without."""
+        if self._is_expected(lane):
+            self._missed = max(0, self._missed + (TRIES if found else -1))
+
+    def _is_expected(self, lane: Lane) -> bool:
+        """Whether more records must be there, but for those behind a deletion: the last receive was full."""
+        known = self._known[lane.name]
+        return known.is_deep and not known.chain
+
+    def look_in(self, lane: Lane, *, lanes: Sequence[Lane]) -> float:
+        """Return the seconds from the start of a lane's record to the start of looks at lanes that end with it."""
+        return max(0.0, self.typical(lane) - self._look * sum(map(self.tries, lanes)))
 
 
 def _mean(known: float, new: float) -> float:

@@ -195,9 +195,12 @@ class Slot:
         order = self._served(policy.order(self._lanes))
         if self.is_over or lane not in order or not all(map(self.has_time_for, order)):
             return
-        place = order.index(lane) + 1
-        is_next = is_last and lane.name not in self.looks.hands
-        self.looks.look_soon(order[:place] if is_next else self._served(policy.above(lane)), during=lane)
+        longest = self.services.corridor.attempts.longest
+        lanes, expected = self._served(policy.above(lane)), longest[lane.name]
+        if is_last:
+            # A record of any lane may be next, also of one that was set aside.
+            lanes, expected = order[: order.index(lane) + 1], max(longest[one.name] for one in order)
+        self.looks.look_soon(lanes, during=lane, expected=expected)
 
     def has_time_for(self, lane: Lane, *, after: float = 0.0) -> bool:
         """Whether a record of a lane that starts after some seconds is likely to end in time; else this slot ends."""
