@@ -11,6 +11,7 @@ from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.cloudwatch.history import CloudWatchHistory
 from lanes.aws.cloudwatch.logs import LogCalls
 from lanes.aws.errors import aws_errors
+from lanes.aws.queues.bell import sender_bell
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.depths import Depths
 from lanes.aws.queues.sending import SqsSender
@@ -100,7 +101,8 @@ class Operations:
         if self.deployment.bell is None:
             return calls
         pauses = DynamoDBPauses(table=self.deployment.table, client=self._dynamodb)
-        return PulledLanes(bell=calls.of_bell, pauses=pauses)
+        bell = sender_bell(self.deployment, self._sqs)
+        return PulledLanes(bell=calls.of_bell, pauses=pauses, ring=lambda: bell.answered(None))
 
     @cached_property
     def figures(self) -> ServiceFigures:

@@ -71,11 +71,15 @@ class PulledLanes:
     Args:
         bell: returns the mappings on the bell's queue.
         pauses: the paused lanes.
+        ring: rings the bell.
     """
 
-    def __init__(self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses) -> None:
+    def __init__(
+        self, *, bell: Callable[[], Sequence[LaneMapping]], pauses: Pauses, ring: Callable[[], None]
+    ) -> None:
         self._bell = bell
         self._pauses = pauses
+        self._ring = ring
 
     def of_bell(self) -> Sequence[LaneMapping]:
         """Return the bell's mapping."""
@@ -87,9 +91,11 @@ class PulledLanes:
         return [dataclasses.replace(one, state=DISABLED) if paused else one for one in self._bell()]
 
     def enable(self, lane: str, mapping: LaneMapping, *, enabled: bool) -> LaneMapping:  # noqa: ARG002
-        """Pause or resume the lane; the mapping goes on for the others."""
+        """Pause or resume the lane, and ring for its messages; the mapping goes on for the others."""
         change = self._pauses.resume if enabled else self._pauses.pause
         change(lane)
+        if enabled:
+            self._ring()
         return the_mapping(self, lane)
 
 

@@ -239,3 +239,17 @@ def test_a_second_poll_counts_as_one_that_missed_records_only_if_they_were_there
         pace.received(high, [record_with(name, group=name) for name in ("a", "b")], is_full=True)
         bench.clock.advance(1.0)
         assert pace.tries(bench.lanes[1]) == tries
+
+
+def test_a_slot_that_starts_for_a_resumed_lane_serves_it(bench):
+    """Its environment may have read a moment ago that the lane is paused."""
+    pauses = MemoryPauses(Calls())
+    paused = Paused(pauses, bench.looks._looking)
+    pauses.pause("HIGH")
+    paused.begin()
+    assert set(paused.lanes()) == {"HIGH"}
+
+    pauses.resume("HIGH")
+    paused.begin()
+
+    assert set(paused.lanes()) == set()

@@ -233,6 +233,13 @@ class Paused:
         self._read_at = float("-inf")
         self._reading: Pending[Collection[str]] | None = None
 
+    def begin(self) -> None:
+        """Wait for a reading if one is due or a lane is paused: the ring may be for its resumption."""
+        if self._known:
+            self._read_at = float("-inf")
+        self.lanes()
+        self.land()
+
     def lanes(self) -> Collection[str]:
         """Return the names of the paused lanes, and read them again if that is due."""
         if self._reading is not None and self._reading.done():

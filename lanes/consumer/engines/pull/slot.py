@@ -109,8 +109,7 @@ class Slot:
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
-        self.services.paused.lanes()
-        self.services.paused.land()
+        self.services.paused.begin()
         while not self.is_over:
             order = self.services.policy.order(self._served(self._lanes))
             if (lane := self._first(order, expected=0.0)) is not None:
