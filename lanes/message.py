@@ -228,8 +228,11 @@ def kind_problem(kind: object) -> str:
 
 
 def _cut(value: object) -> str:
+    longest = LONGEST_ID // 2
+    if isinstance(value, str):
+        return repr(value) if len(value) <= longest else f"{value[:longest]!r}... ({len(value)} characters)"
     text = repr(value)
-    return text if len(text) <= LONGEST_ID // 2 else f"{text[: LONGEST_ID // 2]}... ({len(text)} characters)"
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def _parsed(body: str) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """The message and its CloudEvents form."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -278,3 +279,16 @@ def _is_allowed(character):
         or 0xE000 <= code <= 0xFFFD
         or 0x10000 <= code <= 0x10FFFF
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("id", "i" * 129, f"id is '{'i' * 64}'... (129 characters)"),
+        ("group", list(range(99)), "group is [0, 1,"),
+    ],
+)
+def test_a_long_value_is_cut_in_an_error_and_its_own_characters_are_counted(field, value, shown):
+    """The limit in the same line counts them as well."""
+    with pytest.raises(InvalidMessageError, match=re.escape(shown)):
+        Message(kind="a.kind", **{field: value}).to_body()
