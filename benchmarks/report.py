@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.targets import TARGETS, label_of, verdicts, worst_of
 from lanes.config import EngineName
+from lanes.errors import ConfigurationError
 from lanes.probe.profile import read_profile
 from simulator.measured import all_measured_variants, measured_unknowns
 from simulator.parameters import Unknowns, all_variants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from lanes.probe.profile import Profile
 
 NOT_SATURATED = 3
 """Exit status of a benchmark with a load too light to show anything."""
@@ -127,7 +130,10 @@ def run_engine(
         "--no-range", action="store_true", help="leave out the range over undocumented AWS behaviour"
     )
     parser.add_argument(
-        "--profile", type=Path, help="range over behaviour that `lanes probe run` measured in this file"
+        "--profile",
+        type=_profile,
+        metavar="FILE",
+        help="range over behaviour that `lanes probe run` measured in this file",
     )
     options = parser.parse_args(arguments)
     engine, quick = options.engine, options.quick
@@ -140,16 +146,23 @@ def run_engine(
         others = [judge(engine=engine, quick=quick, seed=seed) for seed in seeds[1:]]
         ranges = {}
         if not options.no_range:
-            profile = None if options.profile is None else read_profile(options.profile)
-            base = measured_unknowns(profile, Unknowns())
+            base = measured_unknowns(options.profile, Unknowns())
             ranges = {
                 variant: judge(engine=engine, quick=quick, seed=options.seed, unknowns=unknowns)
-                for variant, unknowns in all_measured_variants(profile, base).items()
+                for variant, unknowns in all_measured_variants(options.profile, base).items()
                 if variant in RANGE or variant not in all_variants(base)
             }
         return _over_seeds(label, seeds, first, others, ranges)
 
     return _printed(label, options, all_seeds, {"benchmark": name, "engine": engine.value}, seeds=list(seeds))
+
+
+def _profile(path: str) -> Profile:
+    """Read a profile before anything is measured."""
+    try:
+        return read_profile(Path(path))
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _over_seeds(
