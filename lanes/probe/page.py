@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lanes.probe import analysis
 from lanes.probe.plots import bars, steps, strips
-from lanes.probe.words import Finding, findings, seconds
+from lanes.probe.words import UNDECIDED, Finding, findings, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,14 +21,18 @@ _STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #ececee; --paper: #17181a; --faint: #a0a0a8; --line: #38393d;
   --card: #222326; --dot: #7fb2e8; --second: #e8a06a; --third: #79d19a; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 46rem; padding: 1.5rem 1rem 4rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .5rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; }
 p { margin: .25rem 0; } .small { color: var(--faint); font-size: .875rem; }
 .assumption { display: inline-block; background: var(--card); border-radius: .4rem; padding: .1rem .6rem; }
-.wide { overflow-x: auto; margin-top: .5rem; } svg { display: block; width: 100%; min-width: 34rem; }
-svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg .tick { fill: var(--faint); font-size: 11px; text-anchor: middle; }
+.undecided { color: var(--second); } table { border-collapse: collapse; margin: 1.25rem 0; }
+td { border-top: 1px solid var(--line); padding: .35rem 1rem .35rem 0; vertical-align: top; } a { color: var(--dot); }
+svg { display: block; width: 100%; max-width: 44rem; margin-top: .5rem; }
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg .label { paint-order: stroke; stroke: var(--paper); stroke-width: 6px; }
+svg .tick { fill: var(--faint); font-size: 10px; text-anchor: middle; }
+@media (max-width: 34rem) { svg text { font-size: 17px; } svg .tick { font-size: 14px; } }
 svg .grid { stroke: var(--line); } svg .range { stroke: var(--ink); stroke-width: 1.5; }
 svg .typical { stroke: var(--ink); stroke-width: 2.5; }
 svg circle { fill: var(--dot); fill-opacity: .6; } svg rect { fill: var(--dot); fill-opacity: .55; }
@@ -45,7 +49,7 @@ _HOW: Mapping[str, str] = {
     "pollers": "Mappings with a maximum concurrency of 2, 4 and 13 meet a backlog with a group for each message. "
     "Invocations at once, from the first start on.",
     "order": "A queue in high-throughput mode has several groups of two messages. The first message received returns "
-    "or is deleted; a share of 100 % means that the same group, which has the oldest message, came again.",
+    "or is deleted; a share of 100% means that the same group, which has the oldest message, came again.",
     "counts": "Inside the function, from the answer to a send or receive until the counts show it.",
     "short_polls": "Inside the function, polls without a wait while a few messages wait in groups of their own.",
     "calls": "Inside the function, on open connections, one call after the other.",
@@ -58,13 +62,22 @@ def page(profile: Profile, events: Events) -> str:
     """Return the page as one HTML document."""
     body = [
         "<h1>Measured behaviour of AWS</h1>",
-        f"<p>{escape(profile.region)}, {escape(profile.measured_at)}.</p>",
-        "<p class='small'>Lines show the ranges in the profile, dots the single measurements.</p>",
-        "<p class='small'><i>As given</i> is the default of the simulator.</p>",
+        f"<p>{escape(profile.region)}, {escape(profile.measured_at.replace('T', ' '))}</p>",
     ]
     if profile.incomplete:
-        body.append(f"<p>Incomplete: {escape(', '.join(profile.incomplete))}.</p>")
-    for finding in findings(profile):
+        body.append(f"<p class='undecided'>Incomplete: {escape(', '.join(profile.incomplete))}.</p>")
+    found = findings(profile)
+    body += [
+        "<table>",
+        *map(_row, found),
+        "</table>",
+        (
+            "<p class='small'>On the right: the nearest assumption of <code>lanes simulate</code>. <i>As given</i> "
+            "is its default; <i>undecided</i> lies between two; none is for times that it reads as they are. "
+            "In the plots, lines show the ranges in the profile, dots the single measurements.</p>"
+        ),
+    ]
+    for finding in found:
         body += _section(finding, profile, events)
     return (
         "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
@@ -75,16 +88,18 @@ def page(profile: Profile, events: Events) -> str:
     )
 
 
+def _row(finding: Finding) -> str:
+    """Return the row of a finding in the table of all."""
+    kind = "assumption undecided" if finding.assumption == UNDECIDED else "assumption"
+    name = f"<span class='{kind}'>{escape(finding.assumption)}</span>" if finding.assumption else ""
+    return f"<tr><td><a href='#{finding.section}'>{escape(finding.title)}</a></td><td>{name}</td></tr>"
+
+
 def _section(finding: Finding, profile: Profile, events: Events) -> list[str]:
     experiment, _ = analysis.SECTIONS[finding.section]
-    nearest = (
-        f"<p>Nearest assumption of <code>lanes simulate</code>: <span class='assumption'>{escape(finding.assumption)}"
-        "</span></p>"
-    )
     return [
-        f"<h2>{escape(finding.title)}</h2>",
+        f"<h2 id='{finding.section}'>{escape(finding.title)}</h2>",
         f"<p>{escape(finding.text)}</p>",
-        nearest if finding.assumption else "",
         _PLOTS[finding.section](profile, analysis.of(events, experiment)),
         f"<p class='small'>{escape(_HOW[finding.section])}</p>",
     ]
