@@ -8,7 +8,8 @@ from .rule import AlarmRule
 
 RUNBOOK = "docs/runbook"
 RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
-INSTALLED_PAGES = Path(__file__).parent / "pages"
+FOLDER = Path(__file__).resolve().parent  # a checkout has links of the installed names to its packages
+INSTALLED_PAGES = FOLDER / "pages"
 """The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
 
 
@@ -39,6 +40,6 @@ def first_steps(rules: Iterable[AlarmRule], runbook: str) -> str:
 
 def pages(rules: Iterable[AlarmRule]) -> Iterator[str]:
     """Give the text of each page that the alarms need, once, without links that only its folder can resolve."""
-    folder = INSTALLED_PAGES if INSTALLED_PAGES.is_dir() else Path(__file__).parents[2] / RUNBOOK
+    folder = INSTALLED_PAGES if INSTALLED_PAGES.is_dir() else FOLDER.parents[1] / RUNBOOK
     for page in dict.fromkeys(rule.page for rule in rules):
         yield RELATIVE_LINK.sub(r"\1", (folder / f"{page}.md").read_text(encoding="utf-8"))

@@ -513,6 +513,9 @@ def test_the_dashboard_has_the_pages_of_its_alarms(whole):
     assert set(shown) == {(RUNBOOK / page).read_text().partition("\n")[0] for page in linked}
     assert "lanes dead-letters redrive MAIN" in shown["# Dead letters"]
     assert not [text for text in shown.values() if re.search(r"\]\((?!https://)", text)]
+    # AWS: a template is at most 1 MB, a dashboard has at most 500 widgets (quotas of CloudFormation and CloudWatch).
+    assert len(json.dumps(whole.to_json())) < 1_000_000
+    assert len(shown_on(whole)) <= 500
 
 
 def test_alarms_and_dashboard_are_named_after_the_stack(whole):

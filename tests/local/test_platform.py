@@ -192,10 +192,16 @@ def test_lanes_local_runs_the_app_of_the_examples_and_leaves_nothing_behind():
 
 
 def test_an_app_elsewhere_imports_the_library_by_its_installed_names(tmp_path):
-    """It has nothing of this checkout on its path."""
+    """It has nothing of this checkout on its path, and the dashboard finds the pages of the runbook."""
     names = "lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"
     found = "; ".join(f"__import__('importlib.util').util.find_spec('{name}').origin" for name in names)
-    (tmp_path / "app.py").write_text(f"{found}\nraise SystemExit('all of it is there')\n")
+    pages = (
+        "from types import SimpleNamespace\n"
+        "from lanes_cdk.alarms.rule import Page\n"
+        "from lanes_cdk.alarms.runbook import pages\n"
+        "assert all(pages(SimpleNamespace(page=page) for page in Page))\n"
+    )
+    (tmp_path / "app.py").write_text(f"{found}\n{pages}raise SystemExit('all of it is there')\n")
     (tmp_path / "cdk.json").write_text(json.dumps({"app": "python3 app.py"}))
 
     with pytest.raises(DeployError, match="all of it is there"):
