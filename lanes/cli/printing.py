@@ -17,6 +17,7 @@ from rich.text import Text
 
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.target import Output
+from lanes.operate.history.descriptions import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,7 @@ def format_value(value: object) -> str:
     if value is None:
         return UNKNOWN
     if isinstance(value, timedelta):
-        return _duration(value)
+        return format_seconds(value.total_seconds())
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     if isinstance(value, float):
@@ -187,16 +188,6 @@ def confirm(question: str, *, yes: bool) -> None:
     if not agreed:
         say("nothing was changed")
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _duration(value: timedelta) -> str:
-    seconds = round(value.total_seconds())
-    parts = []
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count, seconds = divmod(seconds, length)
-        if count:
-            parts.append(f"{count}{unit}")
-    return " ".join(parts[:2]) or "0s"
 
 
 def _plain(value: object) -> object:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from datetime import timedelta
 
 import pytest
 import typer
@@ -117,3 +118,8 @@ def test_a_very_long_text_in_a_list_is_cut_and_says_so():
 
     assert out.file.getvalue().count("e") < 500
     assert "(5000 characters)" in out.file.getvalue()
+
+
+def test_a_duration_is_written_as_in_every_other_text():
+    """With its unit behind a space, and two units at most."""
+    assert format_value(timedelta(minutes=3, seconds=7)) == "3 min 7 s"

@@ -61,8 +61,10 @@ def format_seconds(value: Any) -> str:
         return f"{value:.3g} s"
     minutes, rest = divmod(round(value), 60)
     hours, minutes = divmod(minutes, 60)
-    large, small = (f"{hours} h", f"{minutes} min") if hours else (f"{minutes} min", f"{rest} s")
-    return large if small.startswith("0 ") else f"{large} {small}"
+    days, hours = divmod(hours, 24)
+    figures = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next(place for place, (figure, _) in enumerate(figures) if figure)
+    return " ".join(f"{figure} {unit}" for figure, unit in figures[first : first + 2] if figure)
 
 
 def _handled(fields: Mapping[str, Any]) -> str:

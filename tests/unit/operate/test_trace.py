@@ -405,6 +405,7 @@ def test_lives_are_in_the_order_of_their_beginnings():
         (150, "2 min 30 s"),
         (3_600, "1 h"),
         (7260, "2 h 1 min"),
+        (187_200, "2 d 4 h"),
         (None, "an unknown time"),
     ],
 )
