@@ -55,8 +55,10 @@ def format_seconds(value: Any) -> str:
     """Write a number of seconds for people."""
     if not isinstance(value, int | float):
         return "an unknown time"
+    if value <= 0:
+        return "0 s"
     if value < 1:
-        return f"{max(0.0, value) * 1000:.0f} ms"
+        return f"{value * 1000:.0f} ms"
     if value < 100:  # noqa: PLR2004 - two digits of seconds read well
         return f"{value:.3g} s"
     minutes, rest = divmod(round(value), 60)

@@ -398,7 +398,7 @@ def test_lives_are_in_the_order_of_their_beginnings():
     ("value", "text"),
     [
         (0.0123, "12 ms"),
-        (-1, "0 ms"),
+        (-1, "0 s"),
         (1.5, "1.5 s"),
         (99, "99 s"),
         (120, "2 min"),
