@@ -98,8 +98,17 @@ class ExecutionEnvironment:
 
     def invoke(self, payload: bytes) -> Invocation:
         """Hand an event to the handler and wait for its answer, starting a process if there is none."""
+        request_id = str(uuid.uuid4())
         with self._running:
-            return self._invoke(payload, request_id=str(uuid.uuid4()))
+            # As Lambda begins and ends each invocation in its log (Lambda, "Log formats"); running ones have no end.
+            version = self._settings.variables.get("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            self._write_line(f"START RequestId: {request_id} Version: {version}")
+            begun = time.monotonic()
+            try:
+                return self._invoke(payload, request_id=request_id)
+            finally:
+                took = (time.monotonic() - begun) * 1000
+                self._write_line(f"REPORT RequestId: {request_id}\tDuration: {took:.2f} ms")
 
     def _invoke(self, payload: bytes, *, request_id: str) -> Invocation:
         try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -258,6 +259,20 @@ def test_an_answer_beyond_the_limit_is_an_error(make):
 
     assert error == "Unhandled"
     assert answer["errorType"] == "Function.ResponseSizeTooLarge"
+
+
+def test_an_invocation_begins_and_ends_in_the_log_as_in_lambda(make, lines):
+    """From these lines `lanes status` knows the running invocations; one that fails ends as well."""
+    environment = make()
+
+    for do in ("count", "crash", "fail"):
+        _invoke(environment, do=do)
+
+    started = [re.match(r"START RequestId: (\S+) Version: \S+$", line) for line in lines.seen]
+    ended = [re.match(r"REPORT RequestId: (\S+)\tDuration: [\d.]+ ms$", line) for line in lines.seen]
+    requests = [one[1] for one in started if one]
+    assert len(requests) == 3
+    assert requests == [one[1] for one in ended if one]
 
 
 def test_lines_of_both_streams_are_captured(make, lines):
