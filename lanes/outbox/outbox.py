@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import Message
+from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
 from lanes.outbox.entry import LARGEST_PRIORITY, Entry, Positions
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.trace_context import current_traceparent
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     from lanes.outbox.dynamodb.transaction import OutboxTransaction
     from lanes.outbox.sql.schema import OutboxTables
+
+
+# A new priority and the trace of a relay, which it adds to a message without one, take up to 82 bytes more.
+ROOM_BYTES = 100
 
 
 class Outbox:
@@ -178,13 +182,17 @@ class Outbox:
         if abs(resolved) > LARGEST_PRIORITY:
             limits = f"between -{LARGEST_PRIORITY:,} and {LARGEST_PRIORITY:,}"
             raise InvalidMessageError([f"priority is {resolved}; must be {limits}"])
+        # Checked now, in your transaction: an entry that no relay can send would fail long after its commit.
+        body = replace(message, priority=resolved).to_body()
+        if (size := size_bytes(body)) > LARGEST_BODY_BYTES - ROOM_BYTES:
+            limit = f"{LARGEST_BODY_BYTES - ROOM_BYTES:,}, since a new priority or a trace makes it longer"
+            raise InvalidMessageError([f"the message has {size:,} bytes; an outbox accepts at most {limit}"])
         return Entry(
             id=message.id,
             kind=kind,
             source=self._source,
             group=group,
-            # Checked now, in your transaction: an entry that no relay can send would fail long after its commit.
-            body=replace(message, priority=resolved).to_body(),
+            body=body,
             priority=resolved,
             lane=self.config.lane_for(resolved).name,
             position=self._positions.next(),

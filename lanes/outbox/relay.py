@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from lanes.errors import AwsError, MessageError, OutboxStoreError
 from lanes.outbox.rules import Mark, abandoned, lane_shares, next_pause, not_sent, published
 from lanes.outbox.telemetry import NoTelemetry, RelayMetric, RelayRound, RelayTelemetry
-from lanes.producer.report import PartialSendError
+from lanes.producer.report import PartialSendError, RefusedMessagesError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -180,13 +180,10 @@ class Relay:
         messages, marks = [], []
         for entry in entries:
             try:
-                message = entry.message()
-                # Checked one by one: a producer refuses the whole call for one message that breaks a rule.
-                message.to_body()
+                messages.append(entry.message())
             except MessageError as error:
                 marks.append(self._unreadable(entry, error))
-                continue
-            messages.append(message)
+        by_id = {entry.id: entry for entry in entries}
         sent: Sequence[SentMessage] = ()
         failed: Sequence[UnsentMessage] = ()
         try:
@@ -194,7 +191,13 @@ class Relay:
         except PartialSendError as error:
             # Every message is in one of the lists, so every entry of the claim gets a mark.
             sent, failed = error.sent, error.failed
-        return marks + self._marks({entry.id: entry for entry in entries}, sent, failed)
+        except RefusedMessagesError as refused:
+            # A producer refuses the whole call for one message that breaks a rule: the others are sent without it.
+            marks += [
+                self._unreadable(by_id.pop(message.id), error) for _, message, error in refused.refusals
+            ]
+            return marks + self._publish([by_id[one.id] for one in messages if one.id in by_id])
+        return marks + self._marks(by_id, sent, failed)
 
     def _marks(
         self, entries: Mapping[str, Entry], sent: Sequence[SentMessage], failed: Sequence[UnsentMessage]

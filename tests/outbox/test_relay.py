@@ -1,10 +1,16 @@
 """The pauses of a relay, and an outage of its store."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from lanes.errors import OutboxStoreError
+from lanes.errors import InvalidMessageError, OutboxStoreError
+from lanes.message import LARGEST_BODY_BYTES, size_bytes
+from lanes.outbox import EntryFilter, Operator
+from lanes.outbox.entry import LARGEST_PRIORITY, EntryState
+from lanes.outbox.outbox import ROOM_BYTES
+from lanes.trace_context import continuing_trace
 from tests.support.outbox_relay import Run
 
 
@@ -44,3 +50,38 @@ def test_an_outage_of_the_store_is_waited_out(sqlite_subject, clock, monkeypatch
     outages = iter([OutboxStoreError("no such table", retryable=False)])
     with pytest.raises(OutboxStoreError, match="no such table"):
         run.relay.run(should_stop=lambda: False, pause=pauses.append)
+
+
+TRACE = f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+def test_the_largest_entry_can_be_sent_with_another_priority_and_the_relays_trace(sqlite_subject, clock):
+    """Both make its body longer after it was written."""
+    run = Run(sqlite_subject, clock)
+    size = LARGEST_BODY_BYTES - ROOM_BYTES - size_bytes(run.outbox.prepare("k", "", id="large").body)
+    with pytest.raises(InvalidMessageError, match="at most 1,048,476"):
+        run.outbox.prepare("k", "x" * (size + 1), id="large")
+    entry = run.outbox.prepare("k", "x" * size, id="large")
+    sqlite_subject.write(entry)
+    operator = Operator(store=sqlite_subject.operations, config=run.config, who="ops", clock=clock)
+    assert operator.prioritize(EntryFilter(), -LARGEST_PRIORITY) == 1
+
+    with continuing_trace(TRACE):
+        assert run.relay.run_once().published == 1
+    assert run.state("large") is EntryState.PUBLISHED
+
+
+def test_a_message_that_its_sender_makes_too_large_ends_no_relay(sqlite_subject, clock):
+    """Another program wrote it; the others of its batch are sent."""
+    run = Run(sqlite_subject, clock)
+    entry = run.outbox.prepare("k", "", id="large")
+    body = entry.body.replace('"data":""', f'"data":"{"x" * (LARGEST_BODY_BYTES - size_bytes(entry.body))}"')
+    sqlite_subject.write(replace(entry, body=body))
+    run.write("a", "b")
+
+    with continuing_trace(TRACE):
+        outcome = run.relay.run_once()
+
+    assert (outcome.published, outcome.abandoned) == (2, 1)
+    assert run.sent() == ["a", "b"]
+    assert "1,048,576" in sqlite_subject.operations.entry("large").last_error
