@@ -39,7 +39,7 @@ class DepthReader(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Priority:
+class LaneAbove:
     """A lane with priority over the asking one, and whether that was known without a reading."""
 
     lane: Lane
@@ -87,7 +87,7 @@ class BacklogCheck:
         self._backlog_at = float("-inf")
         self._served_at: dict[str, float] = {}
 
-    def lane_above(self, batch: Batch, *, expected: float) -> Priority | None:
+    def lane_above(self, batch: Batch, *, expected: float) -> LaneAbove | None:
         """
         Return the lane that the next record of a batch yields to, or None; raises `AwsError` if that can't be known.
 
@@ -101,7 +101,7 @@ class BacklogCheck:
         # invocations that only yield (docs/decisions/0015-one-corridor.md).
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
-            return Priority(known, is_cached=True)
+            return LaneAbove(known, is_cached=True)
         waiting = self._waiting(self._above[lane.name], during=batch)
         found, first = None, next(waiting, None)
         if first is not None:
@@ -110,7 +110,7 @@ class BacklogCheck:
             self._clear_for, self._clear_at, self._backlog_of = lane, self._valid_from(lane, now), None
             return None
         self._note_backlog(found, now)
-        return Priority(found)
+        return LaneAbove(found)
 
     def has_backlog_above(self, lane: Lane) -> bool:
         """Whether any lane above `lane` has a backlog, be there free slots for it or not; raises `AwsError`."""
