@@ -374,3 +374,24 @@ def test_a_record_that_was_at_work_when_its_process_died_gets_a_whole_invocation
 
     assert scenario.done[-2:] == ["deadly", "next"]
     assert [start.attempt for start in scenario.starts_of("deadly")] == [1, 2]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_batch_that_is_set_aside_for_a_moment_goes_on_and_deletes_each_record_once(slots):
+    """Its first record before the higher lane is served; its second one fails, and is done later in the same slot."""
+    scenario = scenario_with(reserved_concurrency=slots)
+    scenario.takes = 0.05
+    scenario.send("MAIN", "warm")
+    scenario.step("MAIN")
+    before = scenario.world.calls.counts["DeleteMessageBatch"]
+    scenario.send("MAIN", "first")
+    scenario.send("MAIN", "second", "fail", "ok")
+    scenario.in_handler = lambda message: (
+        message.id == "first" and (scenario.send("HIGH", "urgent"), scenario.world.clock.advance(0.3))
+    )
+
+    scenario.step("MAIN")
+
+    assert scenario.done == ["warm", "first", "urgent", "second"]
+    assert scenario.world.calls.counts["DeleteMessageBatch"] - before == 3
+    assert returned(scenario) == []
