@@ -61,7 +61,8 @@ class CallFlow:
             throttled: Whether that was a throttle.
         """
         self._calls -= 1
-        known, self._same_round = self._same_round > 0, max(0, self._same_round - 1)
+        known = self._same_round > 0
+        self._same_round -= known
         if accepted:
             self._throttles, self._throttled_since = 0, None
         if not slowed:

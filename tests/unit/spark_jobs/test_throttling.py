@@ -127,6 +127,16 @@ def test_rows_are_given_up_if_all_calls_are_throttled_for_three_minutes():
     assert 180 < sender.throttles < 400
 
 
+def test_three_minutes_of_throttles_are_counted_from_the_first():
+    """Its rows are given up at that moment, no later."""
+    made = window(1)
+    for now in (10.0, 188.0, 190.0):
+        assert not made.failed
+        made.settle_failure(made.next_batch(now), THROTTLED, now)
+
+    assert made.is_empty
+
+
 def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
     """All rows of the lane wait, since each call would be throttled."""
     made = window(concurrency=2)
@@ -164,7 +174,12 @@ def test_calls_that_were_in_flight_together_count_once():
         made.settle_failure(batch, THROTTLED, 0.0)
 
     assert made.next_due() == pytest.approx(0.02)
-    assert [bool(made.next_batch(1.0)) for _ in range(6)] == [True] * 4 + [False] * 2
+    later = [made.next_batch(1.0) for _ in range(6)]
+    assert [bool(batch) for batch in later] == [True] * 4 + [False] * 2
+
+    made.settle_failure(later[0], THROTTLED, 1.0)
+
+    assert made.next_due() == pytest.approx(1.04), "calls of a later moment count again"
 
 
 def test_throttled_entries_of_an_accepted_call_are_sent_again_alone():
