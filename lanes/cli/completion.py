@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
+BY_KIND = ("max_rates", "on_dead_letter")
+"""Tables of `[consumer]` with a key for each kind."""
 MOST_FILES = 500
 """A shell waits for the answer, and the current folder may be a large one."""
 
@@ -29,9 +31,18 @@ def stages_here(incomplete: str) -> list[str]:
 
 
 def kinds_here(incomplete: str) -> list[str]:
-    """Return the kinds that begin like this and have a handler in a Python file here."""
+    """Return the kinds that begin like this, of handlers in a Python file here and of the tables by kind here."""
     kinds = {kind for path in islice(_sources(), MOST_FILES) for kind in HANDLER.findall(_text(path))}
-    return _beginning(sorted(kinds), incomplete)
+    return _beginning(sorted(kinds | _kinds_of(_file())), incomplete)
+
+
+def _kinds_of(file: dict[str, Any]) -> set[str]:
+    """Return the kinds of a lanes.toml; patterns of several kinds are left out."""
+    consumer = file.get("consumer")
+    tables = [consumer.get(name) for name in BY_KIND] if isinstance(consumer, dict) else []
+    return {
+        kind for table in tables if isinstance(table, dict) for kind in table if not set(kind) & set("*?[")
+    }
 
 
 def _sources() -> Iterator[Path]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lanes.cli.completion import kinds_here
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -40,3 +42,22 @@ def test_a_shell_is_offered_verbs_options_and_names(words, offered):
     )
 
     assert set(done.stdout.split()) == offered
+
+
+def test_kinds_of_the_tables_by_kind_are_offered(tmp_path, monkeypatch):
+    """A producer's folder has no handlers; a pattern is no kind."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lanes.toml").write_text(
+        '[consumer.max_rates]\n"order.placed" = "1/s"\n[consumer.on_dead_letter]\n"invoice.*" = "hold"\n'
+    )
+
+    assert kinds_here("") == ["order.placed"]
+
+
+@pytest.mark.parametrize("text", ["[consumer", "consumer = 3", "[consumer]\nmax_rates = 1"])
+def test_a_broken_file_offers_nothing(tmp_path, monkeypatch, text):
+    """A shell shows no errors of a completion."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lanes.toml").write_text(text)
+
+    assert kinds_here("") == []
