@@ -1,9 +1,14 @@
 """The options that every verb has, and the help of each verb."""
 
+import contextlib
+import io
+import itertools
 import json
 import shlex
 
 import pytest
+import typer
+from typer import rich_utils
 
 import lanes
 from lanes.cli.global_options import options_first
@@ -85,3 +90,21 @@ def test_help_has_whole_paragraphs_and_examples(typed, monkeypatch):
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert any(line.startswith("Each message is copied") and line.endswith("again.") for line in lines)
     assert 'lanes dead-letters redrive MAIN --kind "order.*" --dry-run' in lines
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_help_of_each_verb_is_wrapped_once(width):
+    """A line ends early only if the next word does not fit, and no paragraph was wrapped before."""
+    for name, verb in verbs():
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rich_utils, "MAX_WIDTH", width)
+            verb.get_help(typer.Context(verb, info_name=f"lanes {name}"))
+        paragraphs = shown.getvalue().partition("\u256d")[0].split("\n" + " " * width + "\n")
+        written = verb.help.split("\n\n")
+        for text in written:
+            lines = next(
+                found for one in paragraphs if (found := one.split("\n")) and " ".join(one.split()) == text
+            )
+            for line, following in itertools.pairwise(one.strip() for one in lines if one.strip()):
+                assert len(line) + 1 + len(following.split()[0]) > width - 2, (name, line)
