@@ -94,6 +94,7 @@ def figures(*, waiting, in_flight, handled, sent, oldest, yields=0.0, inversion=
         "ApproximateNumberOfMessagesNotVisible": round(in_flight),
         "ApproximateAgeOfOldestMessage": round(oldest),
         "NumberOfMessagesSent": round(sent),
+        "NumberOfMessagesDeleted": round(handled),
         "HandledMessages": round(handled),
         "YieldedMessages": round(yields),
         "InversionTime": round(inversion),
