@@ -123,6 +123,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     "enqueue": (
         Target(figure="ratio_to_boto3_batch", at_least=3),
         Target(figure="ratio_to_tutorial_loop", at_least=25),
+        Target(figure="throttled_ratio_to_boto3_8_threads", at_least=1),
     ),
     "outbox": (
         Target(figure="claim_cost_ratio_100k_over_100", at_most=1.05),
