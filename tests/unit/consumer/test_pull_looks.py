@@ -198,7 +198,7 @@ def test_no_look_adds_to_the_records_in_hand(bench):
     bench.looks.look(bench.lanes[:1], expected=0.0)
     bench.asked()
 
-    bench.looks.look_soon(bench.lanes[:2], during=bench.lanes[2], expected=0.5)
+    bench.looks.look_soon(bench.lanes[:1], during=bench.lanes[2], expected=0.5)
     bench.looks.collect()
 
     assert bench.asked() == []

@@ -118,7 +118,8 @@ class Looks:
         pace, record = self._looking.pace, self._looking.pace.typical(during)
         if self._timed is not None or not record or not pace.is_short(during):
             return
-        due = [lane for lane in self.before_hands(lanes) if self._is_stale(lane, expected, later=record)]
+        free = [lane for lane in lanes if lane.name not in self.hands]
+        due = [lane for lane in free if self._is_stale(lane, expected, later=record)]
         if due:
             # The highest last: its answer is the newest when the record ends.
             self._timed = self._looking.beside.start(
