@@ -42,10 +42,11 @@ FRESH = 0.05
 
 TRIES = 5
 """
-Polls until a lane counts as empty where second polls found that first ones miss messages.
+Polls until a deep lane counts as empty where second polls found that first ones miss messages.
 
 Where one in three does, HIGH's p99 at three slots is 1.05 of the ideal instead of 1.24, and a lane with a reserve of
-5 % takes 5.4 % of a flood's time instead of 14.8 %; with four polls 6.3 %.
+5 % takes 5.4 % of a flood's time instead of 14.8 %; with four polls 6.3 %. A lane that may be empty is polled twice:
+with five polls calls cost 2.5 times those without priority instead of 1.7, with one an overdue message is 13 s late.
 """
 
 
@@ -135,9 +136,9 @@ class Pace:
 
     def tries(self, lane: Lane) -> int:
         """Return how often to poll a lane before it counts as empty; AWS: a short poll asks some servers only."""
-        if self._missed > TRIES:
-            return TRIES
-        return 2 if self._is_expected(lane) else 1
+        if self._is_expected(lane):
+            return TRIES if self._missed > TRIES else 2
+        return 2 if self._missed > TRIES else 1
 
     def asked_again(self, lane: Lane, *, found: bool) -> None:
         """Count a lane's polls after the first one: one that found older records weighs as much as some without."""
