@@ -21,8 +21,4 @@ REASONS: dict[tuple[str, str], str] = {
         "with batches of ten leaves more slots empty, in which HIGH's batch starts at once."
     ),
     ("scale", "flatness_under_trickle"): _CARRIED,
-    ("scale-pull", "flatness"): (
-        "One group of 10,000 messages costs 1.94 calls a message in place of 1.74: its next messages come only after "
-        "the deletion of those in hand, so deletions wait for no full batch. With ten groups or more the price is flat."
-    ),
 }
