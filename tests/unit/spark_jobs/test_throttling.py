@@ -11,6 +11,7 @@ from spark_jobs.rows.outgoing import OutgoingRow
 from spark_jobs.sending.window import SendWindow, WindowSettings
 
 THROTTLED = AwsError(operation="SendMessageBatch", code="RequestThrottled", message="slower", retryable=True)
+DENIED = AwsError(operation="SendMessageBatch", code="AccessDenied", message="no", retryable=False)
 BUSY = Refused(code="ServiceUnavailable", reason="try again", retryable=True)
 ROUND_TRIP = 0.01
 ROWS = 6_000
@@ -163,6 +164,16 @@ def test_the_pause_doubles_from_throttle_to_throttle_up_to_a_second_and_ends_wit
             made.settle(batch, answers, now)
 
     assert pauses == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 0.02])
+
+
+def test_a_denied_call_does_not_end_the_throttling():
+    """It sent nothing, so the next pause is longer still."""
+    made, now = window(20), 0.0
+    for failure in (THROTTLED, THROTTLED, DENIED, THROTTLED):
+        made.settle_failure(made.next_batch(now), failure, now)
+        pause, now = (made.next_due() or now) - now, made.next_due() or now
+
+    assert pause == pytest.approx(0.08)
 
 
 def test_calls_that_were_in_flight_together_count_once():
