@@ -355,6 +355,29 @@ def test_an_overdue_record_that_fails_holds_its_group(slots, beside):
     scenario.check_kept()
 
 
+@BESIDE
+def test_records_in_hand_of_other_lanes_return_before_a_long_one(beside):
+    """Another slot may be free for them; the polls of an idle slot ask all lanes at once."""
+    scenario = scenario_with(beside=beside, reserved_concurrency=3, linger=5)
+    scenario.takes = 2.0
+    scenario.send("MEDIUM", "first")
+    receive = scenario.world.queues.receive
+
+    def sent_at_the_poll(lane, **options):
+        if options["wait"] and scenario.done and len(scenario.sent) == 1:
+            scenario.send("MEDIUM", "long")
+            scenario.send("MAIN", "other")
+        return receive(lane, **options)
+
+    scenario.world.queues.receive = sent_at_the_poll
+    scenario.step("MEDIUM")
+
+    assert returned(scenario) == ["aside"]
+    scenario.drain()
+    assert scenario.done[:2] == ["first", "long"]
+    scenario.check_kept()
+
+
 @pytest.mark.parametrize(
     ("is_fresh", "done"), [(True, ["deadly", "next"]), (False, ["urgent"])], ids=["fresh", "late"]
 )
