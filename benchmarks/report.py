@@ -123,7 +123,7 @@ def run_engine(
     parser.add_argument("--engine", type=EngineName, choices=list(EngineName), default=EngineName.MAPPINGS)
     parser.add_argument(
         "--seeds",
-        type=int,
+        type=_at_least_one,
         help=f"judge the worst of so many seeds (default {SEEDS}, with --quick 1)",
     )
     parser.add_argument(
@@ -155,6 +155,12 @@ def run_engine(
         return _over_seeds(label, seeds, first, others, ranges)
 
     return _printed(label, options, all_seeds, {"benchmark": name, "engine": engine.value}, seeds=list(seeds))
+
+
+def _at_least_one(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is no number of at least 1")
 
 
 def _profile(path: str) -> Profile:

@@ -32,9 +32,9 @@ MAX_LISTED = 20
 def send(
     context: typer.Context,
     kind: Annotated[
-        str | None, typer.Argument(help="Kind of the message.", autocompletion=kinds_here)
+        str | None, typer.Argument(metavar="KIND", help="Kind of the message.", autocompletion=kinds_here)
     ] = None,
-    data: Annotated[str, typer.Argument(help="Data as JSON: '{\"order\": 7}'.")] = "null",
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Data as JSON: '{\"order\": 7}'.")] = "null",
     *,
     group: Annotated[
         str | None, typer.Option(help="Put the message into this group, which keeps its order.")

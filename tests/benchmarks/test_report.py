@@ -68,6 +68,15 @@ def test_a_profile_takes_the_place_of_the_range(tmp_path, capsys):
     assert "short polls miss 1 in 3" not in found
 
 
+@pytest.mark.parametrize("seeds", ["0", "-1", "few"])
+def test_a_number_of_seeds_that_is_none_is_an_error_before_the_measurement(seeds, capsys):
+    """Zero is not the default, and a negative one no empty run."""
+    with pytest.raises(SystemExit, match="2"):
+        ranged("--seeds", seeds)
+
+    assert f"--seeds: {seeds} is no number of at least 1" in capsys.readouterr().err
+
+
 def test_a_profile_that_cannot_be_read_is_an_error_before_the_measurement(tmp_path, capsys):
     """With its problems and no traceback."""
     path = tmp_path / "aws-profile.toml"
