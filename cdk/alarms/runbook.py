@@ -20,7 +20,7 @@ def page_of(rule: AlarmRule, runbook: str) -> str:
 
 def first_steps(rules: Iterable[AlarmRule], runbook: str) -> str:
     """
-    Give what each alarm means, the first step and the link to its page.
+    Give the meaning of each alarm, the first step and the link to its page.
 
     Args:
         rules: The rules of the alarms.

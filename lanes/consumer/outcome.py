@@ -1,5 +1,5 @@
 """
-Outcomes: what becomes of each record of a batch, and after how many seconds a kept one returns.
+Outcomes: the ending of each record of a batch, and after how many seconds a kept one returns.
 
 Every record begins as *returned*, the fail-safe answer: it stays in its queue and comes back when its visibility
 timeout ends. Only something known to be better replaces that.

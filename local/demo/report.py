@@ -19,8 +19,8 @@ COUNTING = (
     "The clock of every run starts when the mappings are switched on, with the whole backfill waiting in its "
     "queue; the live messages are the same ones, sent when the same share of the backfill is done. A wait lasts "
     "from the queue's own SentTimestamp to the first start of the handler; live messages behind a failing "
-    "message of their own lane and group wait for that one, and are left out of p50 and p99 in every run. What "
-    "was done is read from the handler's own lines, receives and dead letters from the queues, calls from "
+    "message of their own lane and group wait for that one, and are left out of p50 and p99 in every run. "
+    "Handled messages are read from the handler's own lines, receives and dead letters from the queues, calls from "
     "the AWS server."
 )
 

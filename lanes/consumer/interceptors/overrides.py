@@ -61,7 +61,7 @@ class OverrideFilter:
 
     def _read(self) -> ActiveOverrides:
         now = self.settlement.clock()
-        # A reading from a moment to come is of unknown age: the clock was set back since.
+        # A reading with a time in the future has no known age: the clock was set back.
         if not 0 <= now - self._read_at <= OVERRIDES_AGE:
             self._active = twice(self.overrides.active)
             self._read_at = now

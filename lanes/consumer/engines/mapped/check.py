@@ -217,7 +217,7 @@ class BacklogCheck:
         """
         Whether a reading not older than `age` found no backlog in any lane above this one.
 
-        A reading from a moment to come is of unknown age: the clock was set back since.
+        A reading with a time in the future has no known age: the clock was set back.
         """
         if not self._above[lane.name]:
             return True

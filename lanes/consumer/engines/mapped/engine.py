@@ -193,7 +193,7 @@ class MappedTurn:
         self._try(Event.WAKE_FAILED, lambda: services.waker.wake(batch, outcomes))
 
     def _try(self, problem: Event, step: Callable[[], object]) -> None:
-        """Take a step; report whatever goes wrong, since it must not keep the answer."""
+        """Take a step; report any error, since it must not keep the answer."""
         try:
             step()
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves

@@ -246,7 +246,7 @@ class Paused:
         if self._reading is not None and self._reading.done():
             self.land()
         now = self._looking.clock()
-        # A reading from a moment to come is of unknown age: the clock was set back since.
+        # A reading with a time in the future has no known age: the clock was set back.
         is_due = not 0 <= now - self._read_at < OVERRIDES_AGE
         if self._pauses is not None and self._reading is None and is_due:
             self._read_at = now
