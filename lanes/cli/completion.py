@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 HANDLER = re.compile(r"""\.handler\(\s*["']([^"']+)["']""")
 BY_KIND = ("max_rates", "on_dead_letter")
 """Tables of `[consumer]` with a key for each kind."""
-MOST_FILES = 500
+MOST_FOLDERS = 200
 """A shell waits for the answer, and the current folder may be a large one."""
+NO_SOURCES = ("build", "node_modules", "venv")
 
 
 def lanes_here(incomplete: str) -> list[str]:
@@ -32,7 +33,7 @@ def stages_here(incomplete: str) -> list[str]:
 
 def kinds_here(incomplete: str) -> list[str]:
     """Return the kinds that begin like this, of handlers in a Python file here and of the tables by kind here."""
-    kinds = {kind for path in islice(_sources(), MOST_FILES) for kind in HANDLER.findall(_text(path))}
+    kinds = {kind for path in _sources() for kind in HANDLER.findall(_text(path))}
     return _beginning(sorted(kinds | _kinds_of(_file())), incomplete)
 
 
@@ -46,9 +47,9 @@ def _kinds_of(file: dict[str, Any]) -> set[str]:
 
 
 def _sources() -> Iterator[Path]:
-    """Yield the Python files here but for those in hidden folders, such as a virtual environment."""
-    for folder, folders, files in os.walk("."):
-        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+    """Yield the Python files here but for those in hidden folders, and of packages that are installed here."""
+    for folder, folders, files in islice(os.walk("."), MOST_FOLDERS):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in NO_SOURCES]
         yield from (Path(folder, name) for name in files if name.endswith(".py"))
 
 

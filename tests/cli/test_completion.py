@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lanes.cli import completion
 from lanes.cli.completion import kinds_here
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,4 +61,18 @@ def test_a_broken_file_offers_nothing(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lanes.toml").write_text(text)
 
+    assert kinds_here("") == []
+
+
+def test_kinds_are_searched_in_a_bounded_number_of_folders_and_in_no_virtual_environment(
+    tmp_path, monkeypatch
+):
+    """A shell waits for the answer, also in a folder with all your data."""
+    for folder in ("app", "venv/lib", "node_modules/x", ".hidden"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "handler.py").write_text(f'@consumer.handler("kind.{folder}")')
+    monkeypatch.chdir(tmp_path)
+    assert kinds_here("") == ["kind.app"]
+
+    monkeypatch.setattr(completion, "MOST_FOLDERS", 1)
     assert kinds_here("") == []

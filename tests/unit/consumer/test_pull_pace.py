@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.pull.pace import FRESH, LONG_RECORD, TRIES, Pace
+from lanes.consumer.engines.pull.pace import FRESH, LONG_RECORD, MOST_MISSED, TRIES, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0
@@ -182,6 +182,19 @@ def test_polls_that_miss_messages_are_repeated_more_often():
     assert tries[:2] == [(2, 1)] * 2
     assert tries[2:5] == [(TRIES, 2)] * 3
     assert tries[-1] == (2, 1)
+
+
+def test_polls_that_missed_messages_for_long_are_forgotten_as_soon_as_others():
+    """An hour of them is no reason to pay for polls all day."""
+    pace, lanes = pace_with(3)
+    pace.received(lanes[0], records(4), is_full=True)
+    for _ in range(10_000):
+        pace.asked_again(lanes[0], found=True)
+
+    for _ in range(MOST_MISSED):
+        pace.asked_again(lanes[0], found=False)
+
+    assert pace.tries(lanes[0]) == 2
 
 
 def test_empty_polls_of_a_lane_that_may_be_empty_prove_nothing():

@@ -49,6 +49,9 @@ Where one in three does, HIGH's p99 at three slots is 1.05 of the ideal instead 
 with five polls calls cost 2.5 times those without priority instead of 1.7, with one an overdue message is 13 s late.
 """
 
+MOST_MISSED = 10 * TRIES
+"""Most that polls with missed messages weigh: after so many that missed none, a lane is polled as before."""
+
 
 @dataclasses.dataclass(slots=True)
 class _Known:
@@ -128,7 +131,7 @@ class Pace:
         """
         Whether a look at a lane is too old for a lower lane's record of `expected` seconds to start.
 
-        A look from a moment to come is of unknown age: the clock was set back since.
+        A look with a time in the future has no known age: the clock was set back.
         """
         if lane.position > 0 and expected <= self._recheck:
             return not 0 <= age <= self._recheck
@@ -141,9 +144,9 @@ class Pace:
         return 2 if self._missed > TRIES else 1
 
     def asked_again(self, lane: Lane, *, found: bool) -> None:
-        """Count a lane's polls after the first one: one that found older records weighs as much as some without."""
+        """Count a lane's polls after the first one: a find of older records weighs as much as five without."""
         if self._is_expected(lane):
-            self._missed = max(0, self._missed + (TRIES if found else -1))
+            self._missed = min(MOST_MISSED, max(0, self._missed + (TRIES if found else -1)))
 
     def _is_expected(self, lane: Lane) -> bool:
         """Whether more records must be there, but for those behind a deletion: the last receive was full."""

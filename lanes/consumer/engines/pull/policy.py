@@ -99,8 +99,10 @@ class Rate:
 
     def wait(self) -> float:
         """Return the seconds until a record may start."""
-        # No slot waits longer than at its beginning, unless the clock was set back.
-        self._next = min(self._next, self._clock() + 1.5 * self._pause)
+        # The longest first pause: a later time is from before the clock was set back.
+        latest = self._clock() + 1.5 * self._pause
+        if self._next > latest:
+            self._next = self._promised = latest
         return max(0.0, self._next - self._clock())
 
     def start(self) -> None:
