@@ -91,6 +91,19 @@ def asked_of(subject):
     sa.event.remove(subject.engine, "before_cursor_execute", listen)
 
 
+def test_a_chain_whose_first_entry_was_claimed_meanwhile_stays_parked(sqlite_subject, clock, monkeypatch):
+    """A relay may claim it after another one has found it parked."""
+    bench = Bench(sqlite_subject, clock)
+    first, *_ = bench.write("a", "b", "c", group="g")
+    bench.claim(1)
+    assert bench.claim()[0].parked == 2
+    monkeypatch.setattr(bench.store, "_blocked", list)
+
+    bench.store.wake({first.chain})
+
+    assert bench.claim()[0].parked == 0
+
+
 def test_a_database_takes_an_id_once(sqlite_subject, clock):
     """A transaction that writes it again fails as a whole, so the first entry is the only one."""
     bench = Bench(sqlite_subject, clock)

@@ -7,6 +7,7 @@ take different ones; SQLite takes its one write lock first.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine, RowMapping, Select
 
@@ -162,7 +163,7 @@ class SqlOutboxStore:
 
     def _set(self, connection: Connection, ids: Sequence[str], *conditions: Any, **values: Any) -> None:
         if ids:
-            given = _given(connection, dict.fromkeys(ids, ""))
+            given = _given(connection, ids)
             same = (self._table.c.id == given.c.key, *conditions)
             connection.execute(sa.update(self._table).where(*same).values(**values))
 
@@ -170,8 +171,9 @@ class SqlOutboxStore:
         """Make the parked first entries of each chain candidates again."""
         for chain in self._blocked(chains):
             with self.writing() as connection:
-                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE))
-                ids = [row.id for row in rows if row.is_parked]
+                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
+                # A relay that has claimed the first one meanwhile would park the others again.
+                ids = [row.id for row in rows if row.is_parked and rows[0].is_parked]
                 # A relay may have claimed or parked it again between the two statements.
                 still = self._table.c.is_parked
                 self._set(connection, ids, still, is_ready=True, is_parked=False, due_at=None)
@@ -181,7 +183,7 @@ class SqlOutboxStore:
         if not chains:
             return []
         with self.reading() as connection:
-            given = _given(connection, dict.fromkeys(chains, ""))
+            given = _given(connection, chains)
             first = self.chain_statement(given.c.key, 1).with_only_columns(self._table.c.is_parked)
             blocked = sa.select(given.c.key).where(first.scalar_subquery())
             return sorted(connection.execute(blocked).scalars())
@@ -210,7 +212,7 @@ class SqlOutboxStore:
         with self.writing() as connection:
             ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
             # The rows are locked by the select above, so no relay can change them in between.
-            given = _given(connection, dict.fromkeys(ids, ""))
+            given = _given(connection, ids)
             connection.execute(sa.delete(self._table).where(column.id.in_(sa.select(given.c.key))))
         return len(ids)
 
@@ -227,8 +229,9 @@ class SqlOutboxStore:
         )
 
 
-def _given(connection: Connection, values: Mapping[str, str]) -> sa.TableValuedAlias:
-    """Return ids and values as a table, in one parameter: with one for each, drivers take most of a round."""
+def _given(connection: Connection, ids: Collection[str] | Mapping[str, str]) -> sa.TableValuedAlias:
+    """Return ids, and their values if they have some, as a table in one parameter: many take most of a round."""
+    values = ids if isinstance(ids, Mapping) else dict.fromkeys(ids, "")
     is_sqlite = connection.dialect.name == "sqlite"
     each = sa.func.json_each if is_sqlite else sa.func.json_each_text
     return each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
