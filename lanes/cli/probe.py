@@ -58,7 +58,7 @@ def run(
     """
     from lanes.probe.experiments import EXPERIMENTS
     from lanes.probe.plan import FULL, QUICK
-    from lanes.probe.run import Files
+    from lanes.probe.run import MOST_ROUNDS, Files
     from lanes.probe.run import run as run_probe
     from lanes.probe.stack import STACK, ProbeStack
 
@@ -72,8 +72,9 @@ def run(
     region = _region(target)
     minutes = plan.minutes(only or ())
     say(
-        f"The probe deploys the stack {STACK} into {region}, measures for about {minutes:.0f} minutes, and "
-        f"destroys the stack. Estimated cost: {plan.dollars():.2f} USD, below 1 USD in any case."
+        f"The probe deploys the stack {STACK} into {region}, measures for about {minutes:.0f} minutes, "
+        f"up to {MOST_ROUNDS} times as long where results stay undecided, and destroys the stack. Estimated "
+        f"cost: {plan.dollars():.2f} USD, below 1 USD in any case."
     )
     if dry_run:
         return

@@ -7,7 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.probe.plan import POLLERS
+from lanes.probe.plan import KILLS_APART, POLLERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,8 +23,6 @@ LOOK_EVERY = 0.2
 ENOUGH_DROPPED = 4
 APART = 0.3
 """Seconds between messages of known order: pollers notice one sooner than another."""
-KILLS_APART = 1.0
-"""Seconds between invocations that run into their timeout: a stall of the machine is in the signs of one or two."""
 DONE = frozenset({"end", "late"})
 
 
@@ -170,7 +168,7 @@ def _instrument(
 
 
 def kill(bench: Bench) -> None:
-    """Let invocations run into the timeout of their function, one after the other, as their writes delay each other."""
+    """Let invocations run into the timeout of their function; they start apart, since their writes delay each other."""
     run = bench.run("kill")
     for number in range(bench.plan.kills):
         bench.send("kill", run, [{"task": "kill", "group": f"{run}/{number}"}])

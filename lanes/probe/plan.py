@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 POLLERS = (2, 4, 13)
 """Maximum concurrency of the mappings with counted pollers."""
+KILLS_APART = 1.0
+"""Seconds between the starts of invocations that run into their timeout: some four are at work in each stall."""
 DEPLOY_SECONDS = 240
 """Deploying and destroying the stack takes about this time together."""
 
@@ -74,7 +76,7 @@ class Plan:
             "polls": self.polls * 2.5 * call,
             "order": self.order_rounds * (self.order_groups * 2 * call + 3),
             "counts": self.count_rounds * (2 * 5 + 3 + self.count_settle),
-            "kill": 5 * self.brief_timeout + self.kills,
+            "kill": 5 * self.brief_timeout + self.kills * KILLS_APART,
             "bell": self.bell_rounds * (2 * self.bell_hold + 1),
             "throttle": sum(self.holds) + len(self.holds) * 3,
             "winner": self.races * (self.race_hold + 3),
@@ -88,13 +90,13 @@ class Plan:
         return {pollers: round(pollers * waves) for pollers in POLLERS}
 
     def minutes(self, names: Collection[str] = ()) -> float:
-        """Return the estimated duration of some experiments, or all, with the deploy and the end of the stack."""
+        """Return the estimated minutes of one round of some experiments, or all, with deploying and destroying."""
         measured = sum(seconds for name, seconds in self.seconds.items() if not names or name in names)
         return (measured + DEPLOY_SECONDS) / 60
 
     def dollars(self) -> float:
         """
-        Return the cost in US dollars, estimated upwards.
+        Return the cost of one round of each experiment in US dollars, estimated upwards.
 
         Prices of us-east-1 (`lanes/operate/cost/prices.toml`): a million FIFO requests 0.50, invocations 0.20,
         GB-seconds 13.33 and writes 0.625. Idle mappings are taken to poll twice a second with five pollers
