@@ -41,10 +41,10 @@ class CallFlow:
         """Whether a call may start now."""
         return now >= self.resumes_at and self._calls < int(self._allowed_calls)
 
-    def is_stuck(self, now: float) -> bool:
-        """Whether SQS has throttled all calls for too long."""
+    def is_stuck(self, now: float, *, after: timedelta) -> bool:
+        """Whether SQS has throttled all calls for that long."""
         since = self._throttled_since
-        return since is not None and now - since >= PAUSES.give_up_after.total_seconds()
+        return since is not None and now - since >= after.total_seconds()
 
     def started(self) -> None:
         """Count a call that starts."""

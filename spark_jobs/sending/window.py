@@ -175,7 +175,8 @@ class SendWindow:
     def _resend(self, item: OutgoingRow, answer: Refused, now: float) -> None:
         """Send a throttled row first after the pause: SQS has not seen it, and would refuse any other row too."""
         item.attempts -= 1
-        if self._flow.is_stuck(now) or self._settings.policy.is_spent(item, now):
+        policy = self._settings.policy
+        if self._flow.is_stuck(now, after=policy.give_up_after) or policy.is_spent(item, now):
             self._fail(item, answer, refused=False)
         else:
             heapq.heappush(self._delayed, (self._flow.resumes_at, item.position, item))
