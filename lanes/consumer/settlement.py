@@ -208,7 +208,8 @@ class Settlement:
             for entry in entries:
                 self.ledger.remember(entry)
         elif self._write(lane, entries):
-            # Landing after the next receive's, it would erase an attempt.
+            # Landing after the next receive's, it would erase an attempt. The log and the entries keep the shorter
+            # delay: nothing decides by them.
             kept = [
                 (record, dataclasses.replace(one, delay=max(one.delay or 0, LANDS_WITHIN)))
                 for record, one in kept
