@@ -37,6 +37,15 @@ def test_large_rows_of_a_batch_come_in_smaller_slices():
     assert max(slices) * len(LARGE) <= SLICE_BYTES
 
 
+def test_maps_at_any_depth_are_dicts():
+    """Some columns have one, others none."""
+    maps = pa.list_(pa.struct([("names", pa.map_(pa.string(), pa.int64()))]))
+    rows = [{"plain": "x", "data": {"deep": [{"names": {"a": 1, "b": None}}]}}]
+    schema = pa.schema([("plain", pa.string()), ("data", pa.struct([("deep", maps)]))])
+
+    assert list(rows_of_batches(iter([pa.RecordBatch.from_pylist(rows, schema=schema)]))) == [rows]
+
+
 @pytest.mark.parametrize(
     ("wrap", "kind"),
     [
