@@ -21,7 +21,7 @@ REASONS: dict[tuple[str, str], str] = {
         "which asks for overdue messages, keeps the bound."
     ),
     ("wait", "p99_over_plain"): (
-        "Four of five seeds hold it, the first with 1.735, which had 1.89 when the bound was set. HIGH's batch waits "
+        "Four of five seeds hold it. The first has 1.735; it had 1.89 when the bound was set. HIGH's batch waits "
         "for its next try while the slot is free or has gone to a batch of MAIN that yields again; the plain pattern "
         "with batches of ten leaves more slots empty, in which HIGH's batch starts at once."
     ),

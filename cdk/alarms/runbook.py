@@ -8,7 +8,7 @@ from .rule import AlarmRule
 
 RUNBOOK = "docs/runbook"
 RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
-FOLDER = Path(__file__).resolve().parent  # a checkout has links of the installed names to its packages
+FOLDER = Path(__file__).resolve().parent  # in a checkout `lanes_cdk` is a link to this package
 INSTALLED_PAGES = FOLDER / "pages"
 """The wheel has the pages beside this file; in a checkout they are in the documentation alone."""
 

@@ -211,7 +211,7 @@ TABLE_OF = {
     **dict.fromkeys(LANE_KEYS, "[[lanes]]"),
     **dict.fromkeys(CONSUMER_KEYS, "[consumer]"),
 }
-"""The table of each key of `lanes.toml`; that of the consumer for a key of two tables."""
+"""The table of each key of `lanes.toml`. A key that two tables have counts as the consumer's."""
 
 
 def default_lanes() -> tuple[Lane, ...]:
