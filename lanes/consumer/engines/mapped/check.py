@@ -11,7 +11,7 @@ from lanes.consumer.engines.mapped.backlog import (
     UNDELETED,
     HeldBacklog,
     LaneBacklog,
-    VisibleBacklog,
+    deliverable,
     lane_with_priority,
     undelivered,
 )
@@ -77,7 +77,7 @@ class BacklogCheck:
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # A crash ended the environment before this one, so later all of its records have returned.
         self._strands_until = clock() + config.consumer.function_timeout.total_seconds()
-        self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
+        self._visible: dict[str, int] = {}
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._finished_lane, self._finished, self._undeleted_until = "", 0, 0.0
         self._free, self._ended_at = 0.0, float("inf")
@@ -138,8 +138,6 @@ class BacklogCheck:
         self._finished_lane, self._finished = lane.name, finished
         self._undeleted_until = now + UNDELETED if finished else 0.0
         if self._peers.alone:
-            # While it ran, visible records were behind its own groups, which proves nothing of them.
-            self._visible[lane.name].risen_at = now
             if lane.name in self._held:
                 self._held[lane.name].served(batch.records)
             self._free, self._ended_at = self._free_until(batch), now
@@ -194,10 +192,13 @@ class BacklogCheck:
             )
         just_finished = own > 0 or self._peers.has_finished(lane)
         if just_finished and not parked:
-            # Records behind them are deliverable in a moment, also those that seemed stuck before.
-            self._visible[lane.name] = VisibleBacklog()
-        waiting += self._visible[lane.name].deliverable(
-            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not just_finished
+            # Records behind them are deliverable in a moment, also those that were not before.
+            self._visible.pop(lane.name, None)
+        known = self._visible.get(lane.name, 0)
+        if not waiting:
+            self._visible[lane.name] = depth.backlog
+        waiting += deliverable(
+            depth.backlog, known=known, undelivered=waiting, blocked=parked > 0 and not just_finished
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
 
