@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -318,10 +317,9 @@ class CachedLedger:
         self._parked[lane] = {entry.message_id: entry for entry in entries} | recent
         self._parked_read_at[lane] = now
 
-    def expire_parked(self, lane: str, *, read_before: float = math.inf) -> None:
-        """Have the next `read_parked` of a lane read the table, if the last one was before a moment."""
-        if self._parked_read_at.get(lane, 0.0) < read_before:
-            self._parked_read_at.pop(lane, None)
+    def expire_parked(self, lane: str) -> None:
+        """Have the next `read_parked` of a lane read the table."""
+        self._parked_read_at.pop(lane, None)
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; return False, and change none, as `Ledger.unpark` does."""

@@ -58,7 +58,7 @@ def test_a_record_replaces_the_one_before(slots):
 
 def test_every_field_of_a_record_arrives(slots):
     """Times to the millisecond."""
-    record = presence("a", until=NOW + 0.257, busy=False, kept=3, tenant="größer ✓")
+    record = presence("a", until=NOW + 0.257, busy=False, tenant="größer ✓")
 
     publish(slots, record)
 

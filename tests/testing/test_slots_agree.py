@@ -25,7 +25,6 @@ RECORDS = st.builds(
     records=st.integers(0, 10),
     busy=st.booleans(),
     until=TIMES,
-    kept=st.integers(0, 10),
     tenant=st.sampled_from(["", "acme"]),
 )
 PUBLISHED = st.tuples(RECORDS, st.dictionaries(LANES, TIMES, max_size=2))

@@ -79,7 +79,6 @@ def _record_item(record: Presence) -> dict[str, Any]:
         "records": {"N": str(record.records)},
         "busy": {"BOOL": record.busy},
         "until": number(record.until),
-        "kept": {"N": str(record.kept)},
         **({"tenant": {"S": record.tenant}} if record.tenant else {}),
     }
 
@@ -92,7 +91,6 @@ def _snapshot(item: Mapping[str, Any], environment: str) -> PresenceSnapshot:
             records=int(number_in(record, "records")),
             busy=flag_in(record, "busy"),
             until=number_in(record, "until"),
-            kept=int(number_in(record, "kept")),
             tenant=text_in(record, "tenant"),
         )
         for name, record in _records(item).items()

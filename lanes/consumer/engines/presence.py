@@ -30,7 +30,6 @@ class Presence:
         records: records of the lane that it has in flight.
         busy: whether it has a slot; after an invocation its finished records stay in flight until deleted.
         until: epoch seconds after which the slot is free (the invocation's deadline), or the deletion.
-        kept: records that were returned with it; the ledger may not have them yet.
         tenant: the tenant of its records, in a lane with a `tenant_share`.
 
     """
@@ -40,7 +39,6 @@ class Presence:
     records: int
     busy: bool
     until: float
-    kept: int = 0
     tenant: str = ""
 
 
@@ -120,7 +118,6 @@ class Peers:
             records=records,
             busy=busy,
             until=now + lasts,
-            kept=len(batch.records) - records,
             # The first record's tenant is published for all.
             tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
         )
@@ -146,7 +143,12 @@ class Peers:
 
     def busy(self, lane: Lane, *, tenant: str | None = None) -> int:
         """Return how many slots the peers have for a lane, or for one tenant's records of it."""
-        return sum(record.busy and tenant in (None, record.tenant) for record in self._of(lane))
+        now = self._clock()
+        return sum(
+            record.busy and tenant in (None, record.tenant)
+            for record in self.seen.peers
+            if record.lane == lane.name and record.until > now
+        )
 
     def in_flight(self, lane: Lane) -> int:
         """Return how many in-flight records of a lane the peers have, finished a moment ago, or left behind dying."""
@@ -156,17 +158,3 @@ class Peers:
             for record in self.seen.peers
             if record.lane == lane.name and record.until + (BEYOND if record.busy else 0) > now
         )
-
-    def kept_until(self, lane: Lane) -> float:
-        """Return until when the ledger may lack records of a lane that a peer returned; epoch seconds."""
-        kept = (record.until for record in self.seen.peers if record.lane == lane.name and record.kept)
-        return max(kept, default=0.0)
-
-    def has_finished(self, lane: Lane) -> bool:
-        """Whether a peer finished records of a lane a moment ago, so that those behind them become deliverable now."""
-        return any(record.records and not record.busy for record in self._of(lane))
-
-    def _of(self, lane: Lane) -> list[Presence]:
-        """Return the records of a lane that still mean something."""
-        now = self._clock()
-        return [record for record in self.seen.peers if record.lane == lane.name and record.until > now]

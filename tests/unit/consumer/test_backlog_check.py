@@ -45,12 +45,6 @@ class Lanes:
     def busy(self, lane):
         return 0
 
-    def kept_until(self, lane):
-        return 0.0
-
-    def has_finished(self, lane):
-        return False
-
     def above(self, name, *, expected=0.02):
         found = self.check.lane_above(SimpleNamespace(lane=self.config.lane(name)), expected=expected)
         return found.lane.name if found else None

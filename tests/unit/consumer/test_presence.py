@@ -66,7 +66,7 @@ def test_an_environment_publishes_when_it_acquires_and_releases_its_slot(environ
 
     assert acquired == peer("me", MAIN, records=2, tenant="acme")
     assert environment.slots.records["me"] == peer(
-        "me", MAIN, records=1, busy=False, until=NOW + 2 + UNDELETED, kept=1, tenant="acme"
+        "me", MAIN, records=1, busy=False, until=NOW + 2 + UNDELETED, tenant="acme"
     )
 
 
@@ -95,15 +95,13 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
     environment.see(
         peer("a"),
         peer("b", MAIN, records=4, tenant="acme"),
-        peer("c", records=2, busy=False, until=gone_at, kept=3),
+        peer("c", records=2, busy=False, until=gone_at),
         peer("me", records=9),
     )
     peers = environment.peers
 
     assert (peers.free_slots(), peers.busy(HIGH), peers.busy(MAIN)) == (1, 1, 1)
     assert (peers.in_flight(HIGH), peers.in_flight(MAIN)) == (12, 4)
-    assert (peers.kept_until(HIGH), peers.kept_until(MAIN)) == (gone_at, 0.0)
-    assert (peers.has_finished(HIGH), peers.has_finished(MAIN)) == (True, False)
     assert [peers.busy(lane, tenant=one) for lane, one in ((MAIN, "acme"), (MAIN, "small"), (HIGH, ""))] == [
         1,
         0,
@@ -111,7 +109,7 @@ def test_peers_are_counted_while_their_records_mean_something(environment):
     ]
 
     environment.clock.now = gone_at
-    assert (peers.in_flight(HIGH), peers.kept_until(HIGH), peers.has_finished(HIGH)) == (10, gone_at, False)
+    assert peers.in_flight(HIGH) == 10
     environment.clock.now = NOW + 30
     assert (peers.free_slots(), peers.in_flight(HIGH)) == (3, 10)
 

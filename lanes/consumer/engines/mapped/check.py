@@ -178,8 +178,6 @@ class BacklogCheck:
         elsewhere = own + self._peers.in_flight(lane)
         waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
         if waiting:
-            # Those that were parked after the last query would count as waiting.
-            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
             self._ledger.read_parked(lane.name, alone=self._peers.alone)
             parked = len(self._ledger.parked(lane.name))
             waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
@@ -190,15 +188,14 @@ class BacklogCheck:
                 now=self._clock(),
                 free=self._free_until(during) if during else self._free,
             )
-        just_finished = own > 0 or self._peers.has_finished(lane)
-        if just_finished and not parked:
+        if own and not parked:
             # Records behind them are deliverable in a moment, also those that were not before.
             self._visible.pop(lane.name, None)
         known = self._visible.get(lane.name, 0)
         if not waiting:
             self._visible[lane.name] = depth.backlog
         waiting += deliverable(
-            depth.backlog, known=known, undelivered=waiting, blocked=parked > 0 and not just_finished
+            depth.backlog, known=known, undelivered=waiting, blocked=parked > 0 and not own
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
 

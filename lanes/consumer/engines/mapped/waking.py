@@ -84,7 +84,9 @@ class Waker:
         parked records are read.
         """
         if not self._peers.alone:
-            self._ledger.expire_parked(lane.name, read_before=self._peers.kept_until(lane))
+            if not self._settlement.wakeable(lane):
+                # A peer may have parked some after the last reading, and may be the last to end before this one.
+                self._ledger.expire_parked(lane.name)
             limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
             self._ledger.read_parked(lane.name, limit=limit)
         return self._settlement.wakeable(lane)
