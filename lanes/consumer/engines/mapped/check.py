@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.mapped.backlog import (
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import CachedLedger
     from lanes.consumer.records import Batch
     from lanes.depth import LaneDepth
-
-# Looking back costs a call for each batch; without a lower lane at work there is no start that it would prevent.
-LOWER_AT_WORK = 60.0
-"""Seconds since a lower lane's last invocation within which the next one may follow a higher lane's directly."""
 
 
 class DepthReader(Protocol):
@@ -102,27 +97,16 @@ class BacklogCheck:
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return LaneAbove(known, is_cached=True)
-        waiting = self._waiting(self._above[lane.name], during=batch)
-        found, first = None, next(waiting, None)
-        if first is not None:
-            found = lane_with_priority(chain([first], waiting), free_slots=self._peers.free_slots)
+        found = self._read(self._above[lane.name], free_slots=self._peers.free_slots, during=batch)
         if found is None:
             self._clear_for, self._clear_at, self._backlog_of = lane, self._valid_from(lane, now), None
-            return None
-        self._note_backlog(found, now)
-        return LaneAbove(found)
+        return LaneAbove(found) if found else None
 
     def has_backlog_above(self, lane: Lane) -> bool:
         """Whether any lane above `lane` has a backlog, be there free slots for it or not; raises `AwsError`."""
-        now = self._clock()
-        if self._is_clear(lane, now, age=self._recheck):
+        if self._is_clear(lane, self._clock(), age=self._recheck):
             return False
-        for backlog in self._waiting(self._above[lane.name]):
-            if backlog.slots_needed:
-                # A later reading, after the deletions, might take these for the records that were just finished.
-                self._note_backlog(backlog.lane, now)
-                return True
-        return False
+        return self._read(self._above[lane.name]) is not None
 
     def has_visible(self, lane: Lane) -> bool:
         """Whether any record of a lane is visible, deliverable or not; raises `AwsError`."""
@@ -136,7 +120,7 @@ class BacklogCheck:
         """Take in that an invocation ended with so many finished records, which are deleted soon."""
         now, lane = self._clock(), batch.lane
         self._finished_lane, self._finished = lane.name, finished
-        self._undeleted_until = now + UNDELETED if finished else 0.0
+        self._undeleted_until = now + UNDELETED
         if self._peers.alone:
             if lane.name in self._held:
                 self._held[lane.name].served(batch.records)
@@ -150,19 +134,39 @@ class BacklogCheck:
         Read the lane that was just served, while it is known which of its records in flight are finished.
 
         With one slot only: soon after, a reading can't tell those from records that waited all the time. Without it,
-        a lower lane started records while a higher one had waited longer than the recheck interval. Skipped if no
-        lower lane was at work recently. Raises `AwsError`.
+        a lower lane started records while a higher one had waited longer than the recheck interval. It costs a call
+        for each batch, so it is skipped if no lower lane has a batch that its mapping may hold. Raises `AwsError`.
         """
         now, below = self._clock(), self._below[lane.name]
-        recent = [lower for lower in below if now - self._served_at.get(lower.name, 0.0) <= LOWER_AT_WORK]
-        if not recent or not self._peers.alone or not self._undeleted_until:
+        if not self._peers.alone or not self._undeleted(lane):
             return
-        if any(backlog.slots_needed for backlog in self._waiting([lane])):
-            self._note_backlog(lane, now)
-        elif not lane.position:
+        if (
+            any(self._may_hold(one, now) for one in below)
+            and self._read([lane]) is None
+            and not lane.position
+        ):
             self._clear_at, self._clear_for = now, below[0]
 
-    def _waiting(self, lanes: Sequence[Lane], *, during: Batch | None = None) -> Iterator[LaneBacklog]:
+    def _may_hold(self, lane: Lane, now: float) -> bool:
+        """Whether a batch that a mapping had when its lane was last served is still invisible."""
+        return now - self._served_at.get(lane.name, 0.0) <= lane.visibility_timeout.total_seconds()
+
+    def _read(
+        self,
+        lanes: Sequence[Lane],
+        *,
+        free_slots: Callable[[], int] = lambda: 0,
+        during: Batch | None = None,
+    ) -> Lane | None:
+        """Return the highest lane with a backlog beyond the free slots; if there is one, no older reading counts."""
+        now = self._clock()
+        found = lane_with_priority(self._backlogs(lanes, during), free_slots=free_slots)
+        if found is not None:
+            # A later reading, after the deletions, might take these for the records that were just finished.
+            self._clear_for, self._backlog_of, self._backlog_at = None, found, now
+        return found
+
+    def _backlogs(self, lanes: Sequence[Lane], during: Batch | None) -> Iterator[LaneBacklog]:
         """Yield the backlogs of those lanes that have any record in their queue; each is read when it is asked for."""
         for lane in lanes:
             depth = self._depths.depth(lane.name)
@@ -174,7 +178,7 @@ class BacklogCheck:
     def _backlog(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> LaneBacklog:
         # Not before: while the higher lanes are empty, the table is not read.
         self._peers.refresh()
-        own = self._finished if self._has_undeleted([lane]) else 0
+        own = self._undeleted(lane)
         elsewhere = own + self._peers.in_flight(lane)
         waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
         if waiting:
@@ -199,17 +203,14 @@ class BacklogCheck:
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
 
-    def _has_undeleted(self, lanes: Sequence[Lane]) -> bool:
-        """Whether finished records of one of the lanes may still be in flight."""
-        return self._undeleted_until > self._clock() and self._finished_lane in {lane.name for lane in lanes}
+    def _undeleted(self, lane: Lane) -> int:
+        """Return how many finished records of a lane may still be in flight."""
+        is_recent = lane.name == self._finished_lane and self._clock() < self._undeleted_until
+        return self._finished if is_recent else 0
 
     def _free_until(self, batch: Batch) -> float:
         """Return for how long this environment's slot was free before an invocation: between all those before it."""
         return self._free + max(0.0, batch.began_at - self._ended_at)
-
-    def _note_backlog(self, lane: Lane, now: float) -> None:
-        """Keep a backlog, and trust no older reading without it."""
-        self._clear_for, self._backlog_of, self._backlog_at = None, lane, now
 
     def _is_clear(self, lane: Lane, now: float, *, age: float) -> bool:
         """
@@ -229,6 +230,6 @@ class BacklogCheck:
         One that left out records finished but not yet deleted may have left out waiting ones in their place: it is
         valid no longer than those may be undeleted.
         """
-        if not self._has_undeleted(self._above[lane.name]):
-            return now
-        return min(now, self._undeleted_until - self._recheck)
+        if any(map(self._undeleted, self._above[lane.name])):
+            return min(now, self._undeleted_until - self._recheck)
+        return now
