@@ -45,10 +45,10 @@ pytest_plugins = ["tests.support.spark", "tests.support.stacks"]
 # one unit, because they share a program that takes seconds to start. They come first, in this order: the long units
 # start early.
 UNITS = {
+    "tests/local/": "platform",
     "tests/contract/test_s": "spark",
     "tests/spark/": "spark",
     "tests/ui/": "browser",
-    "tests/local/": "platform",
     "tests/acceptance/": "command",
     "tests/contract/test_c9": "templates",
     "tests/infrastructure/": "templates",
@@ -57,12 +57,20 @@ DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a f
 
 
 def pytest_collection_modifyitems(items):
-    """Put the tests of the shared units first, and give deep tests the time that they need."""
+    """Put shared units first, then files with deep tests: short files at the end let no worker wait for another."""
     places = {unit: place for place, unit in enumerate(dict.fromkeys(UNITS.values()))}
-    items.sort(key=lambda item: places.get(_unit(item.nodeid), len(places)))
-    for item in items:
-        if item.get_closest_marker("deep"):
-            item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_SECONDS))
+    deep = [item for item in items if item.get_closest_marker("deep")]
+    long = {item.path for item in deep}
+    items.sort(key=lambda item: (places.get(_unit(item.nodeid), len(places)), item.path not in long))
+    for item in deep:
+        item.add_marker(pytest.mark.timeout(DEEP_TIMEOUT_SECONDS))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers(config):
+    """Start a worker more than there are cores if deep tests run: many of them wait for processes and AWS's times."""
+    cores = yield
+    return cores + (config.option.markexpr != "not deep")
 
 
 class UnitScheduling(LoadFileScheduling):
