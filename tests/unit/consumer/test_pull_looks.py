@@ -9,7 +9,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.consumer.engines.pull.looks import Looking, Looks, Paused
-from lanes.consumer.engines.pull.pace import Pace
+from lanes.consumer.engines.pull.pace import TRIES, Pace
 from lanes.consumer.records import BEYOND
 from lanes.testing.pauses import MemoryPauses
 from tests.support.memory import Calls, FakeClock, Late, Recorder, aws_error
@@ -111,6 +111,21 @@ def test_a_lane_that_can_not_be_received_is_reported_and_passed_over(bench):
     bench.queues.broken.clear()
     bench.looks.look(bench.lanes[:1], expected=0.0)
     assert bench.looks.failed == set()
+
+
+def test_records_in_hand_are_handled_by_their_age(bench):
+    """An overdue one never waits behind a younger group; within a group the order is that of the receives."""
+    ages = [("a", 9), ("b", 1), ("a", 8), ("c", 5), ("b", 7)]
+    found = [
+        dataclasses.replace(record_with(f"{group}{age}", group=group), sent_at=bench.clock() - age)
+        for group, age in ages
+    ]
+    for part in (found[:3], found[3:]):
+        bench.queues.waiting["HIGH"] = part
+        bench.looks.look(bench.lanes[:1], expected=0.0)
+        bench.clock.advance(1)
+
+    assert [record.message_id for record in bench.looks.hands["HIGH"]] == ["a9", "a8", "c5", "b1", "b7"]
 
 
 def test_a_full_look_may_have_left_some(bench):
@@ -232,13 +247,13 @@ def test_a_second_poll_counts_as_one_that_missed_records_only_if_they_were_there
         bench.queues.waiting[lane] = [dataclasses.replace(old, sent_at=bench.clock() + late)]
         return []
 
-    for late, tries in ((1.0, 1), (1.0, 1), (-1.0, 1), (-1.0, 2)):
+    for late, tries in ((1.0, 2), (1.0, 2), (-1.0, 2), (-1.0, TRIES)):
         bench.queues.receive = partial(miss_first, late)
         bench.looks.look([high], expected=0.0)
         bench.looks.hands.clear()
         pace.received(high, [record_with(name, group=name) for name in ("a", "b")], is_full=True)
         bench.clock.advance(1.0)
-        assert pace.tries(bench.lanes[1]) == tries
+        assert pace.tries(high) == tries
 
 
 def test_a_slot_that_starts_for_a_resumed_lane_serves_it(bench):

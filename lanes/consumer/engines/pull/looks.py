@@ -102,13 +102,13 @@ class Looks:
         """Return the lanes before the first one with records in hand, all of them if none has any."""
         return list(takewhile(lambda lane: lane.name not in self.hands, order))
 
-    def look(self, lanes: Sequence[Lane], *, expected: float, most: int | None = None) -> None:
-        """Ask the lanes that were last asked too long ago, in order, until one has records; `most` bounds them."""
+    def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
+        """Ask the lanes that were last asked too long ago, in order, until one has records."""
         stale = [lane for lane in lanes if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
         for lane in stale:
-            look = self._ask(lane, most=most)
+            look = self._ask(lane)
             self._add(look)
             if look.records:
                 break
@@ -169,10 +169,10 @@ class Looks:
             return True
         return self._looking.pace.is_stale(lane, self._looking.clock() + later - at, expected=expected)
 
-    def _ask(self, lane: Lane, *, wait: int = 0, most: int | None = None) -> Look:
+    def _ask(self, lane: Lane, *, wait: int = 0) -> Look:
         """Ask a lane. Runs beside the handler, so it changes nothing here."""
         looking, left = self._looking, self._seconds_left()
-        asked, began_at = most or looking.pace.most(lane, seconds_left=left), looking.clock()
+        asked, began_at = looking.pace.most(lane, seconds_left=left), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
         receive = partial(
             looking.queues.receive, lane.name, maximum=asked, visibility=visibility_in_hand(left), wait=wait
@@ -204,7 +204,7 @@ class Looks:
         self._looked_at[name] = float("-inf") if is_full else look.began_at
         pace.received(look.lane, look.records, is_full=is_full)
         if look.records:
-            self.hands.setdefault(name, []).extend(look.records)
+            self.hands[name] = _oldest_first([*self.hands.get(name, ()), *look.records])
             self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
@@ -222,6 +222,17 @@ class Looks:
         except AwsError:
             self._looking.telemetry.problem(problem, lane=lane.name)
             self._looking.telemetry.count(Metric.AWS_ERRORS)
+
+
+def _oldest_first(records: Sequence[RawRecord]) -> list[RawRecord]:
+    """Return the records by age, those of one group as received: their times need not rise."""
+    latest: dict[str, float] = {}
+
+    def sent_at(record: RawRecord) -> float:
+        latest[record.group] = max(record.sent_at, latest.get(record.group, 0.0))
+        return latest[record.group]
+
+    return sorted(records, key=sent_at)
 
 
 class Paused:

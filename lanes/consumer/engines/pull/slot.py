@@ -236,22 +236,21 @@ class Slot:
         if lane.max_wait is None or not self.services.reserve.has_time:
             return False
         if not self._is_due(lane) and now >= self._overdue_at.get(lane.name, 0.0):
-            # Half as often as an idle slot polls: with 2.5 s one started 5.7 s late in simulation. One at a time, since
-            # several in the hands of one slot would wait for its share of the reserve.
+            # Half as often as an idle slot polls: with 2.5 s one started 5.7 s late in simulation.
             self._overdue_at[lane.name] = now + 2 * POLL
-            self.looks.look([lane], expected=0.0, most=1)
+            self.looks.look([lane], expected=0.0)
         return self._is_due(lane)
 
     def _is_due(self, lane: Lane) -> bool:
         records = self.looks.hands.get(lane.name)
-        return records is not None and self.services.reserve.admits(lane, _oldest(records))
+        return records is not None and self.services.reserve.admits(lane, records[0])
 
     def _taken(self, lane: Lane) -> Sequence[RawRecord]:
         """Take the records in hand of a lane; from the reserve the oldest and those behind it in its group."""
         records = self.looks.hands.pop(lane.name)
         if lane is not self._from_reserve:
             return records
-        self._from_reserve, group = None, _oldest(records).group
+        self._from_reserve, group = None, records[0].group
         if rest := [record for record in records if record.group != group]:
             self.looks.hands[lane.name] = rest
         return [record for record in records if record.group == group]
@@ -317,7 +316,3 @@ class Slot:
         self._reported, self._reported_at = lane, now
         if lane is not None:
             telemetry.begin(lane, self._invocation.context)
-
-
-def _oldest(records: Sequence[RawRecord]) -> RawRecord:
-    return min(records, key=lambda record: record.sent_at)
