@@ -11,7 +11,7 @@ import typer
 from lanes.cli.arguments import operations_of
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import say, show_rows
-from lanes.cli.target import Output, target_of
+from lanes.cli.target import target_of
 from lanes.config import LanesConfig
 from lanes.operate.lanes.check import Check
 from lanes.operate.lanes.findings import Verdict
@@ -37,9 +37,6 @@ def check(
     local = None if file is None else LanesConfig.load(file, stage=target.stage or None)
     findings = Check(deployment=operations.deployment, state=operations.state, local=local).run()
     rows = [dataclasses.asdict(finding) for finding in findings]
-    if target.output is not Output.JSON:
-        # Codes are for programs; people read the description.
-        rows = [{name: row[name] for name in row if name != "code"} for row in rows]
     show_rows(target, rows, empty="nothing to check")
     counts = {verdict: sum(one.verdict is verdict for one in findings) for verdict in Verdict}
     say(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))

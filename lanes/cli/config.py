@@ -28,7 +28,7 @@ def show(context: typer.Context, file: FileOption = Path("lanes.toml")) -> None:
     rows = [
         {
             "lane": lane.name,
-            "threshold": lane.threshold if lane is not config.last_lane else "the rest",
+            "threshold": lane.threshold if lane is not config.last_lane else "rest",
             "batch_size": lane.batch_size,
             "visibility": lane.visibility_timeout,
             **_engine_columns(lane, config.consumer),

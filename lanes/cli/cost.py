@@ -125,7 +125,7 @@ def _record(bill: Bill, prices: Prices) -> dict[str, Any]:
         "dollars": bill.dollars,
         "messages": bill.messages,
         "dollars_a_million": bill.a_million,
-        "unknown": list(bill.unknown),
+        "unknown": list(dict.fromkeys(line.use.code for line in bill.lines if line.amount is None)),
         "lanes": [
             {
                 "lane": lane.lane,
@@ -146,6 +146,7 @@ def _line_records(lines: Sequence[BillLine]) -> list[dict[str, Any]]:
     return [
         {
             "lane": line.use.lane or None,
+            "code": line.use.code,
             "what": line.use.what,
             "item": line.use.item.value,
             "amount": line.amount,

@@ -13,6 +13,7 @@ from lanes.cli.printing import moment
 from lanes.cli.usage import UsageError, parse_priority, usage
 from lanes.config.table import nearest
 from lanes.message_filter import MessageFilter
+from lanes.operate.history.descriptions import error_code
 from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.filter import EntryFilter
 
@@ -138,5 +139,6 @@ def entry_row(entry: Entry) -> dict[str, Any]:
         "lane": entry.lane,
         "attempts": entry.attempts,
         "created": moment(entry.created_at),
+        "code": error_code(entry.last_error) if entry.last_error else "",
         "last_error": entry.last_error,
     }

@@ -9,7 +9,7 @@ import typer
 from lanes.cli.arguments import DryRun, operations_of, read_time
 from lanes.cli.busy import busy
 from lanes.cli.printing import moment, say, show_one, show_rows
-from lanes.cli.target import target_of
+from lanes.cli.target import Output, target_of
 from lanes.config.table import nearest
 from lanes.errors import ConfigurationError
 from lanes.operate.history.audit import audited
@@ -36,8 +36,9 @@ def list_(context: typer.Context) -> None:
         )
     with busy(lambda: "counting the messages of the overrides"):
         met = operations.overrides_met(note=lambda text: say(f"note: {text}"))
-    rows = [_row(override, met.get(override.id)) for override in active.overrides]
-    show_rows(target_of(context), rows, empty="no override is active")
+    target = target_of(context)
+    rows = [_row(override, met.get(override.id), output=target.output) for override in active.overrides]
+    show_rows(target, rows, empty="no override is active")
 
 
 @app.command()
@@ -91,11 +92,12 @@ def cancelled(
     show_rows(target_of(context), rows, empty="no message was cancelled in a lane")
 
 
-def _row(override: Override, met: int | None) -> dict[str, Any]:
+def _row(override: Override, met: int | None, *, output: Output) -> dict[str, Any]:
+    wanted = override.wanted
     return {
         "override": override.id,
         "action": override.action.value,
-        "filter": override.wanted.describe(),
+        "filter": wanted.to_dict() if output is Output.JSON else wanted.describe(),
         "priority": override.priority if override.action is Action.PRIORITIZE else "",
         "met": met,
         "who": override.who,

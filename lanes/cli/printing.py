@@ -111,7 +111,7 @@ def show_rows(target: Target, rows: Sequence[Mapping[str, Any]], *, empty: str) 
         show_json(rows)
     elif rows:
         out = console()
-        out.print(layout(rows, out))
+        out.print(layout([without_code(row) for row in rows], out))
     else:
         say(empty)
 
@@ -124,9 +124,14 @@ def show_one(target: Target, row: Mapping[str, Any]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column()
     table.add_column(overflow="fold")
-    for key, value in row.items():
+    for key, value in without_code(row).items():
         table.add_row(Text(key.replace("_", " "), style="bold"), Text(format_value(value)))
     console().print(table)
+
+
+def without_code(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row for people: codes are for programs, and the description is beside them."""
+    return {name: value for name, value in row.items() if name != "code"}
 
 
 def show_json(value: object) -> None:

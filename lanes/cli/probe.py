@@ -11,8 +11,8 @@ import typer
 from lanes.aws.errors import aws_errors
 from lanes.aws.stack.probe import ProbeStand
 from lanes.cli.exit_codes import ExitCode
-from lanes.cli.printing import confirm, console, layout, say, show_json
-from lanes.cli.target import Output, target_of
+from lanes.cli.printing import confirm, say, show_rows
+from lanes.cli.target import target_of
 from lanes.cli.usage import UsageError
 from lanes.config.table import nearest
 
@@ -112,13 +112,10 @@ def _show(context: typer.Context, profile: Profile, files: Files) -> None:
     from lanes.probe.words import findings
 
     rows = [
-        {"measured": one.title, "result": one.text, "assumption": one.assumption} for one in findings(profile)
+        {"code": one.section, "measured": one.title, "result": one.text, "assumption": one.assumption}
+        for one in findings(profile)
     ]
-    if target_of(context).output is Output.JSON:
-        show_json(rows)
-    else:
-        out = console()
-        out.print(layout(rows, out))
+    show_rows(target_of(context), rows, empty="nothing was measured")
     say(f"wrote {files.profile} and {files.page}")
     if profile.incomplete:
         raise typer.Exit(ExitCode.NO)

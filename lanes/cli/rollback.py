@@ -52,7 +52,7 @@ def _newest_first(releases: list[Release]) -> list[Release]:
 
 
 def _row(release: Release, *, live: int, chosen: Release) -> dict[str, Any]:
-    states = {live: "live", chosen.version: "goes live"}
+    states = {live: "live", chosen.version: "next"}
     return {
         "version": release.version,
         "changed": release.changed,

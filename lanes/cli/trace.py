@@ -160,6 +160,7 @@ def _record(found: Trace) -> dict[str, Any]:
         "kind": found.kind,
         "group": found.group,
         "message_ids": list(found.message_ids),
+        "code": found.code,
         "status": found.status,
         "steps": [
             {

@@ -202,7 +202,7 @@ def test_a_bill_says_what_it_does_not_know(lanes):
     bill = json.loads(done.stdout)
     assert (done.returncode, "CloudWatch has no metrics" in done.stderr) == (3, True)
     assert {line["what"] for line in bill["lines"] if line["dollars"]} == {"alarms", "dashboard"}
-    assert {"sends", "log", "writes to the table"} <= set(bill["unknown"])
+    assert {"sends", "log", "writes_to_the_table"} <= set(bill["unknown"])
     assert bill["prices"]["region"] == "us-east-1"
 
 

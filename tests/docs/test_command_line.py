@@ -70,6 +70,16 @@ def test_every_code_of_a_step_without_an_event_is_documented():
     assert steps <= set(codes(section("trace")))
 
 
+def test_every_code_of_a_status_is_documented():
+    """Of a traced message, and of the reason of a dead letter."""
+    statuses = literals("history/status.py", r'MessageStatus\(\s*"([^"]+)"')
+    reasons = literals("dead_letters/listing.py", r'(?:return|else) "([a-z_]+)"')
+
+    assert statuses | {"started"} <= set(codes(section("trace")))
+    assert len(reasons) == 4
+    assert reasons <= set(codes(section("dead-letters")))
+
+
 def test_the_options_before_the_verb_are_all_there_with_their_variables():
     """Each variable beside its option."""
     documented = {

@@ -19,7 +19,7 @@ from lanes.cli.completion import lanes_here
 from lanes.cli.dead_letters.brief import brief_rows
 from lanes.cli.dead_letters.holds import held, release
 from lanes.cli.exit_codes import ExitCode
-from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows
+from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
 from lanes.operate.dead_letters.redrive import DeadLetterRun
@@ -222,7 +222,7 @@ def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter
             return
         out = console(stderr=True)
         if rows:
-            out.print(layout(rows, out))
+            out.print(layout([without_code(row) for row in rows], out))
         _say_all(held)
         more = f", and the matches among about {listing.beyond} more," if listing.beyond else ""
         confirm(f"{verb} these {len(listing.letters)}{more} in {name} of {target.stack_name}?", yes=how.yes)
@@ -341,8 +341,9 @@ def _say_all(lines: Sequence[str]) -> None:
 
 
 def _summary(lane: str, listing: Listing) -> list[dict[str, Any]]:
-    counts = Counter((letter.kind, letter.reason) for letter in listing.letters if not letter.held_behind)
+    leaders = [letter for letter in listing.letters if not letter.held_behind]
+    counts = Counter((letter.kind, letter.code, letter.reason) for letter in leaders)
     return [
-        {"lane": lane, "kind": kind, "reason": reason, "dead_letters": count}
-        for (kind, reason), count in counts.most_common()
+        {"lane": lane, "kind": kind, "code": code, "reason": reason, "dead_letters": count}
+        for (kind, code, reason), count in counts.most_common()
     ]

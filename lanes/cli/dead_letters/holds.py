@@ -10,6 +10,7 @@ from lanes.cli.arguments import DryRun, LaneName, Yes, lane_named, operations_of
 from lanes.cli.printing import confirm, moment, say, show_one, show_rows
 from lanes.cli.target import target_of
 from lanes.errors import ConfigurationError
+from lanes.operate.dead_letters.listing import reason_code
 from lanes.operate.history.audit import audited
 
 OneLane = Annotated[
@@ -27,10 +28,11 @@ def held(context: typer.Context, lane: OneLane = None) -> None:
             "lane": hold.lane,
             "group": hold.group,
             "behind": hold.id,
+            "code": reason_code(hold.reason),
             "reason": hold.reason,
             "since": moment(hold.since),
             "followed": hold.behind,
-            "ends": "after the last redriven message" if hold.releasing else "at a redrive or release",
+            "state": "releasing" if hold.releasing else "held",
         }
         for hold in operations.holds.held(name)
     ]

@@ -128,9 +128,9 @@ def reconcile(
             "handled messages are unknown: the idempotency of the consumer is off, or its table can't be read"
         )
     rows = [
-        {"problem": problem, **entry_row(entry)}
+        {**entry_row(entry), "code": problem.replace(" ", "_"), "problem": problem}
         for problem, entries in (
-            ("not acknowledged by SQS", found.unacknowledged),
+            ("not acknowledged", found.unacknowledged),
             ("never handled", found.unseen or ()),
             ("lock expired", found.dead_locks),
         )

@@ -17,7 +17,7 @@ from lanes.cli.filters import (
     takes_filter,
 )
 from lanes.cli.outbox.target import outbox_of
-from lanes.cli.printing import confirm, console, layout, say, show_one
+from lanes.cli.printing import confirm, console, layout, say, show_one, without_code
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.outbox.entry import EntryState
 
@@ -79,4 +79,4 @@ def show_preview(preview: Preview, wanted: EntryFilter) -> None:
     lanes = ", ".join(f"{lane} {count}" for lane, count in preview.lanes.items())
     say(f"kinds: {kinds}; lanes: {lanes}; priorities {preview.lowest} to {preview.highest}; among them:")
     out = console(stderr=True)
-    out.print(layout([entry_row(entry) for entry in preview.sample], out))
+    out.print(layout([without_code(entry_row(entry)) for entry in preview.sample], out))

@@ -155,6 +155,11 @@ class UseLine:
     how: str
     is_estimate: bool = False
 
+    @property
+    def code(self) -> str:
+        """The purpose, for programs."""
+        return "_".join(self.what.replace(",", "").split())
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:

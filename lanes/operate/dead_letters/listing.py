@@ -14,6 +14,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.consumer.attempts import EXHAUSTED
 from lanes.holds import HELD_BEHIND, NO_ORDER, copy_id
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ LARGEST_RECEIVE = 10
 # All that a listing has received stays hidden until its end, or it would receive the same dead letters again. A
 # thousand dead letters are a hundred calls.
 HOLD = timedelta(seconds=60)
+
+
+def reason_code(reason: str) -> str:
+    """Return the code of a reason that the consumer wrote; a refusal is in the words of a handler or of an error."""
+    if reason == EXHAUSTED:
+        return "attempts_exhausted"
+    return "held_behind" if reason.startswith(HELD_BEHIND) else "refused"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,11 @@ class DeadLetteredMessage:
     def reason(self) -> str:
         """The reason of the dead letter."""
         return str(self.note.get("reason", "")) if self.note else "moved by SQS after too many receives"
+
+    @property
+    def code(self) -> str:
+        """The reason for programs; it stays the same when the text of the reason changes."""
+        return reason_code(self.reason) if self.note else "moved_by_sqs"
 
     @property
     def held_behind(self) -> str:

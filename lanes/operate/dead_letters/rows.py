@@ -21,6 +21,7 @@ def row_of(letter: DeadLetteredMessage) -> dict[str, Any]:
         "group": letter.group,
         "given_up_at": _time(letter.dead_at),
         "attempts": letter.note.get("attempts"),
+        "code": letter.code,
         "reason": letter.reason,
         "error": letter.error,
     }

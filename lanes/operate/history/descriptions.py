@@ -51,6 +51,12 @@ def labels() -> list[str]:
     return sorted({*results, *(event.label for event in results)})
 
 
+def error_code(text: str) -> str:
+    """Return the exception or the code of AWS that an error begins with; `other` if it has none."""
+    name, colon, _ = text.partition(":")
+    return name if colon and name.replace(".", "").isidentifier() else "other"
+
+
 def format_seconds(value: Any) -> str:
     """Write a number of seconds for people."""
     if not isinstance(value, int | float):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lanes.events import Event
 from lanes.holds import HELD_BEHIND
+from lanes.operate.history.descriptions import error_code
 from lanes.operate.history.log import read_event
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Failure:
     Failures of one lane and kind with one error, numbers and ids left out.
 
     Attributes:
+        code: name of the exception; `other` for an error without one.
         error: the first of the errors.
         attempts: failed attempts that another one follows.
         dead_letters: messages that were dead-lettered.
@@ -78,6 +80,7 @@ class Failure:
 
     lane: str
     kind: str
+    code: str
     error: str
     attempts: int
     dead_letters: int
@@ -95,13 +98,15 @@ class Running:
         lane: the lane of its records; empty if it has logged no event.
         records: number of its records; None if unknown.
         since: its start, epoch seconds.
-        last: its last event and the message of that; empty if it has logged none.
+        code: name of its last event; empty if it has logged none.
+        last: label and message of that event.
     """
 
     environment: str
     lane: str
     records: int | None
     since: float
+    code: str
     last: str
 
 
@@ -244,6 +249,7 @@ def _failure(lane: str, kind: str, events: Sequence[LogEvent]) -> Failure:
     return Failure(
         lane=lane,
         kind=kind,
+        code=error_code(_error_of(events[0])),
         error=_error_of(events[0]),
         attempts=sum(event.name == Event.MESSAGE_FAILED for event in events),
         dead_letters=sum(event.name == Event.MESSAGE_DEAD_LETTERED for event in events),
@@ -260,6 +266,7 @@ def _present(records: Iterable[Presence], *, now: float, timeout: float) -> list
             records=one.records,
             # A record lives until the deadline of its invocation.
             since=min(now, one.until - timeout),
+            code="",
             last="",
         )
         for one in records
@@ -313,5 +320,6 @@ def _invocation(line: LogLine, last: LogEvent | None) -> Running:
         lane="" if last is None else last.lane,
         records=None,
         since=line.at,
+        code="" if last is None else last.name,
         last="" if last is None else f"{Event(last.name).label} {message}",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lanes.config import EngineName
 from lanes.consumer.ledger import Ending
@@ -18,12 +18,28 @@ if TYPE_CHECKING:
     from lanes.operate.history.log import MessageEvent
     from lanes.outbox.entry import Entry as OutboxEntry
 
-_FINAL: dict[str, str] = {
-    Event.MESSAGE_HANDLED: "done",
-    Event.DUPLICATE_SKIPPED: "done: it had been handled before",
-    Event.MESSAGE_CANCELLED: "cancelled by an override, and deleted from its queue",
-    Event.MESSAGE_MOVED: "moved to another lane by an override; no event since",
-    Event.MESSAGE_SENT_BEHIND: "sent to the end of its group; no event since",
+
+class MessageStatus(NamedTuple):
+    """
+    The status of a message.
+
+    Attributes:
+        code: one word for programs, which stays the same when the text changes.
+        text: a sentence or two for people.
+    """
+
+    code: str
+    text: str
+
+
+_FINAL: dict[str, MessageStatus] = {
+    Event.MESSAGE_HANDLED: MessageStatus("done", "done"),
+    Event.DUPLICATE_SKIPPED: MessageStatus("done", "done: it had been handled before"),
+    Event.MESSAGE_CANCELLED: MessageStatus(
+        "cancelled", "cancelled by an override, and deleted from its queue"
+    ),
+    Event.MESSAGE_MOVED: MessageStatus("moved", "moved to another lane by an override; no event since"),
+    Event.MESSAGE_SENT_BEHIND: MessageStatus("sent_behind", "sent to the end of its group; no event since"),
 }
 _COUNTS: dict[str, Count] = {event: event.counts for event in Event if event.counts is not None}
 _LAST_ENDINGS = {
@@ -47,17 +63,19 @@ def describe_status(
     *,
     now: float,
     engine: EngineName | None = EngineName.MAPPINGS,
-) -> str:
+) -> MessageStatus:
     """Say in a sentence or two where the message is."""
     if generations:
         message_id, events = list(generations.items())[-1]
-        return f"{_latest(message_id, events, entries, now=now, engine=engine)} ({_counts(events)})"
+        code, text = _latest(message_id, events, entries, now=now, engine=engine)
+        return MessageStatus(code, f"{text} ({_counts(events)})")
     if entries:
         latest = max(entries, key=lambda entry: entry.noted_at)
-        return f"the log has no event of it; {_ledger(latest, now=now)}"
+        code, text = _ledger(latest, now=now)
+        return MessageStatus(code, f"the log has no event of it; {text}")
     if outbox is not None:
         return _in_outbox(outbox, now=now)
-    return "unknown"
+    return MessageStatus("unknown", "unknown")
 
 
 def _latest(
@@ -67,25 +85,29 @@ def _latest(
     *,
     now: float,
     engine: EngineName | None,
-) -> str:
+) -> MessageStatus:
     decisive = [event for event in events if event.receive is not None or event.event in _FINAL]
     last = (decisive or events)[-1]
     if last.event == Event.MESSAGE_DEAD_LETTERED:
-        return f"in the dead-letter queue of {last.lane}, unless it was redriven or deleted"
+        text = f"in the dead-letter queue of {last.lane}, unless it was redriven or deleted"
+        return MessageStatus("dead_lettered", text)
     if last.event in _FINAL:
         return _FINAL[last.event]
     entry = next((one for one in entries if one.message_id == message_id and one.lane == last.lane), None)
     # The ledger is written at once, and CloudWatch shows a line seconds later.
     if entry is not None and entry.noted_receive > (last.receive or 0):
-        return f"in {last.lane}; {_ledger(entry, now=now)}"
+        code, text = _ledger(entry, now=now)
+        return MessageStatus(code, f"in {last.lane}; {text}")
     if entry is not None and entry.parked_until > now:
-        return f"in {last.lane}, parked for {format_seconds(entry.parked_until - now)} more"
+        text = f"in {last.lane}, parked for {format_seconds(entry.parked_until - now)} more"
+        return MessageStatus("parked", text)
     visible_at = last.at + (last.delay or 0.0)
     # Woken records are visible before the delay of their yield ends.
     is_woken = any(event.event == Event.BATCH_WOKEN and event.at >= last.at for event in events)
     if visible_at > now and not is_woken:
-        return f"in {last.lane}, visible again in {format_seconds(visible_at - now)}"
-    return f"in {last.lane}: {_WITHOUT_EVENT[engine]}"
+        text = f"in {last.lane}, visible again in {format_seconds(visible_at - now)}"
+        return MessageStatus("invisible", text)
+    return MessageStatus("waiting", f"in {last.lane}: {_WITHOUT_EVENT[engine]}")
 
 
 def _counts(events: Sequence[MessageEvent]) -> str:
@@ -94,18 +116,21 @@ def _counts(events: Sequence[MessageEvent]) -> str:
     return ", ".join([f"receives {receives}", *(f"{one} {counted[one]}" for one in Count if counted[one])])
 
 
-def _ledger(entry: Entry, *, now: float) -> str:
+def _ledger(entry: Entry, *, now: float) -> MessageStatus:
     ending = _LAST_ENDINGS.get(entry.ending, "the last receive has no entry")
     ago = format_seconds(now - entry.noted_at)
-    return (
+    text = (
         f"the ledger of {entry.lane}, written {ago} ago at receive {entry.noted_receive}: {ending}; "
         f"failed attempts {entry.attempts}, yields {entry.yields}, returns {entry.returns}"
     )
+    return MessageStatus("started" if entry.ending is Ending.STARTED else "waiting", text)
 
 
-def _in_outbox(entry: OutboxEntry, *, now: float) -> str:
+def _in_outbox(entry: OutboxEntry, *, now: float) -> MessageStatus:
     if entry.state is EntryState.PUBLISHED:
         ago = format_seconds(now - (entry.published_at or now))
-        return f"published to {entry.lane} {ago} ago; the consumer has logged no event of it yet"
+        text = f"published to {entry.lane} {ago} ago; the consumer has logged no event of it yet"
+        return MessageStatus("published", text)
     failed = f", last error: {entry.last_error}" if entry.last_error else ""
-    return f"in the outbox, {entry.state.value}, for {entry.lane}; failed attempts {entry.attempts}{failed}"
+    text = f"in the outbox, {entry.state.value}, for {entry.lane}; failed attempts {entry.attempts}{failed}"
+    return MessageStatus("in_outbox", text)

@@ -127,7 +127,8 @@ class Trace:
         group: its group.
         message_ids: its message IDs of SQS, in order; several if it was redriven, moved or sent again.
         steps: the timeline.
-        status: where it is now.
+        code: where it is now, in one word for programs.
+        status: the same in a sentence or two.
         is_known: whether any source knows the message.
     """
 
@@ -137,6 +138,7 @@ class Trace:
     group: str
     message_ids: Sequence[str]
     steps: Sequence[Step]
+    code: str
     status: str
     is_known: bool
 
@@ -153,6 +155,7 @@ def build_trace(wanted: str, sources: Sources) -> Trace:
         before = events[-1]
     entries = [entry.message_id for entry in sources.entries]
     outbox = sources.outbox
+    status = describe_status(generations, sources.entries, outbox, now=sources.now, engine=sources.engine)
     return Trace(
         wanted=wanted,
         id=_first(sources.events, "id") or (outbox.id if outbox else ""),
@@ -160,7 +163,8 @@ def build_trace(wanted: str, sources: Sources) -> Trace:
         group=_first(sources.events, "group") or ((outbox.group if outbox else None) or ""),
         message_ids=list(dict.fromkeys([*generations, *entries])),
         steps=sorted(steps, key=lambda step: step.at),
-        status=describe_status(generations, sources.entries, outbox, now=sources.now, engine=sources.engine),
+        code=status.code,
+        status=status.text,
         is_known=bool(generations or sources.entries or outbox),
     )
 

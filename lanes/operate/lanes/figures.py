@@ -61,7 +61,7 @@ class Drain(enum.StrEnum):
     EMPTY = "empty"
     FALLING = "falling"
     GROWING = "growing"
-    STANDING = "standing still"
+    STEADY = "steady"
     PAUSED = "paused"
     UNKNOWN = "unknown"
 
@@ -112,5 +112,5 @@ def drain_of(
             return Drain.UNKNOWN, None
         growth = figures.arrivals - figures.leaving
     if growth >= 0:
-        return Drain.GROWING if growth else Drain.STANDING, None
+        return Drain.GROWING if growth else Drain.STEADY, None
     return Drain.FALLING, timedelta(minutes=depth / -growth)

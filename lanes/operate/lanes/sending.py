@@ -24,7 +24,7 @@ SOURCE = "lanes send"
 MAX_LISTED = 20
 # After an interrupt the results of one part are unknown, so parts are small; each still fills a hundred batch calls.
 BATCH = 1_000
-NOT_TRIED = "not tried, or not known"
+NOT_TRIED = ("NotTried", "not tried, or not known")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Sending:
         self.lines = lines
         self._config = config
         self._sent: dict[int, SentMessage] = {}
-        self._failed: dict[int, str] = {}
+        self._failed: dict[int, tuple[str, str]] = {}
 
     @property
     def count(self) -> int:
@@ -112,13 +112,15 @@ class Sending:
 
     def _row(self, line: Line) -> dict[str, Any]:
         sent = self._sent.get(line.number)
+        code, error = (None, None) if sent else self._failed.get(line.number, NOT_TRIED)
         return {
             "line": line.number,
             "id": line.message.id,
             "lane": self._lane(line),
             "message_id": sent.message_id if sent else None,
             "sequence_number": sent.sequence_number if sent else None,
-            "error": None if sent else self._failed.get(line.number, NOT_TRIED),
+            "code": code,
+            "error": error,
         }
 
     def _lane(self, line: Line) -> str:
@@ -126,7 +128,7 @@ class Sending:
 
     def _add_results(self, part: Sequence[Line], error: PartialSendError) -> None:
         sent = {one.id: one for one in error.sent}
-        reasons = {unsent.message.id: unsent.reason for unsent in error.failed}
+        reasons = {unsent.message.id: (unsent.code, unsent.reason) for unsent in error.failed}
         for line in part:
             if line.message.id in reasons:
                 self._failed[line.number] = reasons[line.message.id]
@@ -135,7 +137,7 @@ class Sending:
 
     def _summary(self) -> str:
         """List the unsent messages by line."""
-        listed = [f"\n  - line {number}: {why}" for number, why in self._failed.items()]
+        listed = [f"\n  - line {number}: {why}" for number, (_, why) in self._failed.items()]
         more = f"\n  - and {len(listed) - MAX_LISTED} more" if len(listed) > MAX_LISTED else ""
         tried = self._sent.keys() | self._failed.keys()
         later = [line.number for line in self.lines if line.number not in tried]

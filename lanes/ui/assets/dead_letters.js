@@ -139,7 +139,7 @@ async function show(row) {
   try {
     const letter = await ask("dead_letter", { lane: row.lane, id: row.message_id });
     const times = { given_up_at: "dead-lettered", sent_at: "sent", first_received_at: "first received" };
-    const named = Object.entries(letter).filter(([name]) => !["body", "attributes"].includes(name));
+    const named = Object.entries(letter).filter(([name]) => !["body", "attributes", "code"].includes(name));
     const act = (change, title) => el("button", { type: "button", onclick: () => offer({ change, lane: row.lane, ids: [row.message_id] }, look) }, title);
     present(`Dead letter of ${row.lane}`, [
       facts(named.map(([name, value]) => [times[name] ?? name.replaceAll("_", " "), value === null ? null : name in times ? moment(value) : String(value)])),

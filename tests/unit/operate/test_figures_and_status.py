@@ -23,8 +23,8 @@ MAPPING = LaneMapping(
         (0, None, None, (Drain.EMPTY, timedelta(0))),
         (60, 30.0, 10.0, (Drain.FALLING, timedelta(minutes=3))),
         (60, 10.0, 30.0, (Drain.GROWING, None)),
-        (60, 30.0, 30.0, (Drain.STANDING, None)),
-        (60, 0.0, 0.0, (Drain.STANDING, None)),
+        (60, 30.0, 30.0, (Drain.STEADY, None)),
+        (60, 0.0, 0.0, (Drain.STEADY, None)),
         (60, None, 1.0, (Drain.UNKNOWN, None)),
     ],
 )
@@ -38,7 +38,7 @@ def test_own_counts_go_before_those_of_cloudwatch():
     late = LaneFigures(leaving=100.0, arrivals=300.0)
 
     assert drain_of(60, late, growth=-30.0) == (Drain.FALLING, timedelta(minutes=2))
-    assert drain_of(60, late, growth=0.0) == (Drain.STANDING, None)
+    assert drain_of(60, late, growth=0.0) == (Drain.STEADY, None)
     assert drain_of(60, LaneFigures(), growth=6.0) == (Drain.GROWING, None)
 
 

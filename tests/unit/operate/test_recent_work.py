@@ -121,6 +121,7 @@ def test_failures_are_grouped_by_error_without_numbers_and_ids(log):
     failures = read(log).failures
 
     assert [(one.attempts, one.dead_letters, one.last_id) for one in failures] == [(3, 1, "o-9"), (0, 1, "t")]
+    assert [one.code for one in failures] == ["ValueError", "TimeoutError"]
     assert failures[0].error == "ValueError: order 0 of 8f3c-0 has no customer"
     assert failures[0].last_at == NOW - 50
 
@@ -163,9 +164,9 @@ def test_invocations_that_started_and_have_not_ended_run(log, form):
 
     running = read(log).running
 
-    assert [(one.environment, one.lane, NOW - one.since, one.last) for one in running] == [
-        ("x", "MAIN", 20, "handled m"),
-        ("y", "", 3, ""),
+    assert [(one.environment, one.lane, NOW - one.since, one.code, one.last) for one in running] == [
+        ("x", "MAIN", 20, "message_handled", "handled m"),
+        ("y", "", 3, "", ""),
     ]
 
 
