@@ -17,6 +17,7 @@ from rich.text import Text
 
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.target import Output
+from lanes.cli.wrapping import wrapped
 from lanes.operate.history.descriptions import format_seconds
 
 if TYPE_CHECKING:
@@ -142,8 +143,9 @@ def show_json(value: object) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message for the operator on standard error."""
-    typer.echo(escape_controls(text), err=True)
+    """Print a message for the operator on standard error, wrapped at the width of a terminal."""
+    plain = escape_controls(text)
+    typer.echo(wrapped(plain, console(stderr=True).width) if sys.stderr.isatty() else plain, err=True)
 
 
 def escape_controls(text: str) -> str:
