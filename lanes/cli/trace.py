@@ -18,6 +18,7 @@ from lanes.cli.printing import console, escape_controls, moment, say, show_json
 from lanes.cli.target import Output, target_of
 from lanes.config import LanesConfig
 from lanes.errors import LanesError
+from lanes.operate.history.descriptions import MAX_LENGTH
 from lanes.operate.history.log_file import LogFiles
 from lanes.operate.history.traced_messages import trace_id_in
 from lanes.operate.history.tracer import LogOnly, Tracer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.aws.stack.operations import Operations
+    from lanes.operate.history.log import LogLine
     from lanes.operate.history.trace import Step, Trace
     from lanes.operate.history.traced_messages import TracedMessage
 
@@ -79,6 +81,7 @@ def trace(
         found = tracer.trace(wanted, since=start)
         trace_id = None if found.is_known else trace_id_in(wanted)
         together = tracer.messages_of(trace_id, since=start) if trace_id else []
+        failed = [] if found.is_known or together else tracer.failed_starts(since=start)
     if together:
         _show_messages(together, target_of(context).output)
         return
@@ -87,7 +90,7 @@ def trace(
     elif found.is_known:
         _show(found)
     if not found.is_known:
-        _explain_nothing(operations, wanted, start)
+        _explain_nothing(operations, wanted, start, failed)
         raise typer.Exit(ExitCode.NO)
 
 
@@ -178,12 +181,20 @@ def _record(found: Trace) -> dict[str, Any]:
     }
 
 
-def _explain_nothing(operations: Operations | None, wanted: str, since: float) -> None:
+def _explain_nothing(
+    operations: Operations | None, wanted: str, since: float, failed: Sequence[LogLine]
+) -> None:
     """Print the possible reasons why nothing was found, and the next steps."""
     if operations is None:
         say(f"the files do not mention {wanted}")
+    else:
+        say(
+            f"nothing was found for {wanted}: no event in the log since {_time(since)}, no entry in the ledger"
+        )
+    if failed:
+        say(f"- {_failed_starts(failed)}; messages have no event until it starts, so mend that first")
+    if operations is None:
         return
-    say(f"nothing was found for {wanted}: no event in the log since {_time(since)}, no entry in the ledger")
     level = _log_level(operations)
     if level in QUIET_LEVELS:
         say(f"- the function logs at level {level}, which leaves out events of messages: deploy it with INFO")
@@ -199,6 +210,14 @@ def _explain_nothing(operations: Operations | None, wanted: str, since: float) -
     say(
         "- the id may be wrong: give the id of the event, or the message id that SQS returned to the producer"
     )
+
+
+def _failed_starts(lines: Sequence[LogLine]) -> str:
+    last = lines[-1]
+    times = "once" if len(lines) == 1 else f"{len(lines)} times"
+    # Lines of a file may have no time.
+    at = f", the last time at {_time(last.at)}" if last.at else ""
+    return f"the function failed to start {times}{at}: {' '.join(last.text.split())[:MAX_LENGTH]}"
 
 
 def _log_level(operations: Operations) -> str:

@@ -53,3 +53,30 @@ def test_people_get_a_table_and_the_next_step(typed, log):
 def test_a_trace_that_nobody_knows_ends_as_a_message_does(typed, log):
     """With 3."""
     assert typed("trace", "a" * 32, "--log-file", str(log)).returncode == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Init failed: {"errorMessage": "No module named \'shop\'", "errorType": "Runtime.ImportModuleError"}',
+        "INIT_REPORT Init Duration: 1236.04 ms\tPhase: init\tStatus: timeout",
+        '{"time": "t", "type": "platform.initReport", "record": {"phase": "init", "status": "error"}}',
+    ],
+)
+def test_a_function_that_fails_to_start_is_named(typed, tmp_path, line):
+    """Its messages have no event, and the cause is in the same log."""
+    path = tmp_path / "function.log"
+    path.write_text(f'{{"timestamp": "2026-11-20 12:00:00,000+0000"}}\n{line}\n{line}\n')
+    done = typed("trace", "order-7", "--log-file", str(path))
+
+    assert done.returncode == 3
+    assert "the function failed to start 2 times, the last time at 2026-11-20 12:00:00.000Z: " in done.stderr
+    assert " ".join(line.split())[:100] in done.stderr
+
+
+def test_a_start_that_succeeds_is_no_failure(typed, tmp_path):
+    """Provisioned environments report theirs as well."""
+    path = tmp_path / "function.log"
+    path.write_text("INIT_REPORT Init Duration: 310 ms\tPhase: init\tStatus: success\n")
+
+    assert "failed to start" not in typed("trace", "order-7", "--log-file", str(path)).stderr

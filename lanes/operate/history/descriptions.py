@@ -88,15 +88,20 @@ def _failed(fields: Mapping[str, Any]) -> str:
 
 def _dead_lettered(fields: Mapping[str, Any]) -> str:
     return (
-        f"{_cause(fields)}; {fields.get('attempts')} failed attempts, {fields.get('yields')} yields, "
-        f"{fields.get('receive_count')} receives"
+        f"{_cause(fields)}; {_counted(fields.get('attempts'), 'failed attempt')}, "
+        f"{_counted(fields.get('yields'), 'yield')}, {_counted(fields.get('receive_count'), 'receive')}"
     )
 
 
 def _held(fields: Mapping[str, Any]) -> str:
     delay = fields.get("delay")
     when = f"in {format_seconds(delay)}, when every slot knows" if delay else "now"
-    return f"{_cause(fields)}; {fields.get('attempts')} failed attempts; its group is held, it is dead-lettered {when}"
+    attempts = _counted(fields.get("attempts"), "failed attempt")
+    return f"{_cause(fields)}; {attempts}; its group is held, it is dead-lettered {when}"
+
+
+def _counted(number: Any, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _cause(fields: Mapping[str, Any]) -> str:

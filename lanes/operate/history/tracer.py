@@ -6,6 +6,7 @@ Only the log is required. If another source cannot be read, the trace goes witho
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -31,6 +32,11 @@ MAX_IDS = 20
 MAX_AUDITS = 1000
 # AWS: how Lambda's log reports an invocation without an answer (Lambda developer guide, "Troubleshoot execution").
 NO_ANSWER = ("Task timed out", "Runtime exited")
+# AWS: Lambda reports an init that fails, as text or JSON (Lambda developer guide, "Failures during the Init phase").
+STARTS = ("INIT_REPORT ", "platform.initReport", "Init failed: ")
+_FAILED_START = re.compile(
+    r'^Init failed: |^INIT_REPORT .*Status: (?!success)|"platform\.initReport".*"status": ?"(?!success)'
+)
 
 
 class LedgerReader(Protocol):
@@ -144,6 +150,11 @@ class Tracer:
             AwsError: the log could not be read.
         """
         return messages_of(trace_id, self._logs, since=since)
+
+    def failed_starts(self, *, since: float) -> list[LogLine]:
+        """Return the lines about starts of the function that failed: until one succeeds, no message has an event."""
+        lines = self._logs.lines(since=since, containing=STARTS)
+        return sorted((line for line in lines if _FAILED_START.search(line.text)), key=lambda line: line.at)
 
     def _events(self, wanted: str, *, since: float) -> list[MessageEvent]:
         """Search for the id, then for the other ids of each event that was found."""

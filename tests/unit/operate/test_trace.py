@@ -220,7 +220,7 @@ def test_the_attempt_after_which_a_group_is_held_is_not_blamed_on_throttling():
 
     assert shape(trace) == [("held", "1"), ("dead-lettered", "2")]
     assert trace.steps[0].why == (
-        "attempts exhausted (ValueError: no); 1 failed attempts; its group is held, it is dead-lettered in 6 s, when "
+        "attempts exhausted (ValueError: no); 1 failed attempt; its group is held, it is dead-lettered in 6 s, when "
         "every slot knows"
     )
 
