@@ -109,7 +109,7 @@ class Entry:
         return known > 0 and record.first_received_at > known + NEXT_GENERATION
 
     def is_outdated_by(self, stored: Entry) -> bool:
-        """Whether a later receive was written, or at the same one, if this is the start of an attempt, its end."""
+        """Whether the table has a later receive, or, for the start of an attempt, the end of the same one."""
         if stored.first_received_at < self.first_received_at - NEXT_GENERATION:
             return False
         is_over = self.ending is Ending.STARTED and stored.ending is not Ending.STARTED
@@ -171,7 +171,7 @@ class Ledger(Protocol):
         """
 
     def amend(self, entries: Sequence[Entry]) -> None:
-        """Write entries, but for those that are outdated: see `Entry.is_outdated_by`."""
+        """Write the entries that are not outdated (`Entry.is_outdated_by`)."""
 
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; False, with none changed, if any was received or woken since."""
