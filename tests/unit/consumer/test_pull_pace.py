@@ -87,6 +87,16 @@ def test_a_chain_is_received_further_each_time():
     assert pace.most(lanes[0], seconds_left=PLENTY) == 1
 
 
+def test_two_groups_in_turn_are_chains_too():
+    """Asked for one record each, a slot would hold two groups in turn for good, while another finds none."""
+    pace, lanes = pace_with(10)
+    pace.worked(lanes[0], 0.3)
+    for group in ("a", "b", "a"):
+        pace.received(lanes[0], records(1, group=group), is_full=True)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 2
+
+
 def test_the_last_lane_is_received_ten_at_a_time_while_it_is_deep():
     """Nothing has to wait behind its records."""
     pace, lanes = pace_with(10)
