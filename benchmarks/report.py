@@ -43,6 +43,7 @@ RANGE = (
     "returned groups at the back",
     "dropped, groups at the back",
     "throttles shrink concurrency",
+    "short polls miss 1 in 10",
     "short polls miss 1 in 3",
     "receives of 25 ms",
 )
