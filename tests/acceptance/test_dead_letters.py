@@ -79,7 +79,7 @@ def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deploymen
     assert preview == [{"lane": "MAIN", "kind": kind, "reason": "attempts exhausted", "dead_letters": 8}]
     assert count(sqs, dead) == 12
 
-    done = lanes.json("dead-letters", "redrive", "main", "--kind", kind, "--yes", "--hold", "3s")
+    done = lanes.json("dead-letters", "redrive", "main", "--kind", kind, "--yes", "--hide", "3s")
 
     counts = {"redriven": 8, "kept": 4, "failed": 0, "came_back": 0, "left": 4, "released": 0}
     assert done == {"lane": "MAIN", **counts}
@@ -124,7 +124,7 @@ def test_a_delete_takes_what_it_was_told_to(typed, sqs, deployment, request):
     typed.json("dead-letters", "delete", "high", "--reason", "no handler", "--dry-run")
     assert count(sqs, dead) == 7
 
-    done = typed.json("dead-letters", "delete", "high", "--reason", "no handler", "--yes", "--hold", "3s")
+    done = typed.json("dead-letters", "delete", "high", "--reason", "no handler", "--yes", "--hide", "3s")
 
     assert (done["deleted"], done["left"]) == (4, 3)
     assert {row["kind"] for row in typed.json("dead-letters", "list", "high")} == {f"{kind}.kept"}
@@ -157,7 +157,7 @@ def test_a_redrive_killed_again_and_again_loses_none_and_doubles_none(lanes, typ
     chance = random.Random(seed)
     groups = max(1, MESSAGES // 15)
     ids = put_dead_letters(sqs, deployment, "MAIN", MESSAGES, groups=groups, kind=fresh_kind(request))
-    redrive = ("dead-letters", "redrive", "MAIN", "--yes", "--hold", "2s")
+    redrive = ("dead-letters", "redrive", "MAIN", "--yes", "--hide", "2s")
     killed = 0
     for number in range(KILLS):
         there = count(sqs, deployment.queues["MAIN"].url)

@@ -40,7 +40,7 @@ ALL = 1_000_000
 # One screen; the audit entry has the total.
 MAX_LISTED = 20
 # AWS: a visibility timeout is 0 seconds to 12 hours (SQS API reference, ReceiveMessage); 0 would hide nothing.
-MIN_HOLD, MAX_HOLD = timedelta(seconds=1), timedelta(hours=12)
+MIN_HIDE, MAX_HIDE = timedelta(seconds=1), timedelta(hours=12)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -111,7 +111,7 @@ def list_(
 @app.command()
 def show(
     context: typer.Context,
-    id: Annotated[str, typer.Argument(help="Id of the message, at SQS or its own.")],  # noqa: A002
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the message, at SQS or its own.")],  # noqa: A002
     *,
     lane: Annotated[str | None, typer.Option(help="Search this lane only.")] = None,
 ) -> None:
@@ -144,7 +144,7 @@ def redrive(
     ids: Ids = None,
     limit: Limit = 0,
     rate: Rate = 0.0,
-    hold: Hide = "30s",
+    hide: Hide = "30s",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -156,7 +156,7 @@ def redrive(
     first, and the hold ends with the last copy. Exit code 3: messages came back, because they failed again.
     """
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until, ids=ids)
-    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
+    how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
     _work(context, "redrive", lane, wanted, how)
 
 
@@ -176,7 +176,7 @@ def delete(
     ] = False,
     limit: Limit = 0,
     rate: Rate = 0.0,
-    hold: Hide = "30s",
+    hide: Hide = "30s",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -185,7 +185,7 @@ def delete(
     # Nothing brings deleted messages back, so their choice is never implied by a missing option.
     if wanted.chooses_all and not everything:
         raise typer.BadParameter("say which: --id, --kind, --group, --reason, --since, --until, or --all")
-    how = _How(limit=limit, rate=rate, hold=_hold(hold), dry_run=dry_run, yes=yes)
+    how = _How(limit=limit, rate=rate, hide=_hide(hide), dry_run=dry_run, yes=yes)
     _work(context, "delete", lane, wanted, how)
 
 
@@ -193,16 +193,16 @@ def delete(
 class _How:
     limit: int
     rate: float
-    hold: timedelta
+    hide: timedelta
     dry_run: bool
     yes: bool
 
 
-def _hold(text: str) -> timedelta:
-    hold = duration(text, "--hold")
-    if not MIN_HOLD <= hold <= MAX_HOLD:
-        raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hold")
-    return hold
+def _hide(text: str) -> timedelta:
+    hide = duration(text, "--hide")
+    if not MIN_HIDE <= hide <= MAX_HIDE:
+        raise typer.BadParameter(f"{text!r} is out of range; give 1s to 12h", param_hint="--hide")
+    return hide
 
 
 def _work(context: typer.Context, verb: str, lane: str, wanted: DeadLetterFilter, how: _How) -> None:
@@ -277,7 +277,7 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
             holds=operations.holds,
             limit=how.limit or None,
             rate=how.rate or None,
-            hold=how.hold,
+            hold=how.hide,
             report=report,
         )
 
