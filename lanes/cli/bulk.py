@@ -42,7 +42,7 @@ MIN_TIMEOUT = timedelta(minutes=1)
 @app.command(context_settings=PASSED_ON)
 def submit(
     context: typer.Context,
-    job: Annotated[str, typer.Argument(help="Name of the job, such as enqueue.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, such as enqueue.")],
     run: Annotated[
         str | None, typer.Option(help="Name the run; a rerun with the same name sends the remaining rows.")
     ] = None,

@@ -15,14 +15,22 @@ from lanes.config.table import format_duration, format_rate
 if TYPE_CHECKING:
     from lanes.config import ConsumerSettings, Lane
 
-app = typer.Typer(no_args_is_help=True, help="Print and check a lanes.toml.")
+app = typer.Typer(
+    no_args_is_help=True, help="Check a lanes.toml, and print its settings as a stage resolves them."
+)
 
 FileOption = Annotated[Path, typer.Option("--file", help="Read this file.", exists=True, dir_okay=False)]
 
 
 @app.command()
 def show(context: typer.Context, file: FileOption = Path("lanes.toml")) -> None:
-    """Print the lanes of a file as the stage resolves them, highest first, or all problems of the file."""
+    """
+    Print the lanes of a file as the stage resolves them, highest first, and the engine.
+
+    Use it before you deploy: it calls no AWS service. A problem such as an unknown key or settings that contradict each
+    other ends it with exit code 1, and all problems of the file are listed. A note names a setting that is valid but
+    seldom wanted. `lanes check --file` compares the file with your deployment.
+    """
     target = target_of(context)
     config = LanesConfig.load(file, stage=target.stage or None)
     rows = [

@@ -27,7 +27,7 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
     `--`, stay where they are.
 
     Raises:
-        typer.BadParameter: the value of a global option is missing.
+        typer.BadParameter: the value of a global option is missing, or an argument is given as an option.
     """
     mine = _options(root)
     first: list[str] = []
@@ -40,11 +40,25 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
         takes_value = not has_value and (own if name in own else mine).get(name, False)
         if takes_value and not left and name in mine and name not in own:
             raise typer.BadParameter("a value is missing", param_hint=name)
+        if name in _arguments(command) and name not in own and name not in mine:
+            raise typer.BadParameter(
+                f"give it as an argument, without {name}: {_usage(command)}", param_hint=name
+            )
         words = [word, *([left.pop(0)] if takes_value and left else [])]
         (first if name in mine and (command is root or name not in own) else rest).extend(words)
         if not word.startswith("-"):
             command = getattr(command, "commands", {}).get(word, command)
     return [*first, *rest, *left]
+
+
+def _arguments(command: Any) -> set[str]:
+    """Return the names that the arguments of a command would have as options."""
+    return {f"--{one.name}" for one in command.params if one.param_type_name == "argument"}
+
+
+def _usage(command: Any) -> str:
+    metavars = [one.metavar for one in command.params if one.param_type_name == "argument"]
+    return " ".join([f"{command.name}", *metavars])
 
 
 def _options(command: Any) -> dict[str, bool]:

@@ -44,7 +44,7 @@ def list_(context: typer.Context) -> None:
 @app.command()
 def withdraw(
     context: typer.Context,
-    id: Annotated[str, typer.Argument(help="Id of the override.")],  # noqa: A002
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the override.")],  # noqa: A002
     *,
     dry_run: DryRun = False,
 ) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import json
+import re
 import shlex
 
 import pytest
@@ -63,6 +64,30 @@ def test_a_global_option_without_its_value_is_wrong_usage(typed):
     done = typed("config", "show", "--stage")
 
     assert (done.returncode, "--stage" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("dead-letters list --lane MAIN", "give it as an argument, without --lane: list LANE"),
+        ("pause --lane=MAIN", "give it as an argument, without --lane: pause LANE"),
+        ("dead-letters show --id order-7", "give it as an argument, without --id: show ID"),
+    ],
+)
+def test_an_argument_that_is_given_as_an_option_is_named(typed, monkeypatch, words, advice):
+    """Other verbs have it as an option."""
+    monkeypatch.setitem(typed.variables, "COLUMNS", "200")
+    done = typed(*words.split())
+
+    assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+
+
+def test_arguments_have_names_for_people():
+    """In capitals, as in the documentation."""
+    for name, verb in verbs():
+        for one in verb.params:
+            if one.param_type_name == "argument":
+                assert re.fullmatch(r"[A-Z:]+(\.{3})?", one.metavar or ""), (name, one.metavar)
 
 
 def test_each_verb_has_examples_that_it_understands():
