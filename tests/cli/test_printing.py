@@ -12,6 +12,7 @@ from lanes.cli import printing
 from lanes.cli.printing import confirm, format_value, layout, say
 from lanes.cli.watch import readings
 from lanes.errors import AwsError
+from tests.support.durations import DURATIONS
 
 ROWS = [
     {
@@ -123,3 +124,9 @@ def test_a_very_long_text_in_a_list_is_cut_and_says_so():
 def test_a_duration_is_written_as_in_every_other_text():
     """With its unit behind a space, and two units at most."""
     assert format_value(timedelta(minutes=3, seconds=7)) == "3 min 7 s"
+
+
+@pytest.mark.parametrize(("seconds", "text"), DURATIONS.items())
+def test_durations_have_three_digits_or_two_units(seconds, text):
+    """As on the page."""
+    assert format_value(timedelta(seconds=seconds)) == text

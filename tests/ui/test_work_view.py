@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.durations import DURATIONS
+
 LINE = {"lane": "MAIN", "kind": "wait.order", "group": "g", "message_id": "sqs"}
 
 
@@ -32,12 +34,22 @@ def lanes(reading, tab):
     return tab
 
 
+def test_durations_are_written_as_in_the_command(lanes):
+    """A wait of the page is found in the command's table, and the other way round."""
+    written = lanes.evaluate(
+        "async (values) => { const { duration } = await import('/format.js'); return values.map(duration); }",
+        list(DURATIONS),
+    )
+
+    assert dict(zip(DURATIONS, written, strict=True)) == DURATIONS
+
+
 def test_the_wait_is_shown_by_lane_and_by_kind(lanes):
     """In the table of the lanes all kinds of a lane are one."""
     order = lanes.locator("#waits tr", has_text="wait.order")
     cells = lanes.locator("tr[data-lane='HIGH']")
 
-    expect(order.locator("td")).to_have_text(["MAIN", "3", "2.5 s", "40.0 s"])
+    expect(order.locator("td")).to_have_text(["MAIN", "3", "2.5 s", "40 s"])
     expect(cells.locator("td[data-label='wait p99']")).to_have_text("40 ms")
     expect(lanes.locator("tr[data-lane='MAIN'] td[data-label='inversion/min']")).to_have_text("2.5 s")
     expect(lanes.locator("tr[data-lane='MEDIUM'] td[data-label='wait p50']")).to_have_class("number nothing")

@@ -11,21 +11,24 @@ export function rate(value) {
   return value > 0 && value < 10 ? value.toFixed(1) : count(value);
 }
 
+/** As the command writes it; a table of examples holds both to one rule. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return UNKNOWN;
+  if (seconds <= 0) return "0 s";
+  if (seconds < 1) return `${(seconds * 1000).toFixed(0)} ms`;
+  if (seconds < 100) return `${Number(seconds.toPrecision(3))} s`;
   let left = Math.round(seconds);
-  const parts = [];
-  for (const [unit, length] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]]) {
+  const figures = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]].map(([unit, length]) => {
     const whole = Math.floor(left / length);
     left -= whole * length;
-    if (whole) parts.push(`${whole}${unit}`);
-  }
-  return parts.slice(0, 2).join(" ") || "0s";
+    return [whole, unit];
+  });
+  const first = figures.findIndex(([whole]) => whole);
+  return figures.slice(first, first + 2).filter(([whole]) => whole).map(([whole, unit]) => `${whole} ${unit}`).join(" ");
 }
 
 export function milliseconds(value) {
-  if (value === null || value === undefined) return UNKNOWN;
-  return value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
+  return value === null || value === undefined ? UNKNOWN : duration(value / 1000);
 }
 
 const two = (number) => String(number).padStart(2, "0");
@@ -45,7 +48,7 @@ export function clock(epoch, withSeconds = false) {
 }
 
 export function ago(epoch) {
-  return epoch === null || epoch === undefined ? UNKNOWN : `${duration(Math.max(0, Date.now() / 1000 - epoch))} ago`;
+  return epoch === null || epoch === undefined ? UNKNOWN : `${duration(Math.round(Date.now() / 1000 - epoch))} ago`;
 }
 
 /** Indent JSON; anything else stays as it is. */

@@ -6,7 +6,7 @@ import { el } from "./dom.js";
 import { count, duration, milliseconds, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { faultBox, faultOf } from "./fault.js";
-import { MS, Work } from "./work.js";
+import { Work } from "./work.js";
 
 const WINDOWS = [[300, "5 min"], [900, "15 min"], [3600, "1 h"], [10800, "3 h"]];
 const MINUTE = 60;
@@ -199,7 +199,7 @@ function updateWait(lane) {
   const wait = view.waits.get(lane.lane);
   for (const part of ["p50", "p99"]) {
     const cell = view.rows.get(lane.lane)[part];
-    cell.textContent = wait ? milliseconds(wait[part] * MS) : UNKNOWN;
+    cell.textContent = wait ? duration(wait[part]) : UNKNOWN;
     cell.classList.toggle("nothing", !wait);
   }
 }

@@ -161,7 +161,7 @@ function showConnection() {
     ? [state.isGone ? "gone" : "stale", state.isGone ? "disconnected" : "stale"]
     : late ? ["stale", "stale"] : look ? ["live", "live"] : ["", "connecting"];
   const line = fault || late
-    ? `${words}${lastAt ? `: as of ${duration(age)} ago` : ""}${state.nextAt > Date.now() ? `, next try in ${Math.ceil((state.nextAt - Date.now()) / 1000)} s` : ""}`
+    ? `${words}${lastAt ? `: as of ${duration(Math.round(age))} ago` : ""}${state.nextAt > Date.now() ? `, next try in ${Math.ceil((state.nextAt - Date.now()) / 1000)} s` : ""}`
     : words;
   const box = byId("connection");
   if (box.dataset.kind !== kind) announce(words);

@@ -1,10 +1,10 @@
 // Below the lanes: waits by kind, invocations at work, and failures by error, from the log of the function.
 
 import { el, table } from "./dom.js";
-import { ago, count, duration, milliseconds } from "./format.js";
+import { ago, count, duration } from "./format.js";
 import { remember } from "./known.js";
 
-export const MS = 1000;
+const MS = 1000;
 const SHOWN = 100;
 
 /** The panels; `show` fills them with an answer of the server. */
@@ -29,7 +29,7 @@ export class Work {
     remember("error", ...failures.map((one) => one.error));
     remember("id", ...failures.map((one) => one.last_id));
     const note = (begin) => notes.filter((one) => one.startsWith(begin)).map((one) => el("p", { class: "quiet" }, `Note: ${one}`));
-    this.since.textContent = kinds.length ? `From sending to the start of the handler that succeeded, in the last ${duration(Date.now() / MS - since)}.` : "";
+    this.since.textContent = kinds.length ? `From sending to the start of the handler that succeeded, in the last ${duration(Math.round(Date.now() / MS - since))}.` : "";
     this.waits.replaceChildren(table(WAITS, kinds, { caption: "Wait by kind", empty: "No message was handled in the last hour." }), ...note("waits"));
     this.running.replaceChildren(
       running === null ? "" : table(RUNNING, running, { caption: "Running now", empty: "Nothing runs, as far as the log and the presence records show." }),
@@ -56,15 +56,15 @@ const WAITS = [
   { title: "lane", cell: (row) => row.lane },
   { title: "kind", heads: true, cell: (row) => row.kind },
   { title: "handled", kind: "number", cell: (row) => count(row.handled) },
-  { title: "p50", kind: "number", hint: "Half of them waited no longer", value: (row) => row.p50, cell: (row) => milliseconds(row.p50 * MS) },
-  { title: "p99", kind: "number", hint: "99 of 100 waited no longer", value: (row) => row.p99, cell: (row) => milliseconds(row.p99 * MS) },
+  { title: "p50", kind: "number", hint: "Half of them waited no longer", value: (row) => row.p50, cell: (row) => duration(row.p50) },
+  { title: "p99", kind: "number", hint: "99 of 100 waited no longer", value: (row) => row.p99, cell: (row) => duration(row.p99) },
 ];
 
 const RUNNING = [
   { title: "environment", kind: "id", cell: (row) => row.environment },
   { title: "lane", heads: true, cell: (row) => row.lane || "not known yet" },
   { title: "records", kind: "number", cell: (row) => count(row.records) },
-  { title: "for", kind: "number", value: (row) => -row.since, cell: (row) => duration(Math.max(0, Date.now() / MS - row.since)) },
+  { title: "for", kind: "number", value: (row) => -row.since, cell: (row) => duration(Math.round(Date.now() / MS - row.since)) },
   { title: "last event", kind: "long", cell: (row) => row.last },
 ];
 
