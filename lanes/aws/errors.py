@@ -15,7 +15,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from lanes.errors import AwsError
+from lanes.errors import AwsError, is_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,19 +27,6 @@ TRANSIENT = (
     HTTPClientError,
     MetadataRetrievalError,
     ResponseParserError,
-)
-OTHER_THROTTLES = frozenset(
-    {
-        "BandwidthLimitExceeded",
-        "LimitExceededException",
-        "PriorRequestNotComplete",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "SlowDown",
-        "TooManyRequestsException",
-        # AWS: a transaction with the same token still runs (API_TransactWriteItems); a repeat finds its result.
-        "TransactionInProgressException",
-    }
 )
 NOT_AWS = "the server is not AWS, or does not know the call"
 SERVER_FAULTS = frozenset({"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"})
@@ -73,12 +60,6 @@ def aws_errors(operation: str) -> Iterator[None]:
         raise AwsError(
             operation=operation, code=type(error).__name__, message=str(error), retryable=False
         ) from error
-
-
-def is_throttle(code: str) -> bool:
-    """Whether an error code of AWS means throttling."""
-    # AWS: codes of SQS may have a prefix such as AWS.SimpleQueueService (SQS, error code mapping).
-    return "throttl" in code.lower() or code.rpartition(".")[2] in OTHER_THROTTLES
 
 
 def is_server_fault(code: str) -> bool:

@@ -6,7 +6,8 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from lanes.aws.errors import NOT_AWS, is_throttle
+from lanes.aws.errors import NOT_AWS
+from lanes.errors import is_throttle
 
 if TYPE_CHECKING:
     from lanes.errors import AwsError

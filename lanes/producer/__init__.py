@@ -1,9 +1,9 @@
 """Sending: the producer, the order within groups, the calls and the report of sent messages."""
 
 from lanes.producer.dispatch import Pacing
-from lanes.producer.order import RetryPolicy
 from lanes.producer.producer import Producer
 from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
+from lanes.producer.retries import RetryPolicy
 
 __all__ = [
     "Pacing",

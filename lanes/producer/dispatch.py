@@ -12,9 +12,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lanes.producer.order import RetryPolicy
 from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
 from lanes.producer.report import SendReport, UnsentMessage
+from lanes.producer.retries import RetryPolicy
 from lanes.trace_context import xray_header
 
 if TYPE_CHECKING:

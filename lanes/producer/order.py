@@ -13,60 +13,23 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from lanes.errors import AwsError
+from lanes.errors import AwsError, is_throttle
+from lanes.producer.flow import CallFlow
 from lanes.producer.outgoing import Accepted, Outgoing, Refused
 from lanes.producer.report import SentMessage, UnsentMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lanes.producer.retries import RetryPolicy
+
 # AWS: ten entries and 1,048,576 bytes in all (API_SendMessageBatch).
 MAX_ENTRIES = 10
 MAX_BYTES = 1024 * 1024
 
 UNANSWERED = Refused(code="Unanswered", reason="the answer of SQS does not contain it", retryable=True)
-
-
-class Tried(Protocol):
-    """A message with the number of its tries and the time of the first."""
-
-    attempts: int
-    first_tried_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """
-    How often and for how long a producer tries to send a message.
-
-    Attributes:
-        max_attempts: maximum number of calls for one message.
-        backoff_base: maximum first delay; it doubles each time, and a delay is at least half of its maximum.
-        backoff_max: maximum delay.
-        give_up_after: time since the first try after which no new one begins.
-    """
-
-    # The pauses of ten tries add up to 43 s at most: longer outages than that are an error of `send_many`.
-    max_attempts: int = 10
-    backoff_base: timedelta = timedelta(milliseconds=200)
-    backoff_max: timedelta = timedelta(seconds=10)
-    # AWS: a repeat is dropped within five minutes (SQSDeveloperGuide/using-messagededuplicationid-property).
-    # A later try could send a message twice if the first answer was lost.
-    give_up_after: timedelta = timedelta(minutes=3)
-
-    def is_spent(self, item: Tried, now: float) -> bool:
-        """Check whether a message has no tries left."""
-        waited = now - item.first_tried_at
-        return item.attempts >= self.max_attempts or waited >= self.give_up_after.total_seconds()
-
-    def delay(self, attempts: int, jitter: float) -> float:
-        """Return the delay in seconds after a number of tries; jitter from 0 to 1."""
-        bound = self.backoff_base.total_seconds() * 2.0 ** min(attempts - 1, 30)
-        return min(bound, self.backoff_max.total_seconds()) * (0.5 + jitter / 2)
 
 
 class SendOrder:
@@ -76,7 +39,7 @@ class SendOrder:
     Args:
         lane: name of the lane.
         items: the messages in the order given.
-        concurrency: maximum number of calls in flight; halved by a retryable failure, regained in small steps.
+        concurrency: maximum number of calls in flight.
         policy: decides about retries.
         jitter: returns numbers from 0 to 1.
     """
@@ -95,9 +58,7 @@ class SendOrder:
         self.unsent: dict[int, UnsentMessage] = {}
         self._policy = policy
         self._jitter = jitter
-        self._max_calls = float(concurrency)
-        self._allowed_calls = float(concurrency)
-        self._calls = 0
+        self._flow = CallFlow(concurrency, jitter)
         self._stopped: tuple[str, str] | None = None
         self._groups: dict[str, deque[Outgoing]] = {}
         self._ready: list[tuple[int, Outgoing]] = []
@@ -110,41 +71,44 @@ class SendOrder:
         while self._delayed and self._delayed[0][0] <= now:
             _, index, item = heapq.heappop(self._delayed)
             heapq.heappush(self._ready, (index, item))
-        if self._calls >= int(self._allowed_calls):
+        if not self._flow.may_start(now):
             return []
         batch: list[Outgoing] = []
         free_bytes = MAX_BYTES
         # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
         while self._ready and len(batch) < MAX_ENTRIES and self._ready[0][1].size_bytes <= free_bytes:
             _, item = heapq.heappop(self._ready)
-            item.first_tried_at = now if item.attempts == 0 else item.first_tried_at
+            item.first_tried_at = min(item.first_tried_at, now)
             item.attempts += 1
             free_bytes -= item.size_bytes
             batch.append(item)
-        self._calls += bool(batch)
+        if batch:
+            self._flow.started()
         return batch
 
     def next_due(self) -> float | None:
         """Return the time of the next retry, or None if no message waits for one."""
-        return self._delayed[0][0] if self._delayed else None
+        due = [at for at, _, _ in self._delayed[:1]]
+        # With no call in flight, only a pause keeps ready messages back.
+        if self._ready and not self._flow.calls:
+            due.append(self._flow.resumes_at)
+        return min(due, default=None)
 
     def settle(
         self, batch: Sequence[Outgoing], answers: Mapping[int, Accepted | Refused], now: float
     ) -> None:
         """Apply the answers of a call, by index of the message."""
-        self._calls -= 1
+        answered = [(item, answers.get(item.index, UNANSWERED)) for item in batch]
+        refused = [answer for _, answer in answered if isinstance(answer, Refused)]
+        self._flow.ended(now, refused, accepted=len(refused) < len(batch))
         # One for the call, so that its refused messages fall due together and fill one batch again.
         jitter = self._jitter()
-        slowed = False
-        for item in batch:
-            answer = answers.get(item.index, UNANSWERED)
+        for item, answer in answered:
             if isinstance(answer, Accepted):
                 self._accept(item, answer)
             else:
                 item.maybe_sent |= answer is UNANSWERED
-                slowed |= answer.retryable
                 self._refuse(item, answer, now, jitter)
-        self._adapt(slowed=slowed)
 
     def settle_failure(self, batch: Sequence[Outgoing], error: BaseException, now: float) -> None:
         """Apply the failure of a whole call; a permanent one ends the lane, as the next call would fail too."""
@@ -194,10 +158,13 @@ class SendOrder:
             self._give_up(group[0], Refused(code=code, reason=reason, retryable=False))
 
     def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
+        throttled = is_throttle(answer.code)
+        # SQS has not seen the message, so that was no try of it.
+        item.attempts -= throttled
         if not answer.retryable or self._stopped is not None or self._policy.is_spent(item, now):
             self._give_up(item, answer)
             return
-        due = now + self._policy.delay(item.attempts, jitter)
+        due = self._flow.resumes_at if throttled else now + self._policy.delay(item.attempts, jitter)
         heapq.heappush(self._delayed, (due, item.index, item))
 
     def _give_up(self, item: Outgoing, answer: Refused) -> None:
@@ -220,8 +187,3 @@ class SendOrder:
             code=answer.code,
             maybe_sent=item.maybe_sent,
         )
-
-    def _adapt(self, *, slowed: bool) -> None:
-        # As TCP does: half at a throttle, and one more after as many successes as there are calls.
-        changed = self._allowed_calls / 2 if slowed else self._allowed_calls + 1 / self._allowed_calls
-        self._allowed_calls = min(max(changed, 1.0), self._max_calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +21,7 @@ class Outgoing:
     body: str
     size_bytes: int
     attempts: int = 0
-    first_tried_at: float = 0.0
+    first_tried_at: float = math.inf
     # Stays set through later tries: the first of them may have arrived.
     maybe_sent: bool = False
 

@@ -13,11 +13,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lanes.aws.errors import is_throttle
-from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, RetryPolicy
+from lanes.errors import is_throttle
+from lanes.producer.flow import CallFlow
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
 from lanes.producer.outgoing import Refused
-
-from .flow import CallFlow
+from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,12 +138,7 @@ class SendWindow:
         answered = list(zip(batch, answers, strict=True))
         accepted = [item for item, answer in answered if answer is None]
         refused = [(item, answer) for item, answer in answered if answer is not None]
-        self._flow.ended(
-            now,
-            accepted=bool(accepted),
-            slowed=any(answer.retryable for _, answer in refused),
-            throttled=any(is_throttle(answer.code) for _, answer in refused),
-        )
+        self._flow.ended(now, [answer for _, answer in refused], accepted=bool(accepted))
         for item in accepted:
             self._remove(item)
         if refused:
@@ -156,7 +151,7 @@ class SendWindow:
         if error.retryable:
             self.settle(batch, [answer] * len(batch), now)
             return
-        self._flow.ended(now, accepted=False, slowed=False, throttled=False)
+        self._flow.ended(now, [answer], accepted=False)
         for item in batch:
             self._fail(item, answer, refused=False)
 

@@ -73,7 +73,7 @@ def test_a_lost_answer_is_repeated_and_deduplicated():
 
 def test_throttling_is_waited_out():
     """A queue that is busy for a while loses nothing."""
-    busy = iter([FAIL_CALL] * 5)
+    busy = iter([FAIL_CALL] * 50)
     sqs = FakeSqs(lambda _: next(busy, ACCEPT))
 
     assert make_producer(sqs).send("k", {}).lane == "MEDIUM"

@@ -131,6 +131,7 @@ NETS = {
             modules=(
                 *(f"spark_jobs/{name}.py" for name in ("columns", "options", "parallelism")),
                 *(f"spark_jobs/{folder}/*.py" for folder in ("manifest", "rows", "sending")),
+                "lanes/producer/flow.py",
             ),
             tests=("tests/unit/spark_jobs", "tests/functional/test_manifest_storage.py"),
             keyword="not test_session",

@@ -16,7 +16,7 @@ from lanes.outbox.sql.operations import SqlOutboxOperations
 from lanes.outbox.sql.schema import OutboxTables, row_of
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.producer import Pacing, Producer
-from lanes.producer.order import RetryPolicy
+from lanes.producer.retries import RetryPolicy
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
 
 START = 1_800_000_000.0

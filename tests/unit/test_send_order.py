@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from lanes.errors import AwsError
 from lanes.message import Message
-from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, RetryPolicy, SendOrder
+from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, SendOrder
 from lanes.producer.outgoing import Accepted, Outgoing, Refused
+from lanes.producer.retries import RetryPolicy
 
 ACCEPTED = Accepted(message_id="m", sequence_number="1")
+BUSY = Refused(code="InternalError", reason="try again", retryable=True)
 THROTTLED = Refused(code="Throttled", reason="slow down", retryable=True)
 REFUSED = Refused(code="Invalid", reason="never", retryable=False)
 LOST = AwsError(operation="SendMessageBatch", code="ReadTimeout", retryable=True, answered=False)
@@ -78,7 +80,7 @@ def test_a_failed_message_waits_and_keeps_its_group_back():
     order = order_of(outgoing("aab"), backoff_base=timedelta(seconds=1))
     first = order.next_batch(0)
 
-    order.settle(first, {0: THROTTLED, 2: ACCEPTED}, 0)
+    order.settle(first, {0: BUSY, 2: ACCEPTED}, 0)
 
     assert order.next_batch(0.9) == []
     assert order.next_due() == 1.0
@@ -114,11 +116,35 @@ def test_tries_end_after_a_number():
     order = order_of(outgoing("a"), max_attempts=3)
     now = 0.0
     for _ in range(3):
-        order.settle(order.next_batch(now), {0: THROTTLED}, now)
-        now += 100
+        order.settle(order.next_batch(now), {0: BUSY}, now)
+        now += 50
 
     assert order.next_due() is None
     assert "after 3 tries" in order.unsent[0].reason
+
+
+def test_a_throttle_is_no_try():
+    """SQS has refused the message unseen, so only time ends its tries."""
+    order, now, calls = order_of(outgoing("a"), max_attempts=2, give_up_after=timedelta(seconds=60)), 0.0, 0
+
+    while batch := order.next_batch(now):
+        order.settle(batch, {0: THROTTLED}, now)
+        ended, now, calls = now, order.next_due() or now, calls + 1
+
+    assert calls > 60
+    assert ended == pytest.approx(60, abs=1)
+    assert not order.unsent[0].maybe_sent
+
+
+def test_a_throttle_pauses_the_lane():
+    """Each other call would be throttled too; the pause ends by itself, also if its message was given up."""
+    order = order_of(outgoing("ab", {0: MAX_BYTES}), give_up_after=timedelta(0))
+
+    order.settle(order.next_batch(0), {0: THROTTLED}, 0)
+
+    assert order.next_batch(0) == []
+    assert order.next_due() > 0
+    assert indexes(order.next_batch(order.next_due())) == [1]
 
 
 def test_tries_end_before_sqs_forgets_the_first_one():
@@ -196,25 +222,25 @@ def test_after_a_stop_calls_on_their_way_still_count():
     }
 
 
-def test_throttling_halves_the_calls_and_success_brings_them_back():
-    """A lane that is throttled is asked less at once."""
+def test_a_failure_halves_the_calls_and_success_brings_them_back():
+    """A lane that is throttled is asked less at once; calls that fail together are one failure."""
     order = order_of(outgoing([str(place) for place in range(400)]), concurrency=4)
     seen = []
-    for answer in (THROTTLED, *[ACCEPTED] * 8):
-        calls = start_all(order)
+    for now, answer in enumerate((THROTTLED, *[ACCEPTED] * 8)):
+        calls = start_all(order, now)
         seen.append(len(calls))
         for call in calls:
-            order.settle(call, dict.fromkeys(indexes(call), answer), 0)
+            order.settle(call, dict.fromkeys(indexes(call), answer), now)
 
-    assert seen[:3] == [4, 1, 2]
+    assert seen[:2] == [4, 2]
     assert seen[-1] == 4
     assert seen[1:] == sorted(seen[1:])
 
 
-def start_all(order):
+def start_all(order, now):
     """Take every batch that may go at once."""
     calls = []
-    while batch := order.next_batch(0):
+    while batch := order.next_batch(now):
         calls.append(batch)
     return calls
 
@@ -230,7 +256,7 @@ def start_all(order):
 def test_any_pattern_of_failures_keeps_limits_and_order(groups, sizes, data):
     """Batches within the limits, each group in order, every message sent or unsent and never both."""
     order = order_of(outgoing(groups, sizes), concurrency=3, max_attempts=3)
-    outcome = st.sampled_from([ACCEPTED, ACCEPTED, ACCEPTED, THROTTLED, REFUSED, None])
+    outcome = st.sampled_from([ACCEPTED, ACCEPTED, ACCEPTED, BUSY, THROTTLED, REFUSED, None])
     now = 0.0
     calls = []
     accepted = defaultdict(list)

@@ -7,9 +7,9 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.aws.errors import aws_errors, is_throttle
+from lanes.aws.errors import aws_errors
 from lanes.bell import BODY, Ring, rings, second_of
-from lanes.errors import AwsError
+from lanes.errors import AwsError, is_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -23,13 +23,13 @@ from botocore.parsers import create_parser
 from urllib3.util.wait import wait_for_read
 
 from lanes.aws.clients import READ_TIMEOUT_SECONDS, Clients
-from lanes.aws.errors import aws_errors, is_throttle
+from lanes.aws.errors import aws_errors
 from lanes.aws.queues.batch_calls import UNANSWERED, BatchCalls, CallEnded, ClientCalls, Entry
 from lanes.aws.queues.bell import SenderBell, sender_bell
 from lanes.aws.queues.connection import Answer, Connection
 from lanes.aws.queues.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
 from lanes.aws.queues.sending import SqsSender
-from lanes.errors import AwsError
+from lanes.errors import AwsError, is_throttle
 from lanes.producer.outgoing import Refused
 
 if TYPE_CHECKING:

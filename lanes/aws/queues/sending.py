@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lanes.aws.errors import aws_errors, is_throttle
+from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
+from lanes.errors import is_throttle
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.producer import Pacing, Producer
-from lanes.producer.order import RetryPolicy
+from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

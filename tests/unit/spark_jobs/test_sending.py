@@ -11,8 +11,8 @@ from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.producer.order import RetryPolicy
 from lanes.producer.outgoing import Refused
+from lanes.producer.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.producer.order import RetryPolicy
+from lanes.errors import is_throttle
+from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from lanes.producer.outgoing import Refused
 
 # The first pause is about a round trip to SQS. In a model with limits of 6 to 600 calls a second and one or four tasks,
 # 50 ms send less where throttles are rare, 10 ms throttle more calls, and ten seconds at most leave a limit unused that
@@ -24,12 +27,12 @@ class CallFlow:
     were in flight at a failure fail for the same reason, so they count once.
 
     Args:
-        concurrency: Maximum calls in flight.
-        jitter: Numbers from 0 to 1 that spread the pauses.
+        concurrency: maximum number of calls in flight.
+        jitter: returns numbers from 0 to 1 that spread the pauses.
     """
 
     def __init__(self, concurrency: int, jitter: Callable[[], float]) -> None:
-        self._calls = 0
+        self.calls = 0
         self.resumes_at = 0.0
         self._max_calls = self._allowed_calls = float(concurrency)
         self._jitter = jitter
@@ -39,7 +42,7 @@ class CallFlow:
 
     def may_start(self, now: float) -> bool:
         """Whether a call may start now."""
-        return now >= self.resumes_at and self._calls < int(self._allowed_calls)
+        return now >= self.resumes_at and self.calls < int(self._allowed_calls)
 
     def is_stuck(self, now: float, *, after: timedelta) -> bool:
         """Whether SQS has throttled all calls for that long."""
@@ -48,29 +51,21 @@ class CallFlow:
 
     def started(self) -> None:
         """Count a call that starts."""
-        self._calls += 1
+        self.calls += 1
 
-    def ended(self, now: float, *, accepted: bool, slowed: bool, throttled: bool) -> None:
-        """
-        Count a call that ended.
-
-        Args:
-            now: The time.
-            accepted: Whether SQS accepted a message of it.
-            slowed: Whether a transient failure refused a message of it.
-            throttled: Whether that was a throttle.
-        """
-        self._calls -= 1
+    def ended(self, now: float, refused: Sequence[Refused], *, accepted: bool) -> None:
+        """Count a call that ended, by its refusals and whether SQS accepted a message of it."""
+        self.calls -= 1
         known = self._same_round > 0
         self._same_round -= known
         if accepted:
             self._throttles, self._throttled_since = 0, None
-        if not slowed:
+        if not any(answer.retryable for answer in refused):
             self._allowed_calls = min(self._allowed_calls + 1 / self._allowed_calls, self._max_calls)
         elif not known:
             self._allowed_calls = max(self._allowed_calls / 2, 1.0)
-            self._same_round = self._calls
-            if throttled:
+            self._same_round = self.calls
+            if any(is_throttle(answer.code) for answer in refused):
                 self._pause(now)
 
     def _pause(self, now: float) -> None:
