@@ -74,13 +74,13 @@ class BacklogCheck:
         self._strands_until = clock() + config.consumer.function_timeout.total_seconds()
         self._visible: dict[str, int] = {}
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
-        self._finished_lane, self._finished, self._undeleted_until = "", 0, 0.0
         self._free, self._ended_at = 0.0, float("inf")
         self._clear_for: Lane | None = None
         self._clear_at = float("-inf")
         self._backlog_of: Lane | None = None
         self._backlog_at = float("-inf")
         self._served_at: dict[str, float] = {}
+        self._finished = "", 0
 
     def lane_above(self, batch: Batch, *, expected: float) -> LaneAbove | None:
         """
@@ -97,9 +97,11 @@ class BacklogCheck:
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return LaneAbove(known, is_cached=True)
+        # In place of finished records, a reading may leave out waiting ones: then it does not serve a later record.
+        is_sure = not any(map(self._undeleted, self._above[lane.name]))
         found = self._read(self._above[lane.name], free_slots=self._peers.free_slots, during=batch)
         if found is None:
-            self._clear_for, self._clear_at, self._backlog_of = lane, self._valid_from(lane, now), None
+            self._clear_for, self._clear_at, self._backlog_of = lane if is_sure else None, now, None
         return LaneAbove(found) if found else None
 
     def has_backlog_above(self, lane: Lane) -> bool:
@@ -119,13 +121,11 @@ class BacklogCheck:
     def finish(self, batch: Batch, finished: int) -> None:
         """Take in that an invocation ended with so many finished records, which are deleted soon."""
         now, lane = self._clock(), batch.lane
-        self._finished_lane, self._finished = lane.name, finished
-        self._undeleted_until = now + UNDELETED
+        self._served_at[lane.name], self._finished = now, (lane.name, finished)
         if self._peers.alone:
             if lane.name in self._held:
                 self._held[lane.name].served(batch.records)
             self._free, self._ended_at = self._free_until(batch), now
-        self._served_at[lane.name] = now
         if self._backlog_of is not None and not self._backlog_of.outranks(lane):
             self._backlog_of = None  # it may be what was served
 
@@ -205,8 +205,8 @@ class BacklogCheck:
 
     def _undeleted(self, lane: Lane) -> int:
         """Return how many finished records of a lane may still be in flight."""
-        is_recent = lane.name == self._finished_lane and self._clock() < self._undeleted_until
-        return self._finished if is_recent else 0
+        last, finished = self._finished
+        return finished if last == lane.name and self._clock() - self._served_at[last] < UNDELETED else 0
 
     def _free_until(self, batch: Batch) -> float:
         """Return for how long this environment's slot was free before an invocation: between all those before it."""
@@ -222,14 +222,3 @@ class BacklogCheck:
             return True
         covered = self._clear_for is not None and self._clear_for.position >= lane.position
         return covered and 0 <= now - self._clear_at <= age
-
-    def _valid_from(self, lane: Lane, now: float) -> float:
-        """
-        Return the moment from which a reading without a backlog counts.
-
-        One that left out records finished but not yet deleted may have left out waiting ones in their place: it is
-        valid no longer than those may be undeleted.
-        """
-        if any(map(self._undeleted, self._above[lane.name])):
-            return min(now, self._undeleted_until - self._recheck)
-        return now

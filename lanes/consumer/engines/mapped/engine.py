@@ -161,9 +161,7 @@ class MappedTurn:
         try:
             above = self._services.check.lane_above(self._batch, expected=0.0)
         except AwsError:
-            self._services.settlement.telemetry.problem(
-                Event.HIGHER_LANES_UNKNOWN, lane=self._batch.lane.name
-            )
+            self._report(Event.HIGHER_LANES_UNKNOWN)
             return None
         return above.lane if above else None
 
