@@ -40,7 +40,7 @@ FEWEST = 3
 """With fewer samples nothing is concluded."""
 MAJORITY = 0.5
 SELDOM = 0.001
-"""A longest time with this chance is a stall of the machine: 1.8 s after five of 0.3 s at most has 1 in 10,000."""
+"""A longest time less likely than this is a stall of the machine; 1.8 s beside five of 0.3 s has 1 in 10,000."""
 NINETY_FIVE = 1.96
 """Half the width of a 95 % interval in standard deviations."""
 
@@ -94,7 +94,7 @@ def throttle(events: Events) -> Throttle | None:
 
 
 def _longest(waits: Sequence[float]) -> Spread:
-    """Return the estimate, without a longest time that is alone: of even ones, the next is seldom so far below."""
+    """Estimate the longest time. Leave out outliers: uniform samples rarely have such a gap below their maximum."""
     ranked = sorted(waits)
     while len(ranked) > FEWEST and (ranked[-2] / ranked[-1]) ** (len(ranked) - 1) < SELDOM:
         ranked.pop()

@@ -73,8 +73,8 @@ def page(profile: Profile, events: Events) -> str:
         "</table>",
         (
             "<p class='small'>On the right: the nearest assumption of <code>lanes simulate</code>. <i>As given</i> "
-            "is its default; <i>undecided</i> lies between two; none is for times that it reads as they are. "
-            "In the plots, lines show the ranges in the profile, dots the single measurements.</p>"
+            "is its default, and <i>undecided</i> is between two. Times that it uses as measured have none. "
+            "In the plots, lines are the ranges in the profile, and dots are single measurements.</p>"
         ),
     ]
     for finding in found:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_ROUNDS = 3
-"""An experiment that could not decide by then lies between two assumptions."""
+"""Rounds of an experiment; a result that is still undecided lies between two assumptions."""
 
 
 class Deployable(Protocol):
@@ -121,11 +121,12 @@ def _decide(
     report: Callable[[str], None],
 ) -> None:
     """Run an experiment, and again while its events allow several names."""
-    for bench.round in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
+        bench.round = number
         experiment(bench)
         if not undecided(of(events, name)):
             return
-        report(f"{name}: undecided after {bench.round + 1} of {MOST_ROUNDS} rounds")
+        report(f"{name}: undecided after {number + 1} of {MOST_ROUNDS} rounds")
 
 
 def write(events: Sequence[Event], files: Files, *, incomplete: Sequence[str] = ()) -> Profile:

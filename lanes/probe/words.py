@@ -56,7 +56,7 @@ def findings(profile: Profile) -> list[Finding]:
 
 
 FEW_POLLERS = 5
-"""By ratio, more are nearer to 13 at once than to the two of the assumption: as many as a busy machine could start."""
+"""By ratio, more are nearer to a full start of 13, which a busy machine may not reach, than to the assumed 2."""
 
 
 TITLES: Mapping[str, str] = {

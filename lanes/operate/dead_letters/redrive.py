@@ -39,7 +39,7 @@ QUIET_RECEIVES = 2
 TIMEOUT_AFTER_HOLD = 5.0
 """Seconds after the end of other readers' visibility timeouts at which the run gives up on them."""
 ALONE_FOR = 9
-"""Rounds of one receive, after another one found nothing beside ten of one group."""
+"""Rounds with one receive each, after a second receive found no other group beside the first ten."""
 MOST_AT_ONCE = 100
 """Dead letters to receive before they are settled: ten receives, each of which may return one group alone."""
 
