@@ -104,6 +104,7 @@ class DeadLetterRun:
         self._openings: dict[str, str] = {}
         self._orders: dict[str, LetterOrder] = {}
         self._touched: set[str] = set()
+        self._found: list[Hold] | None = None
         self._alone = 0
         self._sent: set[str] = set()
 
@@ -131,6 +132,9 @@ class DeadLetterRun:
         # Another run may hold dead letters for longer than two receives take.
         quiet_since = self._clock()
         while not self._reached_limit():
+            # Holds end after a receive that finds nothing, and waits a second for that. One made before they were read
+            # proves nothing, so they are read before each that may be the last.
+            self._found = self._ending() if self._is_nearly_done() else None
             ends = self._receive()
             letters = self._working
             fresh = [letter for letter in letters if letter.message_id not in self._staying]
@@ -154,11 +158,10 @@ class DeadLetterRun:
     def _end_holds(self) -> None:
         """End the holds of groups without a dead letter, including any that arrived in the meantime."""
         for _ in range(TRIES):
-            holds = self._ending()
+            holds = self._ending_after_work() if self._found is None else self._found
+            self._found = None
             if not holds or self._reached_limit():
                 return
-            # Dead letters from before the holds were read are found now; later ones keep their hold from ending.
-            self._work()
             # Another reader may have dead letters of these groups in hand.
             if self._is_hidden_by_others(self._queues.dead_letters(self._lane)):
                 return
@@ -167,6 +170,16 @@ class DeadLetterRun:
                 if hold.group not in staying and self._holds.let_go(hold):
                     self._touched.discard(hold.group)
                     self.progress.released += 1
+
+    def _ending_after_work(self) -> list[Hold]:
+        """Find dead letters from before the holds were read; later ones keep their hold from ending."""
+        holds = self._ending()
+        if holds:
+            self._work()
+        return holds
+
+    def _is_nearly_done(self) -> bool:
+        return self.progress.done + len(self._staying) >= self.progress.expected
 
     def _ending(self) -> list[Hold]:
         """Return the holds that may end: of groups that this run, or a killed one, worked on."""

@@ -1,5 +1,6 @@
 """Redriving and deleting dead letters, on queues in memory that keep SQS's documented rules."""
 
+import dataclasses
 from collections import defaultdict
 from datetime import timedelta
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lanes.holds import Hold
 from lanes.operate.dead_letters.listing import DeadLetterFilter
 from lanes.operate.dead_letters.redrive import DeadLetterRun, waves
 from tests.support.dead_letters import Killed, MemoryDeadLetters, NothingHeld, depth_of, taken_from
@@ -21,14 +23,45 @@ def queues():
     return MemoryDeadLetters(FakeClock())
 
 
-def run(queues, wanted=ALL, *, copies=True, **how):
+class OneHeld(NothingHeld):
+    """The holds of a deployment in which the group `g` is held."""
+
+    def __init__(self):
+        self.group = Hold(
+            lane="MAIN", group="g", leader="d", id="d", reason="r", error="", since=1, arrived=True
+        )
+
+    def read(self, lane, groups):
+        """Return the hold until it ends."""
+        return {"g": self.group} if self.group and "g" in groups else {}
+
+    def held(self, lane=None):
+        """Return the same."""
+        return list(self.read(lane, ["g"]).values())
+
+    def open(self, lane, group, *, opening):
+        """Let copies pass."""
+        self.group = dataclasses.replace(self.group, opening=opening)
+        return True
+
+    def sending(self, lane, group, *, copy, opening):
+        """Agree."""
+        return True
+
+    def let_go(self, hold):
+        """End the hold as it was read."""
+        is_same, self.group = hold == self.group, None
+        return is_same
+
+
+def run(queues, wanted=ALL, *, copies=True, holds=None, **how):
     """Work through the dead letters once."""
     return DeadLetterRun(
         queues=queues,
         lane="MAIN",
         wanted=wanted,
         copies=copies,
-        holds=NothingHeld(),
+        holds=holds or NothingHeld(),
         clock=queues.clock,
         pause=queues.clock.advance,
         **how,
@@ -113,6 +146,34 @@ def test_a_run_ends_with_the_first_empty_receive_if_none_is_left(queues):
     run(queues)
 
     assert queues.calls.count("receive") == 2
+
+
+def test_a_hold_ends_without_another_empty_receive(queues):
+    """Each waits a second; the one that ends the run follows the reading of the hold."""
+    queues.put(1)
+
+    progress = run(queues, holds=OneHeld())
+
+    assert (progress.done, progress.released) == (1, 1)
+    assert queues.calls.count("receive") == 2
+
+
+def test_a_hold_is_read_again_before_it_ends_if_letters_arrive(queues):
+    """They are copied first."""
+    queues.put(1)
+    holds, late = OneHeld(), iter([2])
+    ending = holds.held
+
+    def held(lane=None):
+        for number in late:
+            queues.put(number)
+        return ending(lane)
+
+    holds.held = held
+    progress = run(queues, holds=holds)
+
+    assert by_group(queues.in_lane()) == {"g": [1, 2]}
+    assert (progress.done, progress.released, progress.left) == (2, 1, 0)
 
 
 def test_letters_in_hand_are_limited_by_their_visibility_timeout(queues):
