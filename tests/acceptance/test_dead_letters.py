@@ -76,7 +76,8 @@ def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deploymen
     dead = deployment.queues["MAIN"].dead_letter_url
 
     preview = typed.json("dead-letters", "redrive", "main", "--kind", kind, "--dry-run")
-    assert preview == [{"lane": "MAIN", "kind": kind, "reason": "attempts exhausted", "dead_letters": 8}]
+    reason = {"code": "attempts_exhausted", "reason": "attempts exhausted"}
+    assert preview == [{"lane": "MAIN", "kind": kind, **reason, "dead_letters": 8}]
     assert count(sqs, dead) == 12
 
     done = lanes.json("dead-letters", "redrive", "main", "--kind", kind, "--yes", "--hide", "3s")

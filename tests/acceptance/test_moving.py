@@ -132,7 +132,8 @@ def test_overrides_are_listed_and_withdrawn(lanes, typed, board):
     name = typed.json("prioritize", "--group", "acme", "--exact", "--yes", "--", "-50")["override"]
 
     (row,) = lanes.json("overrides", "list")
-    assert (row["override"], row["filter"], row["priority"]) == (name, "group = acme", -50)
+    wanted = {"group": "acme", "exact": True}
+    assert (row["override"], row["filter"], row["priority"]) == (name, wanted, -50)
     assert not typed.json("overrides", "withdraw", name, "--dry-run")["withdrawn"]
     assert typed.json("overrides", "withdraw", name)["withdrawn"]
     assert typed.json("overrides", "list") == []
