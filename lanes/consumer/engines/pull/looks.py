@@ -7,6 +7,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.consumer.records import oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -204,7 +205,7 @@ class Looks:
         self._looked_at[name] = float("-inf") if is_full else look.began_at
         pace.received(look.lane, look.records, is_full=is_full)
         if look.records:
-            self.hands[name] = _oldest_first([*self.hands.get(name, ()), *look.records])
+            self.hands[name] = oldest_first([*self.hands.get(name, ()), *look.records])
             self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
@@ -222,17 +223,6 @@ class Looks:
         except AwsError:
             self._looking.telemetry.problem(problem, lane=lane.name)
             self._looking.telemetry.count(Metric.AWS_ERRORS)
-
-
-def _oldest_first(records: Sequence[RawRecord]) -> list[RawRecord]:
-    """Return the records by age, those of one group as received: their times need not rise."""
-    latest: dict[str, float] = {}
-
-    def sent_at(record: RawRecord) -> float:
-        latest[record.group] = max(record.sent_at, latest.get(record.group, 0.0))
-        return latest[record.group]
-
-    return sorted(records, key=sent_at)
 
 
 class Paused:
