@@ -44,6 +44,15 @@ def test_short_records_are_received_together(slots, seconds, most):
     assert pace.most(lanes[0], seconds_left=PLENTY) == most
 
 
+def test_records_of_a_lane_with_a_long_one_are_received_alone():
+    """The next long one can not be foreseen, and those behind it would wait although other slots are free."""
+    pace, lanes = pace_with(10)
+    for seconds in (*[0.1] * 9, LONG_RECORD, *[0.1] * 30):
+        pace.worked(lanes[0], seconds)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 1
+
+
 def test_long_records_are_received_alone_at_one_slot_too():
     """The second would wait behind the first, invisible to all."""
     pace, lanes = pace_with(1)
