@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from lanes.config import Lane
     from lanes.consumer.records import RawRecord
 
+# Without savings, overdue messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull
+# engine, and a MAIN backlog gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
 SAVED_UP = 60.0
 """Seconds of capacity that the share may save up; more would let a burst of overdue messages through at once."""
 
