@@ -73,8 +73,22 @@ def test_a_round_takes_as_many_statements_for_many_groups_as_for_one(store, requ
             assert len(bench.settle(claim, owner)) == 50
         counts.append(len(asked))
 
-    # Due entries, candidates, locks; marks, and the groups with entries that waited for them.
-    assert counts == [5, 5]
+    # Candidates, locks; marks, and the groups with entries that waited for them.
+    assert counts == [4, 4]
+
+
+def test_a_due_entry_comes_before_less_urgent_ones_that_wait(bench):
+    """Also where a claim finds enough entries without it."""
+    bench.write("urgent", priority=100)
+    claim, owner = bench.claim(1)
+    bench.settle(claim, owner, urgent=failed(claim.entries[0], due_at=bench.clock() + 60))
+    bench.write("p0", "p1", "p2")
+
+    before, _ = bench.claim(1)
+    bench.clock.advance(60)
+    after, _ = bench.claim(1)
+
+    assert [entry.id for entry in (*before.entries, *after.entries)] == ["p0", "urgent"]
 
 
 @contextmanager

@@ -82,8 +82,13 @@ class SqlOutboxStore:
     ) -> Claim:
         """Lock the next entries, in one transaction."""
         with self.writing() as connection:
-            ripened, taken_over = self._ripen(connection, now, limit)
-            rows = {row["id"]: row for row in self._candidates(connection, shares, limit)}
+            found = self._candidates(connection, shares, limit, now)
+            ripened = taken_over = 0
+            # Mostly none is due, and the candidates say so without a statement of its own.
+            if not found or found[0]["is_any_due"]:
+                ripened, taken_over = self._ripen(connection, now, limit)
+                found = self._candidates(connection, shares, limit, now) if ripened else found
+            rows = {row["id"]: row for row in found}
             choice = choose(
                 Candidate(id=one, chain=row["chain"], behind=row["behind"]) for one, row in rows.items()
             )
@@ -115,14 +120,21 @@ class SqlOutboxStore:
         # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
         return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
 
-    def candidates_statement(self, share: LaneShare, limit: int) -> Select[Any]:
-        """Select candidates in claim order, each with the unfinished entry directly before it in its chain."""
+    def candidates_statement(self, share: LaneShare, limit: int, now: float) -> Select[Any]:
+        """
+        Select candidates in claim order.
+
+        Each has the unfinished entry directly before it in its chain, and whether any entry is due.
+        """
         column = self._table.c
+        due = self._table.alias("due")
+        is_any_due = sa.exists().where(due.c.due_at <= now).label("is_any_due")
         before = self._table.alias("before")
         is_before = sa.tuple_(before.c.position, before.c.id) < sa.tuple_(column.position, column.id)
         behind = sa.select(before.c.id).where(before.c.chain == column.chain, is_before)
         behind = behind.order_by(before.c.position.desc(), before.c.id.desc()).limit(1)
-        statement = sa.select(self._table, behind.scalar_subquery().label("behind")).where(column.is_ready)
+        statement = sa.select(self._table, behind.scalar_subquery().label("behind"), is_any_due)
+        statement = statement.where(column.is_ready)
         if share.lowest is not None:
             statement = statement.where(column.priority >= share.lowest)
         if share.highest is not None:
@@ -151,14 +163,14 @@ class SqlOutboxStore:
         return len(due), len(locked)
 
     def _candidates(
-        self, connection: Connection, shares: Sequence[LaneShare], limit: int
+        self, connection: Connection, shares: Sequence[LaneShare], limit: int, now: float
     ) -> list[RowMapping]:
         found: list[RowMapping] = []
         for share in joined(shares):
             rest = limit - len(found)
             count = rest if share.limit is None else min(rest, share.limit)
             if count > 0:
-                found += connection.execute(self.candidates_statement(share, count)).mappings()
+                found += connection.execute(self.candidates_statement(share, count, now)).mappings()
         return found
 
     def _set(self, connection: Connection, ids: Sequence[str], *conditions: Any, **values: Any) -> None:
