@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from lanes.consumer.records import Batch
     from lanes.consumer.settlement import Settlement
 
-# Waking comes before the answer: if Lambda kills the function in it, finished records return.
-NEEDED = 2 * SETTLING
-"""Seconds that must be left to wake others: those for settling, and as many again."""
+# Waking comes before the answer: if Lambda kills the function in it, finished records return. A fifth of the default
+# timeout is 6 s; a call that times out and its repeat take 4 s (`consumer_config`).
+WAKING_SHARE = 0.2
+"""Share of the function timeout that must be left to wake others."""
 
 MOST_BATCHES = 100 // 10
 """AWS: a transaction has at most 100 items (TransactWriteItems) and a batch 10 records; beyond, it would be two."""
@@ -41,6 +42,8 @@ class Waker:
         peers: Peers,
         settlement: Settlement,
     ) -> None:
+        timeout = config.consumer.function_timeout.total_seconds()
+        self._needed = max(2 * SETTLING, WAKING_SHARE * timeout)
         self._slots = config.consumer.reserved_concurrency
         self._last_lane = config.last_lane
         # Nothing has priority over the highest lane, but its tenants may yield to each other.
@@ -57,7 +60,7 @@ class Waker:
         Left out after a yield, and if it might delay the answer. After an `AwsError` the records return by themselves.
         """
         self._check.finish(batch, outcomes.finished)
-        if outcomes.has_yielded or batch.seconds_left <= NEEDED:
+        if outcomes.has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
             return
         self._check.look_back(batch.lane)
         parked = self._ledger.lanes_with_parked(self._peers.seen.parked_until)
@@ -69,7 +72,7 @@ class Waker:
 
     def has_time(self, batch: Batch, *, after: float) -> bool:
         """Whether there is time to wake the parked records after so many seconds, or none is parked."""
-        enough = batch.seconds_left - after > NEEDED
+        enough = batch.seconds_left - after > self._needed
         parked = self._ledger.lanes_with_parked(self._peers.seen.parked_until)
         return enough or parked.isdisjoint(lane.name for lane in self._lanes)
 
