@@ -14,9 +14,9 @@ from lanes.consumer.engines.mapped.backlog import (
     HeldBacklog,
     LaneBacklog,
     deliverable,
-    lane_with_priority,
     undelivered,
 )
+from lanes.consumer.engines.mapped.check import lane_with_priority
 from lanes.depth import LaneDepth
 from tests.support.records import record_with
 

@@ -1,5 +1,5 @@
 """
-Backlogs as pure numbers: whether the next record may start.
+Backlogs as pure numbers.
 
 A lower lane yields to records that wait for a slot. A queue's counts don't show those: "in flight" holds records that
 run, that are parked by a yield, that wait out a backoff, and those that the mapping received and can't place. Only the
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lanes.bell import MARGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from lanes.config import Lane
     from lanes.consumer.records import RawRecord
@@ -118,19 +118,3 @@ def deliverable(visible: int, *, known: int, undelivered: int, blocked: bool) ->
     if undelivered and not blocked:
         return visible
     return max(0, visible - known) if undelivered or not blocked else 0
-
-
-def lane_with_priority(backlogs: Iterable[LaneBacklog], *, free_slots: Callable[[], int]) -> Lane | None:
-    """
-    Return the highest lane that needs the asking record's slot; None if all waiting records find another.
-
-    `backlogs` comes highest lane first and may be lazy: it is read no further than needed. `free_slots` leaves out the
-    slot of the asking record, and is called once the first lane turns out to wait.
-    """
-    free: int | None = None
-    for backlog in backlogs:
-        if needed := backlog.slots_needed:
-            free = (free_slots() if free is None else free) - needed
-            if free < 0:
-                return backlog.lane
-    return None

@@ -11,13 +11,12 @@ from lanes.consumer.engines.mapped.backlog import (
     HeldBacklog,
     LaneBacklog,
     deliverable,
-    lane_with_priority,
     undelivered,
 )
 from lanes.consumer.ledger import TRUSTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.engines.presence import Peers
@@ -222,3 +221,19 @@ class BacklogCheck:
             return True
         covered = self._clear_for is not None and self._clear_for.position >= lane.position
         return covered and 0 <= now - self._clear_at <= age
+
+
+def lane_with_priority(backlogs: Iterable[LaneBacklog], *, free_slots: Callable[[], int]) -> Lane | None:
+    """
+    Return the highest lane that needs the asking record's slot; None if all waiting records find another.
+
+    `backlogs` comes highest lane first and may be lazy: it is read no further than needed. `free_slots` leaves out the
+    slot of the asking record, and is called once the first lane turns out to wait.
+    """
+    free: int | None = None
+    for backlog in backlogs:
+        if needed := backlog.slots_needed:
+            free = (free_slots() if free is None else free) - needed
+            if free < 0:
+                return backlog.lane
+    return None
