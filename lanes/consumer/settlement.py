@@ -208,12 +208,14 @@ class Settlement:
             for entry in entries:
                 self.ledger.remember(entry)
         elif self._write(lane, entries):
-            # Landing after the next receive's, it would erase an attempt. The log and the entries keep the shorter
-            # delay: nothing decides by them.
+            # Landing after the next receive's, it would erase an attempt: until then no slot may wake the records. The
+            # log keeps the shorter delay: nothing decides by it.
             kept = [
-                (record, dataclasses.replace(one, delay=max(one.delay or 0, LANDS_WITHIN)))
+                (record, dataclasses.replace(one, delay=max(one.delay or 0, LANDS_WITHIN), wakeable=False))
                 for record, one in kept
             ]
+            entries = [entry for item in kept if (entry := self._entry(batch, *item)) is not None]
+            self._write(lane, entries, amends=True)
         # Refused, or only the answer was lost: then another slot may have received a record and counted an attempt.
         if refused := self._change_visibility(lane, kept):
             lost = [item for item in kept if item[0].message_id in refused]
@@ -243,19 +245,19 @@ class Settlement:
         )
 
     def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> bool:
-        """Write entries; return whether a write of several that got no answer may still land."""
-        may_land = False
+        """Write entries; return whether a write of several got no answer, so that it may still land."""
         # Twice: without its entry the next receive seems unexplained, and each later attempt costs a write ahead.
         for _ in range(2 if entries else 0):
             try:
                 self.ledger.write(entries, amends=amends)
             except AwsError as error:
-                may_land = may_land or (len(entries) > 1 and not error.answered)
                 self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
                 self.telemetry.count(Metric.AWS_ERRORS)
+                if not (amends or error.answered or len(entries) == 1):
+                    return True
             else:
                 break
-        return may_land
+        return False
 
     def _change_visibility(self, lane: Lane, kept: Sequence[tuple[RawRecord, Outcome]]) -> set[str]:
         """Set the visibilities, with one repeat for those refused; return the ids still refused."""
