@@ -128,8 +128,12 @@ class SendWindow:
         return batch
 
     def next_due(self) -> float | None:
-        """Give the time of the next retry, or None."""
-        return self._delayed[0][0] if self._delayed else None
+        """Give the time of the next retry or the end of a pause, or None."""
+        due = [at for at, _, _ in self._delayed[:1]]
+        # With no call in flight, only a pause keeps ready rows back.
+        if self._ready and not self._flow.calls:
+            due.append(self._flow.resumes_at)
+        return min(due, default=None)
 
     def settle(
         self, batch: Sequence[OutgoingRow], answers: Sequence[Refused | None], now: float

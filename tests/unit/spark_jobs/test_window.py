@@ -121,8 +121,9 @@ def test_accepted_calls_regain_the_limit_and_no_more():
 
 def test_a_failed_row_is_due_after_its_delay():
     """The delay doubles with each try, and the row is first in the next call."""
-    made = window([row(1), row(2)], policy=RetryPolicy(backoff_base=timedelta(seconds=1)))
+    made = window([row(1), row(2), row(3)], policy=RetryPolicy(backoff_base=timedelta(seconds=1)))
     made.settle(made.next_batch(100.0, max_entries=1), [BUSY], 100.0)
+    made.next_batch(100.0, max_entries=1)
     assert made.next_due() == 101.0
 
     again = made.next_batch(101.0, max_entries=1)
@@ -130,6 +131,18 @@ def test_a_failed_row_is_due_after_its_delay():
 
     assert [one.position for one in again] == [1]
     assert made.next_due() == 103.0
+
+
+def test_ready_rows_are_due_after_a_pause_whose_rows_were_given_up():
+    """Or their task would ask again and again without a wait."""
+    policy = RetryPolicy(give_up_after=timedelta(0))
+    made = window((row(number) for number in range(20)), policy=policy)
+
+    made.settle_failure(made.next_batch(0.0), THROTTLED, 0.0)
+
+    assert made.next_batch(0.0) == []
+    assert made.next_due() > 0
+    assert len(made.next_batch(made.next_due())) == 10
 
 
 def test_a_row_that_failed_for_too_long_is_given_up():
