@@ -19,11 +19,11 @@ from lanes.priority import CURRENT_PRIORITY
 from lanes.trace_context import CONTINUED_TRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.handlers import Handlers, Work
-    from lanes.consumer.interceptors import Interceptions
+    from lanes.consumer.interceptors import Interception
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
@@ -82,20 +82,19 @@ class Attempts:
         batch: Batch,
         record: RawRecord,
         entry: Entry,
-        interceptions: Interceptions | None,
+        interceptions: Sequence[Interception],
         *,
         check: Callable[[], None],
     ) -> Outcome:
         """Handle one record; `check` raises `Yielded` at a checkpoint where the handler has to leave."""
         began, lane = self.clock(), batch.lane
-        work, outcome = self._handlers.resolve(record), None
-        if interceptions is not None:
-            outcome = interceptions.before(record, entry, work)
+        work = self._handlers.resolve(record)
+        outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
         if outcome is None:
             # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
             outcome = self._refused(entry, work) or self._attempt(batch, record, entry, work, check=check)
-        if interceptions is not None:
-            outcome = interceptions.after(record, outcome)
+        for part in reversed(interceptions):
+            outcome = part.after(record, outcome)
         # With the calls around the handler, which the next record needs as well.
         took = self.clock() - began
         if took > self.longest[lane.name]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed
 from lanes.consumer.handlers import Yielded
-from lanes.consumer.interceptors import Interceptions
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.errors import AwsError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from lanes.consumer.attempts import Attempts
     from lanes.consumer.engines import Turn
-    from lanes.consumer.interceptors import Interceptor
+    from lanes.consumer.interceptors import Interception, Interceptor
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
@@ -92,12 +91,11 @@ class Corridor:
     def _work(self, batch: Batch, turn: Turn, outcomes: Outcomes) -> None:
         """Decide the records in order, until one of them has to leave the rest undone."""
         try:
-            begun = [part for interceptor in self.interceptors for part in interceptor.begin(batch)]
+            interceptions = [part for interceptor in self.interceptors for part in interceptor.begin(batch)]
         except AwsError:
             self._return_unprepared(batch, outcomes, Event.OVERRIDES_NOT_READ)
             return
-        interceptions = Interceptions(begun) if begun else None
-        if interceptions is not None:
+        if interceptions:
             self._admit_all(batch, outcomes, interceptions)
         while rest := outcomes.undecided:
             if behind := outcomes.behind(rest[0]):
@@ -111,7 +109,7 @@ class Corridor:
         turn: Turn,
         outcomes: Outcomes,
         rest: Sequence[RawRecord],
-        interceptions: Interceptions | None,
+        interceptions: Sequence[Interception],
     ) -> bool:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
@@ -119,7 +117,7 @@ class Corridor:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
-        if interceptions is not None and self._admit(batch, outcomes, interceptions, record):
+        if self._admit(batch, outcomes, interceptions, record):
             return True
         way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)
         if not isinstance(way, Proceed):
@@ -141,7 +139,7 @@ class Corridor:
         outcomes.set(record, outcome)
         return True
 
-    def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Interceptions) -> None:
+    def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception]) -> None:
         """Admit records before any is handled or yields: a record that is not handled needs no slot."""
         staying: set[str] = set()
         for record in batch.records:
@@ -152,13 +150,15 @@ class Corridor:
                 staying.add(record.group)
 
     def _admit(
-        self, batch: Batch, outcomes: Outcomes, interceptions: Interceptions, record: RawRecord
+        self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception], record: RawRecord
     ) -> bool:
         """Decide a record that is not to be handled; return False for all others."""
-        outcome = interceptions.admit(record, outcomes.entries[record.message_id])
+        entry = outcomes.entries[record.message_id]
+        outcome = next((found for part in interceptions if (found := part.admit(record, entry))), None)
         if outcome is None:
             return False
-        outcome = interceptions.after(record, outcome)
+        for part in reversed(interceptions):
+            outcome = part.after(record, outcome)
         if outcome.ending is Ending.DEAD_LETTERED:
             outcome = self.settlement.dead_letter(batch.lane, record, outcome)
         outcomes.set(record, outcome)

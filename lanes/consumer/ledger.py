@@ -35,8 +35,7 @@ class Ending(enum.StrEnum):
     FAILED = "failed"  # the handler failed; another attempt follows
     YIELDED = "yielded"  # a higher lane, or another tenant, had priority
     RETURNED = "returned"  # untouched
-    DONE = "done"  # the handler succeeded, now or before
-    CONSUMED = "consumed"  # an override or a hold finished it: cancelled, moved, or sent again
+    DONE = "done"  # the handler succeeded, now or before; or it was cancelled, or sent on
     DEAD_LETTERED = "dead_lettered"
 
 

@@ -6,7 +6,6 @@ A feature that is off is not in the consumer's list, and a feature that does not
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import MessageDecodeError
@@ -25,7 +24,8 @@ class Interception:
     """
     One feature's part in one batch. The defaults leave every record alone.
 
-    An interception handles its own errors: a record that it can't judge is returned.
+    The parts of a batch are asked in order, and the first outcome counts; after a record, in the opposite order. An
+    interception handles its own errors: a record that it can't judge is returned.
     """
 
     def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
@@ -46,27 +46,6 @@ class Interceptor(Protocol):
 
     def begin(self, batch: Batch) -> Sequence[Interception]:
         """Return this feature's parts in a batch; none if it does not concern it; raises `AwsError`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Interceptions:
-    """The interceptions of one batch, asked in order; the first outcome counts."""
-
-    parts: Sequence[Interception]
-
-    def admit(self, record: RawRecord, entry: Entry) -> Outcome | None:
-        """Return the outcome of a record that is not to be handled."""
-        return next((found for one in self.parts if (found := one.admit(record, entry))), None)
-
-    def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
-        """Return the outcome of a record that is not to be attempted."""
-        return next((found for one in self.parts if (found := one.before(record, entry, work))), None)
-
-    def after(self, record: RawRecord, outcome: Outcome) -> Outcome:
-        """Return the outcome in the end; the last to judge the record before is the first after it."""
-        for one in reversed(self.parts):
-            outcome = one.after(record, outcome)
-        return outcome
 
 
 def decoded(record: RawRecord) -> Message | None:

@@ -87,7 +87,7 @@ class Holding(Interception):
             return _later(entry, soon(record))
         self._feature.settlement.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.settlement.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
-        return Outcome(ending=Ending.CONSUMED, entry=entry)
+        return Outcome(ending=Ending.DONE, entry=entry)
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
         if hold.released:
@@ -110,7 +110,7 @@ class Holding(Interception):
             self._feature.settlement.telemetry.problem(
                 Event.LEADER_NOT_NOTED, lane=lane.name, message_id=record.message_id
             )
-        return dataclasses.replace(sent, ending=Ending.CONSUMED)
+        return dataclasses.replace(sent, ending=Ending.DONE)
 
     def _follow(self, record: RawRecord, entry: Entry, reason: str, *, error: str = "") -> Outcome:
         self._following.add(record.message_id)
@@ -122,11 +122,7 @@ class Holding(Interception):
             return outcome
         if outcome.ending is Ending.DEAD_LETTERED:
             return self._hold(record, outcome) if self._asks_for_hold(record) else outcome
-        if (
-            outcome.ending in (Ending.DONE, Ending.CONSUMED)
-            and record.group in self._held
-            and is_copy(record)
-        ):
+        if outcome.ending is Ending.DONE and record.group in self._held and is_copy(record):
             self._copy_done(record)
         return outcome
 

@@ -99,7 +99,7 @@ class _Cancels(Interception):
             return settlement.deferred(self.batch.lane, record, entry)
         settlement.telemetry.count(Metric.CANCELLED)
         settlement.telemetry.event(Event.MESSAGE_CANCELLED, **fields)
-        return Outcome(ending=Ending.CONSUMED, entry=entry)
+        return Outcome(ending=Ending.DONE, entry=entry)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Moves(Interception):
             return settlement.deferred(self.batch.lane, record, entry)
         settlement.telemetry.count(Metric.MOVED)
         settlement.telemetry.event(Event.MESSAGE_MOVED, priority=override.priority, **fields)
-        return Outcome(ending=Ending.CONSUMED, entry=entry)
+        return Outcome(ending=Ending.DONE, entry=entry)
 
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
         """Return the latest override that moves a record: it means the record, or one before it in its group."""

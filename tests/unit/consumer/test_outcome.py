@@ -9,7 +9,7 @@ from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.outcome import KEPT, Outcome, Outcomes, Reason
 from tests.support.records import record_with
 
-STORED = [Ending.DONE, Ending.CONSUMED, Ending.DEAD_LETTERED, *KEPT]
+STORED = [Ending.DONE, Ending.DEAD_LETTERED, *KEPT]
 GIVEN = st.builds(Outcome, ending=st.sampled_from(STORED), delay=st.one_of(st.none(), st.integers(0, 900)))
 
 
