@@ -50,11 +50,12 @@ class Threads:
 
     def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
         """Make a call in a thread."""
+        if not after:
+            return _InThread(self._pool.submit(call))
         asked = threading.Event()
 
         def run() -> T:
-            if after:
-                asked.wait(after)
+            asked.wait(after)
             return call()
 
         return _InThread(self._pool.submit(run), asked)
@@ -66,7 +67,7 @@ class Threads:
 
 
 class _InThread(Pending[T]):
-    def __init__(self, future: concurrent.futures.Future[T], asked: threading.Event) -> None:
+    def __init__(self, future: concurrent.futures.Future[T], asked: threading.Event | None = None) -> None:
         self.future = future
         self._asked = asked
 
@@ -74,5 +75,6 @@ class _InThread(Pending[T]):
         return self.future.done()
 
     def result(self) -> T:
-        self._asked.set()
+        if self._asked is not None:
+            self._asked.set()
         return self.future.result()
