@@ -12,6 +12,7 @@ from tests.support.scenario import Scenario
 from tests.support.single_slot import SingleSlot
 
 RECHECK = 0.25
+GRACE = 1.0
 
 
 def readings_of(scenario, lane="HIGH"):
@@ -221,7 +222,7 @@ def test_messages_behind_it_in_its_group_do_not_hold_lower_lanes_back(slots, beh
         scenario.step("MAIN")
         scenario.world.clock.advance(0.1)
 
-    assert scenario.starts[1].at - began <= 15
+    assert scenario.starts[1].at - began <= GRACE + 15
     assert scenario.starts[-1].at - scenario.starts[1].at <= 15
 
 
@@ -323,7 +324,6 @@ def test_lanes_above_share_the_free_slots():
     scenario.send("MAIN", "first")
     scenario.step("MAIN")
     assert scenario.done == ["first"]
-    scenario.world.receive("HIGH")
     scenario.world.clock.advance(0.3)
 
     for number in range(15):

@@ -11,9 +11,10 @@ from lanes.bell import MARGIN
 from lanes.config import Lane
 from lanes.consumer.engines.mapped.backlog import (
     STRANDED,
+    VISIBLE_GRACE,
     HeldBacklog,
     LaneBacklog,
-    deliverable,
+    VisibleBacklog,
     undelivered,
 )
 from lanes.consumer.engines.mapped.check import lane_with_priority
@@ -100,18 +101,79 @@ def test_the_free_slots_are_not_asked_for_when_nothing_waits():
     assert lane_with_priority([backlog("HIGH", 0)], free_slots=lambda: int("not asked")) is None
 
 
-@pytest.mark.parametrize(
-    ("undelivered", "blocked", "expected"), [(0, False, 2), (3, False, 7), (3, True, 2), (0, True, 0)]
-)
-def test_visible_records_wait_if_they_are_new_or_their_mapping_is_stuck(undelivered, blocked, expected):
-    """Five of seven were seen before, while the mapping could place all that it received."""
-    assert deliverable(7, known=5, undelivered=undelivered, blocked=blocked) == expected
+class TestVisibleBacklog:
+    """Visible records that stay visible although nothing of their lane is held can't be delivered."""
 
+    def test_new_records_count_for_the_grace(self):
+        """And not after it."""
+        visible_backlog = VisibleBacklog()
 
-@given(visible=counts, known=counts, undelivered=counts, blocked=st.booleans())
-def test_no_more_wait_than_are_visible(visible, known, undelivered, blocked):
-    """Nor less than none."""
-    assert 0 <= deliverable(visible, known=known, undelivered=undelivered, blocked=blocked) <= visible
+        assert visible_backlog.deliverable(5, undelivered=0, now=10.0) == 5
+        assert visible_backlog.deliverable(5, undelivered=0, now=10.0 + VISIBLE_GRACE - 0.01) == 5
+        assert visible_backlog.deliverable(5, undelivered=0, now=10.0 + VISIBLE_GRACE) == 0
+
+    def test_one_more_counts_again(self):
+        """It is new."""
+        visible_backlog = VisibleBacklog()
+        visible_backlog.deliverable(5, undelivered=0, now=10.0)
+        visible_backlog.deliverable(5, undelivered=0, now=12.0)
+
+        assert visible_backlog.deliverable(6, undelivered=0, now=13.0) == 1
+        assert visible_backlog.deliverable(6, undelivered=0, now=14.5) == 0
+
+    def test_held_records_make_all_of_them_count(self):
+        """The lane's mapping is stuck, so nobody can take them."""
+        visible_backlog = VisibleBacklog()
+        visible_backlog.deliverable(5, undelivered=0, now=10.0)
+        visible_backlog.deliverable(5, undelivered=0, now=12.0)
+
+        assert visible_backlog.deliverable(5, undelivered=1, now=13.0) == 5
+
+    def test_behind_parked_records_none_counts(self):
+        """Neither at once nor when one joins; they stay out of what waits beside held ones."""
+        visible_backlog = VisibleBacklog()
+
+        assert visible_backlog.deliverable(5, undelivered=0, now=10.0, blockable=True) == 0
+        assert visible_backlog.deliverable(6, undelivered=0, now=10.1, blockable=True) == 0
+        assert visible_backlog.deliverable(8, undelivered=1, now=10.2, blockable=True) == 2
+
+    def test_what_ran_meanwhile_proves_nothing(self):
+        """Its records were behind its own groups."""
+        visible_backlog = VisibleBacklog()
+        visible_backlog.deliverable(5, undelivered=0, now=10.0)
+        visible_backlog.risen_at = 12.0
+
+        assert visible_backlog.deliverable(5, undelivered=0, now=12.5) == 5
+        assert visible_backlog.deliverable(5, undelivered=0, now=13.5) == 0
+
+    @given(
+        readings=st.lists(
+            st.tuples(st.integers(0, 20), st.integers(0, 3), st.floats(0, 2)), min_size=1, max_size=30
+        )
+    )
+    def test_it_never_counts_more_than_there_is(self, readings):
+        """Nor less than nothing, and an empty queue has nothing."""
+        visible_backlog, now = VisibleBacklog(), 0.0
+        for backlog, held, pause in readings:
+            now += pause
+            fresh = visible_backlog.deliverable(backlog, undelivered=held, now=now)
+            assert 0 <= fresh <= backlog
+
+    @given(
+        readings=st.lists(st.tuples(st.integers(0, 20), st.floats(0, 2)), max_size=20),
+        backlog=st.integers(1, 20),
+    )
+    def test_what_stays_stops_counting(self, readings, backlog):
+        """Whatever came before, a lane that nobody serves holds the lower ones back for a moment only."""
+        visible_backlog, now = VisibleBacklog(), 0.0
+        for visible, pause in readings:
+            now += pause
+            visible_backlog.deliverable(visible, undelivered=0, now=now)
+
+        visible_backlog.deliverable(backlog, undelivered=0, now=now)
+        visible_backlog.deliverable(backlog, undelivered=0, now=now + VISIBLE_GRACE)
+
+        assert visible_backlog.deliverable(backlog, undelivered=0, now=now + 2 * VISIBLE_GRACE) == 0
 
 
 class Held:

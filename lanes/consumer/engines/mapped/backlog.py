@@ -27,10 +27,50 @@ if TYPE_CHECKING:
 UNDELETED = 0.25
 """Seconds for which finished records may still be in flight: the mapping deletes them after the invocation."""
 
+VISIBLE_GRACE = 1.0
+"""
+Seconds for which visible records count as waiting although the mapping can place all that it received.
+
+A mapping with a free poller receives a deliverable message within milliseconds. Records that stay visible longer are
+behind another record of their group, or their mapping is paused: neither may hold the lower lanes back.
+"""
+
 # AWS documents no waits of a throttled batch; the simulations go up to 10 s. A mapping that a free slot has not served
 # in that time holds nothing (docs/decisions/0017-records-left-behind.md).
 STRANDED = 10.0
 """Seconds of a free slot after which records in flight count as left behind."""
+
+
+@dataclasses.dataclass(slots=True)
+class VisibleBacklog:
+    """The visible records of one lane that proved undeliverable (`stuck`), learned from one reading to the next."""
+
+    stuck: int = 0
+    risen_to: int = 0
+    risen_at: float = 0.0
+
+    def deliverable(self, backlog: int, *, undelivered: int, now: float, blockable: bool = False) -> int:
+        """
+        Return how many of the visible records wait for a slot.
+
+        Args:
+            backlog: visible records.
+            undelivered: records that the lane's mapping received and can't place.
+            now: time of the reading.
+            blockable: some records of the lane are parked or in backoff, and none were just done. Then visible ones
+                are behind those, or so new that the mapping receives them before the next reading.
+
+        """
+        before, self.risen_to = self.risen_to, backlog
+        self.stuck = backlog if blockable and not undelivered else min(self.stuck, backlog)
+        if undelivered > 0:
+            self.risen_at = now
+            return backlog - self.stuck if blockable else backlog
+        if backlog > before or before <= self.stuck:
+            self.risen_at = now
+        elif now - self.risen_at >= VISIBLE_GRACE:
+            self.stuck = backlog
+        return backlog - self.stuck
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,23 +138,3 @@ class LaneBacklog:
 def undelivered(depth: LaneDepth, *, parked: int, elsewhere: int) -> int:
     """Return how many records the lane's mapping received and can't place."""
     return max(0, depth.in_flight - parked - elsewhere)
-
-
-def deliverable(visible: int, *, known: int, undelivered: int, blocked: bool) -> int:
-    """
-    Return how many of the visible records wait for a slot.
-
-    A mapping with a free poller receives a record within milliseconds. Those that stay visible although it can place
-    all that it received are behind another record of their group, or their mapping is paused: no slot would help them.
-
-    Args:
-        visible: visible records.
-        known: those of the last reading at which the mapping could place all that it received.
-        undelivered: records that the mapping received and can't place.
-        blocked: some records of the lane are parked or in backoff, and none were just finished. Then visible ones are
-            behind those, or so new that the mapping receives them before the next reading.
-
-    """
-    if undelivered and not blocked:
-        return visible
-    return max(0, visible - known) if undelivered or not blocked else 0

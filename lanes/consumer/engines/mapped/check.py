@@ -10,7 +10,7 @@ from lanes.consumer.engines.mapped.backlog import (
     UNDELETED,
     HeldBacklog,
     LaneBacklog,
-    deliverable,
+    VisibleBacklog,
     undelivered,
 )
 from lanes.consumer.ledger import TRUSTED
@@ -71,7 +71,7 @@ class BacklogCheck:
         self._recheck = config.consumer.recheck_interval.total_seconds()
         # A crash ended the environment before this one, so later all of its records have returned.
         self._strands_until = clock() + config.consumer.function_timeout.total_seconds()
-        self._visible: dict[str, int] = {}
+        self._visible: dict[str, VisibleBacklog] = defaultdict(VisibleBacklog)
         self._held: dict[str, HeldBacklog] = defaultdict(HeldBacklog)
         self._free, self._ended_at = 0.0, float("inf")
         self._clear_for: Lane | None = None
@@ -122,6 +122,8 @@ class BacklogCheck:
         now, lane = self._clock(), batch.lane
         self._served_at[lane.name], self._finished = now, (lane.name, finished)
         if self._peers.alone:
+            # While it ran, visible records were behind its own groups, which proves nothing of them.
+            self._visible[lane.name].risen_at = now
             if lane.name in self._held:
                 self._held[lane.name].served(batch.records)
             self._free, self._ended_at = self._free_until(batch), now
@@ -192,13 +194,10 @@ class BacklogCheck:
                 free=self._free_until(during) if during else self._free,
             )
         if own and not parked:
-            # Records behind them are deliverable in a moment, also those that were not before.
-            self._visible.pop(lane.name, None)
-        known = self._visible.get(lane.name, 0)
-        if not waiting:
-            self._visible[lane.name] = depth.backlog
-        waiting += deliverable(
-            depth.backlog, known=known, undelivered=waiting, blocked=parked > 0 and not own
+            # Records behind them are deliverable in a moment, also those that seemed stuck before.
+            self._visible[lane.name] = VisibleBacklog()
+        waiting += self._visible[lane.name].deliverable(
+            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not own
         )
         return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
 
