@@ -16,7 +16,8 @@ from tests.support.operating import drain, put_dead_letters
 GROUP = "/aws/lambda/documented"
 # Text that others wrote, which has no code to find.
 WORDS_OF_OTHERS = {
-    ("audit",): {"action", "target", "why"},  # the verb and the options as typed, and the operator's reason
+    # The verb and the options as typed, the operator's reason, and that of the dead letters that were chosen.
+    ("audit",): {"action", "target", "why", "reason"},
     ("overrides", "list"): {"why"},  # of the operator
     ("outbox", "audit"): {"filter"},  # the options as typed
     ("outbox", "setup"): {"made"},  # the address of a database
@@ -104,7 +105,7 @@ def verbs_of(command, path=()):
 
 @pytest.fixture(scope="module")
 def filled(typed, client, deployment, tmp_path_factory):
-    """Leave dead letters, a held group, an override, a log and an outbox; return the words to fill in."""
+    """Leave dead letters, a held group, an override, a log and an outbox; give the words to fill in."""
     for queues in deployment.queues.values():
         drain(client("sqs"), queues.dead_letter_url)
     put_dead_letters(client("sqs"), deployment, "MAIN", 4, groups=2)
@@ -116,12 +117,13 @@ def filled(typed, client, deployment, tmp_path_factory):
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")
     write_log(client("logs"))
     folder = tmp_path_factory.mktemp("documents")
-    return {
+    yield {
         "OVERRIDE": typed.json("overrides", "list")[0]["override"],
         "EVENTS": str(write_events(folder / "some.events.jsonl")),
         "OUT": str(folder / "mine.toml"),
         "database": fill_outbox(typed, f"sqlite:///{folder / 'app.db'}"),
     }
+    typed("dead-letters", "release", "MAIN", "--group", "group-1", "--yes")
 
 
 def write_log(logs):

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
 from lanes.config import LanesConfig
@@ -103,6 +104,13 @@ def asked_of(subject):
     sa.event.listen(subject.engine, "before_cursor_execute", listen)
     yield asked
     sa.event.remove(subject.engine, "before_cursor_execute", listen)
+
+
+def test_relays_read_past_entries_that_another_one_has_locked(sqlite_subject):
+    """Or they would wait for each other; SQLite, which has one lock, leaves the words out."""
+    store = sqlite_subject.store
+    for statement in (store.due_statement(1.0, 2), store.candidates_statement(None, None)):
+        assert "SKIP LOCKED" in str(statement.compile(dialect=postgresql.dialect()))
 
 
 def test_a_chain_whose_first_entry_was_claimed_meanwhile_stays_parked(sqlite_subject, clock, monkeypatch):
