@@ -113,7 +113,9 @@ def filled(typed, client, deployment, tmp_path_factory):
     hold = Hold(
         lane="MAIN", group="group-1", leader="d", id="order-1", reason="attempts exhausted", error="", since=1
     )
-    DynamoDBHolds(table=deployment.table, client=client("dynamodb")).begin(hold)
+    holds = DynamoDBHolds(table=deployment.table, client=client("dynamodb"))
+    holds.begin(hold)
+    holds.arrived("MAIN", "group-1", leader="d")
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")
     write_log(client("logs"))
     folder = tmp_path_factory.mktemp("documents")
@@ -123,7 +125,8 @@ def filled(typed, client, deployment, tmp_path_factory):
         "OUT": str(folder / "mine.toml"),
         "database": fill_outbox(typed, f"sqlite:///{folder / 'app.db'}"),
     }
-    typed("dead-letters", "release", "MAIN", "--group", "group-1", "--yes")
+    released = typed("dead-letters", "release", "MAIN", "--group", "group-1", "--yes")
+    assert released.returncode == 0, released.stderr
 
 
 def write_log(logs):
