@@ -47,7 +47,7 @@ def test_short_records_are_received_together(slots, seconds, most):
 def test_records_of_a_lane_with_a_long_one_are_received_alone():
     """The next long one can not be foreseen, and those behind it would wait although other slots are free."""
     pace, lanes = pace_with(10)
-    for seconds in (*[0.1] * 9, LONG_RECORD, *[0.1] * 30):
+    for seconds in (*[0.1] * 9, 3.0, *[0.1] * 200):
         pace.worked(lanes[0], seconds)
 
     assert pace.most(lanes[0], seconds_left=PLENTY) == 1
@@ -163,6 +163,17 @@ def test_nothing_is_received_beside_records_that_may_take_far_longer():
         pace.worked(lanes[0], 0.1)
 
     assert not pace.is_short(lanes[0])
+
+
+def test_a_slow_first_record_is_forgotten():
+    """It may have opened connections; without this, the lane would be received record by record for good."""
+    pace, lanes = pace_with(3)
+    pace.worked(lanes[0], 1.5)
+    for _ in range(100):
+        pace.worked(lanes[0], 0.02)
+
+    assert pace.is_short(lanes[0])
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 10
 
 
 def test_a_lane_that_was_deep_is_asked_again_before_it_counts_as_empty():
