@@ -189,9 +189,11 @@ def test_a_note_that_fails_is_written_once_more():
     assert ledger.calls.log == ["BatchWriteItem"] * 2
 
 
-@pytest.mark.parametrize(("names", "delay"), [(["a"], 1), (["a", "b"], LANDS_WITHIN)])
-def test_records_return_once_a_note_without_an_answer_can_land_no_more(names, delay):
-    """After the next receive it would erase an attempt. That of a single entry has a condition."""
+@pytest.mark.parametrize(
+    ("names", "delay", "park"), [(["a"], 1, Park.YIELD), (["a", "b"], LANDS_WITHIN, Park.REST)]
+)
+def test_records_return_once_a_note_without_an_answer_can_land_no_more(names, delay, park):
+    """After the next receive it would erase an attempt, so no slot wakes them. A single entry's has a condition."""
     ledger, visibility = MemoryLedger(Calls()), Visibility()
     unanswered = AwsError(operation="any", code="ReadTimeoutError", retryable=True, answered=False)
     ledger.calls.break_if = lambda _operation, position: unanswered if position == 0 else None
@@ -199,3 +201,4 @@ def test_records_return_once_a_note_without_an_answer_can_land_no_more(names, de
     settle(visibility, [returned(name, delay=1) for name in names], ledger)
 
     assert visibility.asked == [[(name, delay) for name in names]]
+    assert {entry.park for entry in ledger.read("MAIN", names).values()} == {park}
