@@ -32,7 +32,7 @@ class CallFlow:
     """
 
     def __init__(self, concurrency: int, jitter: Callable[[], float]) -> None:
-        self.calls = 0
+        self._calls = 0
         self.resumes_at = 0.0
         self._max_calls = self._allowed_calls = float(concurrency)
         self._jitter = jitter
@@ -42,7 +42,13 @@ class CallFlow:
 
     def may_start(self, now: float) -> bool:
         """Whether a call may start now."""
-        return now >= self.resumes_at and self.calls < int(self._allowed_calls)
+        return now >= self.resumes_at and self._calls < int(self._allowed_calls)
+
+    def next_due(self, retry: float | None, *, is_ready: bool) -> float | None:
+        """Return the time of the next retry, or of the end of the pause that keeps ready messages back, if any."""
+        # With a call in flight, its end may let them start.
+        pause = self.resumes_at if is_ready and not self._calls else None
+        return min((at for at in (retry, pause) if at is not None), default=None)
 
     def is_stuck(self, now: float, *, after: timedelta) -> bool:
         """Whether SQS has throttled all calls for that long."""
@@ -51,11 +57,11 @@ class CallFlow:
 
     def started(self) -> None:
         """Count a call that starts."""
-        self.calls += 1
+        self._calls += 1
 
     def ended(self, now: float, refused: Sequence[Refused], *, accepted: bool) -> None:
         """Count a call that ended, by its refusals and whether SQS accepted a message of it."""
-        self.calls -= 1
+        self._calls -= 1
         known = self._same_round > 0
         self._same_round -= known
         if accepted:
@@ -64,7 +70,7 @@ class CallFlow:
             self._allowed_calls = min(self._allowed_calls + 1 / self._allowed_calls, self._max_calls)
         elif not known:
             self._allowed_calls = max(self._allowed_calls / 2, 1.0)
-            self._same_round = self.calls
+            self._same_round = self._calls
             if any(is_throttle(answer.code) for answer in refused):
                 self._pause(now)
 

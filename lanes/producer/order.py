@@ -87,12 +87,9 @@ class SendOrder:
         return batch
 
     def next_due(self) -> float | None:
-        """Return the time of the next retry, or None if no message waits for one."""
-        due = [at for at, _, _ in self._delayed[:1]]
-        # With no call in flight, only a pause keeps ready messages back.
-        if self._ready and not self._flow.calls:
-            due.append(self._flow.resumes_at)
-        return min(due, default=None)
+        """Return the time of the next retry or the end of a pause, or None."""
+        retry = self._delayed[0][0] if self._delayed else None
+        return self._flow.next_due(retry, is_ready=bool(self._ready))
 
     def settle(
         self, batch: Sequence[Outgoing], answers: Mapping[int, Accepted | Refused], now: float

@@ -129,11 +129,8 @@ class SendWindow:
 
     def next_due(self) -> float | None:
         """Give the time of the next retry or the end of a pause, or None."""
-        due = [at for at, _, _ in self._delayed[:1]]
-        # With no call in flight, only a pause keeps ready rows back.
-        if self._ready and not self._flow.calls:
-            due.append(self._flow.resumes_at)
-        return min(due, default=None)
+        retry = self._delayed[0][0] if self._delayed else None
+        return self._flow.next_due(retry, is_ready=bool(self._ready))
 
     def settle(
         self, batch: Sequence[OutgoingRow], answers: Sequence[Refused | None], now: float
