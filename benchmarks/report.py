@@ -184,7 +184,7 @@ def _over_seeds(
     found = [first.figures, *others]
     figures = worst_of(label, found)
     tables = [*first.tables]
-    if others:
+    if others and targets:
         rows = [(str(seed), *map(one.get, targets)) for seed, one in zip(seeds, found, strict=True)]
         tables.append(Table(title="by seed", columns=("seed", *targets), rows=rows))
         by_seed = {

@@ -163,6 +163,15 @@ def test_an_engine_is_judged_by_the_worst_of_its_seeds(capsys):
     assert line["by_seed"]["4"] == {"flatness": 1.04, "flatness_under_trickle": 1.04}
 
 
+def test_an_engine_without_targets_has_no_table_of_seeds(capsys):
+    """It would have no column."""
+    run_engine("calls", by_seed, judge=judged, about="-", arguments=["--engine", "mappings", "--seeds", "2"])
+
+    *table, last = capsys.readouterr().out.splitlines()
+    assert "by_seed" not in json.loads(last)
+    assert "by seed" not in table
+
+
 @pytest.mark.parametrize(
     ("arguments", "seeds"),
     [([], [1, 2, 3, 4, 5]), (["--engine", "pull"], [1, 2, 3, 4, 5]), (["--quick"], [1])],
