@@ -2,8 +2,8 @@
 The consumer's own time per message: `python -m benchmarks.overhead --json`.
 
 The deployed consumer with its logs and metrics, all calls to AWS answered at once, compared with a loop that decodes
-each body and calls the handler. CPU time, the minimum of several turns, since other load on the machine only adds to
-it. If valgrind is installed, machine instructions are counted too; they do not depend on other load.
+each body and calls the handler. CPU time on one core, the minimum of several turns, since other load on the machine
+only adds to it. If valgrind is installed, machine instructions are counted too; they do not depend on other load.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.report import Findings, Table, run
 from lanes.testing.silence import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 BATCHES = (1, 10)
 HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
@@ -60,7 +60,7 @@ def times(*, turns: int, records: int) -> dict[tuple[str, int], float]:
     """Return the least microseconds a record by handle and batch size; all take turns."""
     handles = {name: make() for name, make in HANDLES.items()}
     least: dict[tuple[str, int], float] = {}
-    with silenced():
+    with silenced(), one_core():
         for _ in range(turns):
             for name, handle in handles.items():
                 for batch in BATCHES:
@@ -76,6 +76,26 @@ def seconds_of(handle: Callable[..., Any], *, batch: int, records: int) -> float
     for _ in range(records // batch):
         handle(event, context)
     return time.process_time() - began
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """
+    Run on one core, where the system can bind a process to it.
+
+    AWS: at 1,769 MB a function has the equivalent of one (Lambda developer guide, "Configure Lambda function memory").
+    On several, each wake-up of a sleeping core adds 30 to 50 us, or nothing if other load keeps it awake.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    # For this thread and those that it starts: a pool begins its threads with the first call.
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 @contextlib.contextmanager
