@@ -117,7 +117,7 @@ class Corridor:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
         # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
-        if interceptions and self._admit(batch, outcomes, interceptions, record):
+        if self._admit(batch, outcomes, interceptions, record):
             return True
         way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)
         if not isinstance(way, Proceed):
