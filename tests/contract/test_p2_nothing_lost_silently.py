@@ -6,6 +6,7 @@ characters, or one that is not JSON is refused before any call.
 """
 
 import threading
+from datetime import timedelta
 
 import pytest
 
@@ -17,9 +18,11 @@ from lanes.errors import (
 from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.priority import Priority, processing_priority
 from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
+from lanes.producer.retries import RetryPolicy
 from tests.support.sending import (
     ACCEPT,
     REFUSE,
+    THROTTLE,
     FakeClock,
     FakeSqs,
     make_deployment,
@@ -156,6 +159,23 @@ def test_an_interrupt_carries_the_account(interrupt, concurrency):
     assert [unsent.message.id for unsent in account.failed if unsent.maybe_sent] == [
         f"{place:04}" for place in range(20, 30)
     ]
+
+
+def test_messages_kept_back_by_a_throttle_are_sent_although_its_message_was_given_up():
+    """No retry is due then, and no call in flight: the end of the pause is all there is to wait for."""
+    busy, clock = iter([THROTTLE]), FakeClock()
+    sqs = FakeSqs(lambda _: next(busy, ACCEPT))
+    pacing = Pacing(
+        retries=RetryPolicy(give_up_after=timedelta(0)), clock=clock, pause=clock.pause, max_concurrency=1
+    )
+    large = "x" * (LARGEST_BODY_BYTES // 2)
+    given = [Message(kind="k", id=group, data=large, group=group) for group in "abc"]
+
+    with pytest.raises(PartialSendError) as caught:
+        Producer(deployment=make_deployment(), sqs=sqs, pacing=pacing).send_many(given)
+
+    assert [unsent.message.id for unsent in caught.value.failed] == ["a"]
+    assert sqs.ids(queue_url("MEDIUM")) == ["b", "c"]
 
 
 def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
