@@ -38,8 +38,7 @@ priority.
 
 Waits end with the first start of the handler. Lambda starts at most ten invocations a second for each slot. A figure
 with a target is the worst of the seeds in its section, of one where it lists none; other figures and the tables are of
-the first seed. The range
-over undocumented behaviour is of the first seed too, at smaller sizes.
+the first seed. The range over undocumented behaviour is of the first seed too, at smaller sizes but for `finish`.
 
 Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
 times on the machine.
