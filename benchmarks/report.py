@@ -121,7 +121,7 @@ def run_engine(
 
     """
     parser = _parser(name, about)
-    parser.add_argument("--engine", type=EngineName, choices=list(EngineName), default=EngineName.MAPPINGS)
+    parser.add_argument("--engine", choices=[*map(str, EngineName)], default=str(EngineName.MAPPINGS))
     parser.add_argument(
         "--seeds",
         type=_at_least_one,
@@ -137,7 +137,7 @@ def run_engine(
         help="range over behaviour that `lanes probe run` measured in this file",
     )
     options = parser.parse_args(arguments)
-    engine, quick = options.engine, options.quick
+    engine, quick = EngineName(options.engine), options.quick
     label = label_of(name, engine)
     number = options.seeds or (1 if quick else SEEDS)
     seeds = range(options.seed, options.seed + number)

@@ -163,6 +163,15 @@ def test_an_engine_is_judged_by_the_worst_of_its_seeds(capsys):
     assert line["by_seed"]["4"] == {"flatness": 1.04, "flatness_under_trickle": 1.04}
 
 
+def test_an_engine_that_is_none_is_refused_with_those_there_are(capsys):
+    """As each wrong option."""
+    with pytest.raises(SystemExit, match="2"):
+        run_engine("scale", by_seed, judge=judged, about="-", arguments=["--engine", "pul"])
+
+    # Python puts the choices in quotes in some versions.
+    assert "choose from mappings, pull" in capsys.readouterr().err.replace("'", "")
+
+
 def test_an_engine_without_targets_has_no_table_of_seeds(capsys):
     """It would have no column."""
     run_engine("calls", by_seed, judge=judged, about="-", arguments=["--engine", "mappings", "--seeds", "2"])
