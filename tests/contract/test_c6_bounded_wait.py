@@ -158,21 +158,32 @@ def test_what_is_saved_up_is_bounded():
 MAX_WAIT, GRACE = 30.0, 5.0
 
 
-def flooded(slots, *, max_wait=MAX_WAIT, reserve=0.05, main_every=8.0, span=240.0, unknowns=None):
+def flooded(
+    slots,
+    *,
+    max_wait=MAX_WAIT,
+    main_every=8.0,
+    work=WORK,
+    groups=1000,
+    faults=("",),
+    span=240.0,
+    unknowns=None,
+    **consumer,
+):
     """Run slots of the pull engine under more HIGH than they can bear, with a few messages of MAIN, and a while on."""
     main = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
     raw = {
-        "consumer": {"reserved_concurrency": slots, "reserve": reserve},
+        "consumer": {"engine": "pull", "reserved_concurrency": slots, **consumer},
         "lanes": [{"name": "HIGH", "threshold": 50}, main],
     }
     lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=Pattern.PULL, unknowns=unknowns)
-    for number in range(int(span * slots * 1.2 / WORK)):
-        at = number * WORK / slots / 1.2
-        lanes.scheduler.after(at, partial(lanes.send, "HIGH", group=f"h{number}", seconds=WORK))
+    for number in range(int(span * slots * 1.2 / work)):
+        at = number * work / slots / 1.2
+        lanes.scheduler.after(at, partial(lanes.send, "HIGH", group=f"h{number}", seconds=work))
     for number in range(int(span * slots / main_every)):
-        lanes.scheduler.after(
-            number * main_every / slots, partial(lanes.send, "MAIN", group=f"m{number}", seconds=WORK)
-        )
+        fault = faults[number % len(faults)]
+        send = partial(lanes.send, "MAIN", group=f"m{number % groups}", seconds=work, fault=fault)
+        lanes.scheduler.after(number * main_every / slots, send)
     lanes.run(seconds=span)
     return lanes
 
@@ -198,6 +209,34 @@ def test_overdue_messages_start_in_time_where_returned_groups_go_to_the_back():
     lanes = flooded(1, max_wait=90.0, main_every=5.0, unknowns=Unknowns(group_order=GroupOrder.BACK))
 
     assert max(one.started_at - one.sent_at for one in main_of(lanes)) <= 90.0 + GRACE
+    assert violations(lanes) == []
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_overdue_messages_start_in_time_behind_others_of_their_groups(slots):
+    """A receive brings a whole group; those of it that are not overdue hold up no other group."""
+    lanes = flooded(slots, main_every=1.5, work=0.03, groups=10, span=120.0)
+
+    assert max(one.started_at - one.sent_at for one in main_of(lanes)) <= MAX_WAIT + GRACE
+    assert violations(lanes) == []
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_groups_keep_their_order_behind_an_overdue_message_that_fails(slots):
+    """Those in hand behind it return with it, also while records wait for a rate."""
+    faults = ("once", "", "", "check", "", "once", "")
+    lanes = flooded(
+        slots,
+        main_every=1.0,
+        work=0.05,
+        groups=5,
+        faults=faults,
+        span=150.0,
+        reserve=0.2,
+        max_rate=15 * slots,
+    )
+
+    assert len(main_of(lanes)) > 50 * slots
     assert violations(lanes) == []
 
 

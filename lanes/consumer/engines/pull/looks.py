@@ -188,6 +188,11 @@ class Looks:
         took = 0.0 if wait else (looking.clock() - began_at) / calls
         return dataclasses.replace(look, records=records, took=took, calls=calls)
 
+    def take(self, lane: Lane, records: Sequence[RawRecord]) -> None:
+        """Take records in hand, in their order."""
+        if records:
+            self.hands[lane.name] = oldest_first([*self.hands.get(lane.name, ()), *records])
+
     def _add(self, look: Look) -> None:
         pace, name = self._looking.pace, look.lane.name
         if look.error is not None:
@@ -204,9 +209,8 @@ class Looks:
         # There may be more.
         self._looked_at[name] = float("-inf") if is_full else look.began_at
         pace.received(look.lane, look.records, is_full=is_full)
-        if look.records:
-            self.hands[name] = oldest_first([*self.hands.get(name, ()), *look.records])
-            self.has_more = self.has_more or is_full
+        self.take(look.lane, look.records)
+        self.has_more = self.has_more or is_full
 
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""

@@ -120,13 +120,11 @@ class Slot:
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
-        began, records = self.services.looking.clock(), self._taken(lane)
-        chain = [record for record in records if record.group == records[0].group]
-        if len(chain) < len(records) and self.services.looking.pace.is_mixed(lane):
-            self.looks.hands[lane.name] = [record for record in records if record not in chain]
-            self._give_back([lane])
-            records = chain
-        self.handle(lane, records)
+        began, (records, behind) = self.services.looking.clock(), self._taken(lane)
+        if self.handle(lane, records).kept:
+            self._return(lane, behind, Reason.BEHIND)
+        else:
+            self.looks.take(lane, behind)
         self.services.policy.charge(lane, self.services.looking.clock() - began)
 
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
@@ -165,13 +163,18 @@ class Slot:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
         for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
-                outcomes, settlement = Outcomes(records, {}), self.services.settlement
-                # Without an entry, their next receive has no known cause.
-                with contextlib.suppress(AwsError):
-                    outcomes.entries = settlement.ledger.entries_of(lane.name, records)
-                outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=Reason.ASIDE))
-                settlement.settle(self._batch(lane, records), outcomes)
+                self._return(lane, records, Reason.ASIDE)
                 self.ring()
+
+    def _return(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
+        if not records:
+            return
+        outcomes, settlement = Outcomes(records, {}), self.services.settlement
+        # Without an entry, their next receive has no known cause.
+        with contextlib.suppress(AwsError):
+            outcomes.entries = settlement.ledger.entries_of(lane.name, records)
+        outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
+        settlement.settle(self._batch(lane, records), outcomes)
 
     @property
     def is_fresh(self) -> bool:
@@ -236,24 +239,33 @@ class Slot:
         if lane.max_wait is None or not self.services.reserve.has_time:
             return False
         if not self._is_due(lane) and now >= self._overdue_at.get(lane.name, 0.0):
-            # Half as often as an idle slot polls: with 2.5 s one started 5.7 s late in simulation.
-            self._overdue_at[lane.name] = now + 2 * POLL
             self.looks.look([lane], expected=0.0)
+            if not self._is_due(lane):
+                # Half as often as an idle slot polls: with 2.5 s one started 5.7 s late in simulation.
+                self._overdue_at[lane.name] = now + 2 * POLL
         return self._is_due(lane)
 
     def _is_due(self, lane: Lane) -> bool:
         records = self.looks.hands.get(lane.name)
         return records is not None and self.services.reserve.admits(lane, records[0])
 
-    def _taken(self, lane: Lane) -> Sequence[RawRecord]:
-        """Take the records in hand of a lane; from the reserve the oldest and those behind it in its group."""
+    def _taken(self, lane: Lane) -> tuple[list[RawRecord], list[RawRecord]]:
+        """Take the records in hand of a lane to handle now, and those to handle after them, out of its hands."""
         records = self.looks.hands.pop(lane.name)
-        if lane is not self._from_reserve:
-            return records
-        self._from_reserve, group = None, records[0].group
-        if rest := [record for record in records if record.group != group]:
-            self.looks.hands[lane.name] = rest
-        return [record for record in records if record.group == group]
+        group = [record for record in records if record.group == records[0].group]
+        others = [record for record in records if record.group != records[0].group]
+        if lane is self._from_reserve:
+            self._from_reserve = None
+            self.looks.take(lane, others)
+            # A batch with the others would wait for them, and the batches set aside before it too.
+            admits = self.services.reserve.admits
+            due = next((n for n, record in enumerate(group) if n and not admits(lane, record)), len(group))
+            return group[:due], group[due:]
+        if others and self.services.looking.pace.is_mixed(lane):
+            self.looks.take(lane, others)
+            self._give_back([lane])
+            return group, []
+        return records, []
 
     def _wait_for_work(self) -> bool:
         """Poll all lanes while this slot stays; return whether any has records."""
