@@ -39,8 +39,12 @@ waits behind a heartbeat of this age
 """
 HEARTBEAT_EVERY = 60
 """A rule sends a heartbeat this often."""
-VISIBILITY_MARGIN = 5
-"""A ring that an invocation has taken comes back this long after the function's timeout, unless it was answered."""
+VISIBILITY_MARGIN = 2
+"""
+A ring that an invocation has taken comes back this long after the function's timeout, unless it was answered.
+
+If the process died, a slot starts then, and its cold start has to fit in the 5 s beyond the timeout as well.
+"""
 RETENTION = 20 * 60
 """The queue keeps a ring for this time: longer than a heartbeat's life and than any invocation, 15 minutes."""
 

@@ -14,9 +14,6 @@ from tests.support.scenario import Scenario
 ENGINES = [Pattern.LANES, Pattern.PULL]
 TIMEOUT = 20.0
 LONGEST = TIMEOUT + 5
-START = 1.0
-"""Seconds in which an invocation starts: a cold start and its calls."""
-
 DEADLY = 0.15
 """Seconds of each record of a batch that dies after 0.1 s."""
 
@@ -63,8 +60,8 @@ def test_what_a_dead_slot_had_in_hand_is_handled_in_time(pattern, slots, nth, af
     assert lanes.function.times.lost == 1
     assert violations(lanes) == []
     busy = 8.0
-    assert max(waits(lanes)) <= LONGEST + START + busy
-    assert max(waits(lanes, of=lambda one: one.lane == "HIGH")) <= LONGEST + START
+    assert max(waits(lanes)) <= LONGEST + busy
+    assert max(waits(lanes, of=lambda one: one.lane == "HIGH")) <= LONGEST
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
@@ -87,7 +84,7 @@ def test_other_groups_and_lanes_wait_no_longer(pattern, slots, after):
     assert lanes.function.times.lost == 1
     assert violations(lanes) == []
     others = waits(lanes, of=lambda one: one.group != "dead")
-    assert max(others) <= LONGEST + START
+    assert max(others) <= LONGEST
 
 
 @pytest.mark.parametrize("pattern", ENGINES)
@@ -143,7 +140,7 @@ def test_lower_lanes_go_on_below_a_crashed_batch(slots, crashes, timeout):
 
     assert standstills(lanes)[0] <= min(timeout, 30) + 5
     high = [one for one in lanes.handled if one.lane == "HIGH"]
-    assert max(one.started_at - one.sent_at for one in high) <= timeout + 5 + START + crashes * 10 * DEADLY
+    assert max(one.started_at - one.sent_at for one in high) <= timeout + 5 + crashes * 10 * DEADLY
 
 
 @pytest.mark.parametrize("high_every", [5.0, 1.0, 0.25])

@@ -263,7 +263,7 @@ def pulled(mapping=BELL_MAPPING, **bell):
     """Give a deployment of the pull engine."""
     deployed = Deployed()
     deployed.found = [mapping]
-    deployed.changed = {"bell": {"ContentBasedDeduplication": "true", "VisibilityTimeout": "35"} | bell}
+    deployed.changed = {"bell": {"ContentBasedDeduplication": "true", "VisibilityTimeout": "32"} | bell}
     variables = {"LANES_DEPLOYMENT": PULL.to_json()}
     deployed.the_function = dataclasses.replace(FUNCTION, variables=variables, reserved_concurrency=3)
     return deployed
@@ -319,7 +319,7 @@ def test_a_disabled_mapping_of_the_bell_is_no_paused_lane():
             pulled(dataclasses.replace(BELL_MAPPING, maximum_concurrency=9)),
             "bell mapping: maximum concurrency is 9, 3 was deployed",
         ),
-        (pulled(VisibilityTimeout="30"), "bell: visibility timeout is 30 s; it must be 35 s"),
+        (pulled(VisibilityTimeout="30"), "bell: visibility timeout is 30 s; it must be 32 s"),
         (
             pulled(ContentBasedDeduplication="false"),
             "bell: ContentBasedDeduplication is false; it must be true",
