@@ -151,11 +151,11 @@ def test_a_failed_ring_is_rung_again(queue, clock, calls):
 
 
 def test_a_bell_returns_when_its_slot_says(queue, clock, calls):
-    """Not at its visibility timeout, which is that of the function and five seconds."""
+    """Not at its visibility timeout, which is that of the function and two seconds."""
     bell = MemoryBell(queue, 1, clock, calls)
     bell.ring()
     (received,) = bells(queue)
-    assert queue.next_event_at() == clock.now + 35
+    assert queue.next_event_at() == clock.now + 32
 
     bell.return_after(received.receipt_handle, 20)
 
@@ -170,7 +170,7 @@ def test_a_bell_that_was_received_again_does_not_return(queue, clock, calls):
     bell = MemoryBell(queue, 1, clock, calls)
     bell.ring()
     (received,) = bells(queue)
-    clock.advance(35)
+    clock.advance(32)
     bells(queue)
 
     with pytest.raises(AwsError):

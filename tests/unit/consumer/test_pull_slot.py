@@ -232,7 +232,7 @@ def test_a_ring_that_can_not_be_returned_stays_for_its_visibility_timeout():
 
     assert "bell_not_returned" in [name for name, _ in scenario.world.recorder.problems]
     assert "slot-0" not in rings(scenario)
-    assert scenario.world.bell.next_event_at() == began + 15
+    assert scenario.world.bell.next_event_at() == began + 12
     scenario.world.calls.break_if = lambda _name, _place: None
     scenario.drain()
     scenario.check_kept()
