@@ -67,10 +67,9 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_xdist_auto_num_workers(config):
-    """Start a worker more than there are cores if deep tests run: many of them wait for processes and AWS's times."""
-    cores = yield
-    return cores + (config.option.markexpr != "not deep")
+def pytest_xdist_auto_num_workers():
+    """Start a worker more than there are cores: many tests wait for processes and for AWS's times."""
+    return (yield) + 1
 
 
 class UnitScheduling(LoadFileScheduling):

@@ -1,6 +1,7 @@
 """One table of events: what the code writes is in it, and every reader knows all of it."""
 
 import ast
+import functools
 import json
 from pathlib import Path
 
@@ -19,13 +20,11 @@ WRITERS = (ROOT / "lanes" / "consumer", ROOT / "lanes" / "aws" / "telemetry", RO
 RECEIVER = ("telemetry", "_telemetry")
 
 
+@functools.cache  # not at import, which every worker does
 def modules():
     """Give the modules of the product with their trees."""
     files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
     return [(file, ast.parse(file.read_text(encoding="utf-8"))) for file in files if file != TABLE]
-
-
-MODULES = modules()
 
 
 def member(node):
@@ -47,7 +46,7 @@ def is_emission(node):
 
 def test_every_event_is_written_somewhere():
     """The table keeps none that the code has dropped."""
-    writers = [tree for file, tree in MODULES if any(folder in file.parents for folder in WRITERS)]
+    writers = [tree for file, tree in modules() if any(folder in file.parents for folder in WRITERS)]
     named = {member(node) for tree in writers for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
     assert named - {None} == set(Event)
@@ -56,7 +55,7 @@ def test_every_event_is_written_somewhere():
 def test_events_are_written_with_the_fields_of_the_table():
     """Each call with a name of its own: all of them, or, where it hands on a mapping too, no others."""
     written, is_partial = {}, set()
-    for call in (node for _, tree in MODULES for node in ast.walk(tree) if is_emission(node)):
+    for call in (node for _, tree in modules() for node in ast.walk(tree) if is_emission(node)):
         event = member(call.args[0])
         if event is not None:
             names = {keyword.arg for keyword in call.keywords}
@@ -73,7 +72,7 @@ def test_event_names_are_literals_in_the_table_only():
     names = set(Event)
     found = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {node.value}"
-        for file, tree in MODULES
+        for file, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if node.value in names or any(f'"{name}"' in node.value for name in names)
