@@ -10,7 +10,9 @@ messages that wait in the lane in front of the last copy are sent again behind i
 done.
 
 A copy that fails again closes the opening, and the copies behind it follow into the dead-letter queue, perhaps behind
-letters that a redrive has not copied yet. So each message keeps its `order`, its first place in the lane.
+letters that a redrive has not copied yet. So each message keeps its `order`, its first place in the lane. If another
+redrive opens the group before all of them have followed, the next of them closes it: some of the copies behind that one
+may come after it in the group.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class Hold:
         behind: number of messages that followed it into the dead-letter queue.
         opening: name of the redrive's opening, by which its copies pass; empty while none pass.
         arrived: the leader is in the dead-letter queue, or was.
-        again: the leader is a copy, so that letters may be out of their order.
+        again: copies have followed, so that letters may be out of their order.
         released: an operator released the group before the leader arrived: nothing follows it.
         releasing: no dead letter of the group is left.
         last: deduplication id of the last copy that is not done.
@@ -119,8 +121,12 @@ class Holds(Protocol):
     def forget(self, lane: str, group: str) -> None:
         """Remove a hold that was released before its leader arrived."""
 
-    def behind(self, lane: str, group: str) -> bool:
-        """Count one that follows into the dead-letter queue; return False where the hold lets go or is over."""
+    def behind(self, lane: str, group: str, *, closes: bool = False) -> bool:
+        """
+        Count one that follows into the dead-letter queue; return False where the hold lets go or is over.
+
+        With `closes`, copies pass no more, and a hold that lets go goes on.
+        """
 
     def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
         """Note that a copy is about to be sent behind the others; return False unless the hold lets go."""

@@ -50,14 +50,15 @@ class MemoryHolds:
             if hold is not None and hold.leader == leader:
                 self._put(dataclasses.replace(hold, arrived=True))
 
-    def behind(self, lane: str, group: str) -> bool:
-        """Count a follower, unless the hold is being released or has ended."""
+    def behind(self, lane: str, group: str, *, closes: bool = False) -> bool:
+        """Count a follower, unless the hold is being released or has ended; with `closes`, let no copies pass."""
         with self.calls.make("UpdateItem"):
             hold = self.found.get((lane, group))
-            if hold is None or hold.releasing:
+            if hold is None or (hold.releasing and not closes):
                 return False
-            self._put(dataclasses.replace(hold, behind=hold.behind + 1))
-            return True
+            if closes:
+                hold = dataclasses.replace(hold, opening="", last="", releasing=False, again=True)
+            return self._put(dataclasses.replace(hold, behind=hold.behind + 1))
 
     def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
         """Record a copy about to be sent behind the others, if the hold is being released."""

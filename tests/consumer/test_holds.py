@@ -322,6 +322,28 @@ def test_copies_of_an_earlier_redrive_pass_in_no_later_one(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("limit", [None, 4])
+def test_a_copy_of_an_earlier_redrive_closes_the_group_again(engine, limit):
+    """The copies of the later one are behind it in the lane: those that come before it in the group, and others."""
+    scenario = held_scenario(*TWICE_DEAD, count=6, batch_size=1, engine=engine)
+    scenario.drain()
+    scenario.redrive(limit=4)
+    redriven = []
+
+    def again(operation, _position):
+        # Two of the copies have followed the first one; the last one was not received yet.
+        has_followed = {"m0", "m1", "m2"} <= set(scenario.letters("MAIN"))
+        if operation == "DeleteMessage" and has_followed and not redriven:
+            redriven.append(scenario.redrive(limit=limit))
+
+    scenario.world.calls.break_if = again
+    scenario.drain()
+    assert redriven
+
+    handled_in_order(scenario, 6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_redrive_ends_no_hold_with_its_leader_on_the_way(engine):
     """It finds no dead letter of the group, since the leader waits until every environment knows of the hold."""
     scenario = held_scenario("dead", engine=engine)

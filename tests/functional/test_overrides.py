@@ -254,6 +254,22 @@ def test_copies_pass_only_while_the_hold_is_open(holds):
     assert not holds.send_behind("MAIN", "g", copy="c3")
 
 
+def test_one_that_follows_may_close_the_hold_again(holds):
+    """Also one that lets go; a redrive opens it as before."""
+    holds.begin(HOLD)
+    holds.arrived("MAIN", "g", leader="m1")
+    holds.open("MAIN", "g", opening="a1")
+    holds.sending("MAIN", "g", copy="c1", opening="a1")
+    assert holds.let_go(holds.read("MAIN", ["g"])["g"])
+    assert holds.behind("MAIN", "g", closes=True)
+
+    found = holds.read("MAIN", ["g"])["g"]
+    assert (found.opening, found.releasing, found.last, found.again) == ("", False, "", True)
+    assert (found.arrived, found.behind) == (True, 1)
+    assert not holds.behind("MAIN", "other", closes=True)
+    assert holds.open("MAIN", "g", opening="a2")
+
+
 def test_a_board_that_is_full_takes_no_more(dynamodb):
     """Every environment reads all of it; what has expired makes room."""
     overrides = DynamoDBOverrides(table=TABLE, client=dynamodb, clock=lambda: NOW)

@@ -57,7 +57,7 @@ class DynamoDBHolds:
             hold.group,
             "SET leader = :leader, id = :id, reason = :reason, last_error = :error, is_again = :yes"
             # A new dead letter closes the group again: copies behind it must not overtake it.
-            " REMOVE opening, is_releasing, last_copy, has_arrived, is_released",
+            f" {CLOSE}, has_arrived, is_released",
             condition="attribute_exists(pk)",
             values={
                 ":leader": {"S": hold.leader},
@@ -75,15 +75,14 @@ class DynamoDBHolds:
         values = {":leader": {"S": leader}, **YES}
         self._changed(lane, group, "SET has_arrived = :yes", condition="leader = :leader", values=values)
 
-    def behind(self, lane: str, group: str) -> bool:
+    def behind(self, lane: str, group: str, *, closes: bool = False) -> bool:
         """Count one that follows into the dead-letter queue, unless the hold lets go or is over."""
-        return self._changed(
-            lane,
-            group,
-            "ADD behind :one",
-            condition="attribute_exists(pk) AND attribute_not_exists(is_releasing)",
-            values={":one": {"N": "1"}},
-        )
+        one = {":one": {"N": "1"}}
+        if closes:
+            update = f"ADD behind :one SET is_again = :yes {CLOSE}"
+            return self._changed(lane, group, update, condition="attribute_exists(pk)", values={**one, **YES})
+        condition = "attribute_exists(pk) AND attribute_not_exists(is_releasing)"
+        return self._changed(lane, group, "ADD behind :one", condition=condition, values=one)
 
     def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
         """Record that a copy is about to be sent behind the others, if the hold is being released."""
@@ -222,6 +221,7 @@ class DynamoDBHolds:
 
 
 YES = {":yes": {"BOOL": True}}
+CLOSE = "REMOVE opening, is_releasing, last_copy"
 FLAGS = {
     "has_arrived": "arrived",
     "is_again": "again",

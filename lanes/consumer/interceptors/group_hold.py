@@ -73,9 +73,13 @@ class Holding(Interception):
             return None
         if hold.passes(record):
             return None
-        if hold.releasing:
+        # A copy of an earlier redrive; of those of a later one behind it, some may come after it in the group.
+        closes = is_copy(record)
+        if hold.releasing and not closes:
             return self._send_behind(record, entry, hold)
-        if holds.behind(lane, record.group):
+        if holds.behind(lane, record.group, closes=closes):
+            if closes:
+                self._held[record.group] = dataclasses.replace(hold, opening="", releasing=False)
             return self._follow(record, entry, f"{HELD_BEHIND}{hold.id}")
         return _later(entry, soon(record))
 
