@@ -84,6 +84,27 @@ def rated(**consumer):
     return scenario
 
 
+def test_a_pause_ends_if_the_higher_lanes_are_to_be_asked_without_any_age():
+    """A `recheck_interval` of 0 does not turn the wait for the rate into calls without end."""
+    scenario = Scenario({"consumer": {"max_rate": 2, "recheck_interval": 0}}, engine="pull")
+    pauses, advance = [], scenario.world.clock.advance
+
+    def pause(seconds):
+        pauses.append(seconds)
+        assert len(pauses) < 1000, "it looks again and again, and no time passes"
+        advance(seconds)
+
+    scenario.world.clock.advance = pause
+    scenario.environments = [scenario._new_environment()]
+    scenario.send("MAIN", "m0")
+    scenario.send("MAIN", "m1")
+
+    scenario.drain()
+
+    assert scenario.done == ["m0", "m1"]
+    assert all(pauses)
+
+
 def test_records_of_a_kind_keep_its_rate_within_a_batch():
     """A pause of up to a second is waited for."""
     scenario = rated(max_rates={"work": 2})

@@ -10,7 +10,7 @@ from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVE
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.engines import PROCEED, Proceed
 from lanes.consumer.engines.pull.looks import POLL
-from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer.engines.pull.pace import FRESH, PATIENCE
 from lanes.consumer.engines.pull.slot import Slot
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Reason, shortest_delay
@@ -238,7 +238,8 @@ class PullTurn:
         slot, lane, rate = self._slot, self._batch.lane, self._slot.services.rate
         if rate is None:
             return True
-        recheck = slot.services.config.consumer.recheck_interval.total_seconds()
+        # With an interval of 0 no time would pass between two looks.
+        recheck = max(FRESH, slot.services.config.consumer.recheck_interval.total_seconds())
         while (wait := rate.wait()) > 0:
             slot.services.sleep(min(wait, recheck))
             while (above := slot.above(lane, expected=0.0)) is not None:
