@@ -7,6 +7,7 @@ may have: see `reader_of`. pydantic itself is never imported.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import traceback
@@ -72,8 +73,13 @@ def data_reader(handler: Callable[..., Any]) -> Callable[[Any], tuple[Any, str]]
     reader = reader_of(wanted, {})
 
     def read(data: Any) -> tuple[Any, str]:
-        problems: list[str] = []
-        value = reader(data, "data", problems)
+        value, problems = None, list[str]()
+        try:
+            value = reader(data, "data", problems)
+        except KeyboardInterrupt:  # it ends the process
+            raise
+        except BaseException as error:  # noqa: BLE001 - the border to user code; or the data is nested too deep
+            problems.append(_printed(error, "data"))
         more = [f"and {len(problems) - MOST_PROBLEMS} more problems"] if len(problems) > MOST_PROBLEMS else []
         return value, "; ".join([*problems[:MOST_PROBLEMS], *more])
 
@@ -268,9 +274,15 @@ def _described(error: Exception, where: str) -> list[str]:
     """Return the problems of an error of user code, one for each that pydantic found."""
     listed = getattr(error, "errors", None)
     if callable(listed):
-        return [f"{'.'.join([where, *map(str, one['loc'])])}: {one['msg']}" for one in listed()]
+        # An error of another library may have another list.
+        with contextlib.suppress(Exception):
+            return [f"{'.'.join([where, *map(str, one['loc'])])}: {one['msg']}" for one in listed()]
+    return [_printed(error, where)]
+
+
+def _printed(error: BaseException, where: str) -> str:
     # It has an answer for an error that can't be printed, too.
-    return [f"{where}: {''.join(traceback.format_exception_only(error)).strip()}"]
+    return f"{where}: {''.join(traceback.format_exception_only(error)).strip()}"
 
 
 def _refuse(

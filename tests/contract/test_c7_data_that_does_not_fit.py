@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -62,3 +62,70 @@ def test_a_reason_with_half_a_character_can_still_be_sent(engine):
     (letter,) = lanes.journal.dead_lettered
     assert not reached
     assert letter.reason.encode() == b"data: ValueError: no note but ?"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Data that holds data of its own type."""
+
+    folders: list[Folder] = field(default_factory=list)
+
+
+def nested(levels):
+    """Return the JSON of folders in folders."""
+    return json.loads('{"folders":[' * levels + "]}" * levels)
+
+
+class Checked:
+    """A model, the validator of which raises the error that it is given."""
+
+    error: BaseException
+
+    @classmethod
+    def model_validate(cls, value):
+        """Raise it for the word bad."""
+        if value == "bad":
+            raise cls.error
+        return value
+
+
+class PanicError(BaseException):
+    """As validators in Rust raise it when they panic."""
+
+
+class OddError(ValueError):
+    """An error with a list of another form than pydantic's."""
+
+    def errors(self):
+        """Return names, where pydantic returns dictionaries."""
+        return ["amount"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "bad", "error", "reason"),
+    [
+        (Folder, nested(300), None, "data: RecursionError: "),
+        (Checked, "bad", PanicError("overflow"), "PanicError: overflow"),
+        (Checked, "bad", SystemExit(2), "data: SystemExit: 2"),
+        (Checked, "bad", OddError("no amount"), "OddError: no amount"),
+    ],
+    ids=["too deep", "panic", "exit", "odd list"],
+)
+def test_whatever_reading_the_data_raises_is_a_dead_letter(engine, wanted, bad, error, reason):
+    """Otherwise its batch would be interrupted at each receive, without an attempt to count."""
+    consumer, reached = Consumer(), []
+    Checked.error = error
+
+    def place(message):
+        reached.append(message.id)
+
+    place.__annotations__["message"] = Message[wanted]
+    consumer.handler("order.placed")(place)
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
+    lanes.producer.send("order.placed", bad, group="g", id="bad")
+    lanes.producer.send("order.placed", {}, group="g", id="good")
+    lanes.run_for(60)
+
+    lanes.assert_dead_lettered("order.placed", reason=reason)
+    assert reached == ["good"]
+    lanes.assert_nothing_waiting()
