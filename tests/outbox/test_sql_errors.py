@@ -9,6 +9,7 @@ from tests.support.outbox_relay import Run
 
 PASSES = {
     "08006": "connection failure",
+    "25006": "read-only after a failover",
     "25P03": "idle in transaction for too long",
     "40001": "serialization failure",
     "40P01": "deadlock",
@@ -16,6 +17,7 @@ PASSES = {
     "55P03": "lock timeout",
     "57014": "cancelled, or statement timeout",
     "57P01": "shutdown",
+    "57P02": "shutdown after a crash",
     "57P03": "starting up",
 }
 STAYS = {
@@ -99,4 +101,19 @@ def test_a_relay_goes_on_after_the_server_has_ended_its_connection(postgresql_su
     run.relay.run(should_stop=lambda: run.sent() == ["a"], pause=pauses.append)
     others.dispose()
 
+    assert len(pauses) == 1
+
+
+def test_a_relay_leaves_a_server_that_became_read_only(postgresql_subject, clock):
+    """After a failover: only a new connection reaches the new primary."""
+    run = Run(postgresql_subject, clock)
+    run.write("a")
+    engine, pauses = postgresql_subject.engine, []
+    with engine.connect() as demoted:
+        demoted.exec_driver_sql("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        demoted.commit()
+
+    run.relay.run(should_stop=lambda: run.sent() == ["a"] or len(pauses) > 1, pause=pauses.append)
+
+    assert run.sent() == ["a"]
     assert len(pauses) == 1

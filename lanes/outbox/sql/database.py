@@ -12,12 +12,13 @@ from lanes.errors import ConfigurationError, OutboxStoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 
-# PostgreSQL's codes and classes of codes (its documentation, appendix A): connections, idle transactions, serialization
-# failures and deadlocks, resources, lock timeouts, cancelled statements and shutdowns.
-PASSING = ("08", "25P03", "40", "53", "55P03", "57")
+# PostgreSQL's codes and classes of codes (its documentation, appendix A): connections, read-only servers, idle
+# transactions, serialization failures and deadlocks, resources, lock timeouts, cancelled statements and shutdowns.
+READ_ONLY = "25006"
+PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57")
 DATABASE_DROPPED = "57P04"
 
 
@@ -53,6 +54,17 @@ def sql_errors() -> Iterator[None]:
         yield
     except sa.exc.SQLAlchemyError as error:
         raise OutboxStoreError(_first_line(error), retryable=_may_pass(error)) from error
+
+
+@contextmanager
+def leaving_read_only(connection: Connection) -> Iterator[None]:
+    """Close the connection if its server is read-only: after a failover only a new one reaches the new primary."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        if _sqlstate(error.orig) == READ_ONLY:
+            connection.invalidate(error)
+        raise
 
 
 def _may_pass(error: sa.exc.SQLAlchemyError) -> bool:

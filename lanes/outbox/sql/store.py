@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.rules import Candidate, LaneShare, choose, joined
-from lanes.outbox.sql.database import open_engine, sql_errors
+from lanes.outbox.sql.database import leaving_read_only, open_engine, sql_errors
 from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
@@ -67,7 +67,7 @@ class SqlOutboxStore:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that writes."""
-        with sql_errors(), self.engine.begin() as connection:
+        with sql_errors(), self.engine.begin() as connection, leaving_read_only(connection):
             if connection.dialect.name == "sqlite":
                 # A transaction that begins with a read may fail when it writes first, and two relays would read the
                 # same candidates.
