@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
+from json.encoder import c_make_encoder  # type: ignore[attr-defined]
 from json.encoder import encode_basestring as quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -107,8 +110,8 @@ class RowReader:
             traceparent = "" if trace is None else f',"traceparent":{quote(trace)}'
             text = (
                 f'{{"specversion":"1.0","id":{quote(identity)},"source":{quote(self.source)},"type":{quote(kind)},'
-                f'"time":"{datetime.now(UTC).isoformat()}","datacontenttype":"application/json",'
-                f'"data":{ENCODE(data)},"priority":{priority:d}{traceparent}}}'
+                f'"time":"{moment(time.time_ns())}","datacontenttype":"application/json",'
+                f'"data":{_encoded(data)},"priority":{priority:d}{traceparent}}}'
             )
         except (TypeError, ValueError, RecursionError):
             return self._item_of_message(row, position)
@@ -158,6 +161,17 @@ class RowReader:
         return name if SQS_ID.fullmatch(name) else f"{uuid.uuid5(NAMESPACE, kind)}:{shard}"
 
 
+def moment(nanoseconds: int) -> str:
+    """Write a time since 1970 as ISO 8601 with microseconds, in two thirds of the time of `isoformat`."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1000:06d}+00:00"
+
+
+@lru_cache(maxsize=1)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
@@ -173,7 +187,7 @@ def _data(value: object) -> Any:
 
 def _plain(data: Any) -> Any:
     try:
-        return json.loads(ENCODE(data))
+        return json.loads(_encoded(data))
     except (TypeError, ValueError, RecursionError):
         # The message raises the error with the reason.
         return data
@@ -202,7 +216,15 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-ENCODE = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_as_json).encode
+# A JSONEncoder makes this one anew for every value, which is a third of the time of a row of 300 bytes. Values of Spark
+# are trees, so no markers of circular references are needed.
+_CHUNKS = c_make_encoder(None, _as_json, quote, None, ":", ",", False, False, False)
+
+
+def _encoded(value: object) -> str:
+    return "".join(_CHUNKS(value, 0))
+
+
 ENCODE_SORTED = json.JSONEncoder(
     allow_nan=False, sort_keys=True, separators=(",", ":"), default=_as_json
 ).encode

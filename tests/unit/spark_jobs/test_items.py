@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.errors import MessageError
-from spark_jobs.rows.reader import RowReader
+from spark_jobs.rows.reader import RowReader, moment
 
 TIME = re.compile(r'"time":"[^"]+"')
 TEXT = st.text(max_size=140)
@@ -98,3 +98,18 @@ def test_values_of_spark_are_written_as_json(value, text):
     item = RowReader(kind="a.kind", priority=0).item({"data": {"value": value}}, 1)
 
     assert f'"data":{{"value":{text}}}' in item.body
+
+
+@given(microseconds=st.integers(0, 253_402_300_799_999_999))
+def test_a_moment_is_written_as_iso_8601(microseconds):
+    """The time of a message is exact to the microsecond, at every second of every year."""
+    expected = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+
+    assert moment(microseconds * 1000 + 999) == expected.isoformat(timespec="microseconds")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {"inner": {1, 2}}])
+def test_a_value_that_json_lacks_is_refused(value):
+    """The fast encoder refuses it, and the error is that of the message."""
+    with pytest.raises(MessageError, match="the data is not JSON"):
+        RowReader(kind="a.kind", priority=0).item({"data": {"value": value}, "id": "1"}, 1)
