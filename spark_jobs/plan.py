@@ -200,7 +200,10 @@ class WritePlan:
     def _clients(self) -> Clients:
         from lanes.aws.clients import Clients
 
-        return Clients(region=self.options.region, endpoint_url=self.options.endpoint_url)
+        from .aws_session import task_session
+
+        options = self.options
+        return Clients(region=options.region, endpoint_url=options.endpoint_url, session=task_session())
 
     def _storage(self) -> Any:
         options = self.options
