@@ -14,7 +14,7 @@ from json.encoder import encode_basestring as quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes.errors import MessageError
-from lanes.message import KIND, LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message
+from lanes.message import LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message, kind_problem
 
 from .outgoing import OutgoingRow
 
@@ -102,16 +102,16 @@ class RowReader:
             MessageError: The message breaks a rule.
         """
         kind, data, identity, group, priority = self._fields(row)
-        fits = KIND.fullmatch(kind) and kind.isprintable() and SQS_ID.fullmatch(identity)
-        if not fits or not (group is None or SQS_ID.fullmatch(group)):
+        origin = _origin(self.source, kind)
+        if not (origin and SQS_ID.fullmatch(identity) and (group is None or SQS_ID.fullmatch(group))):
             return self._item_of_message(row, position)
         trace = row.get("traceparent")
         try:
             traceparent = "" if trace is None else f',"traceparent":{quote(trace)}'
             text = (
-                f'{{"specversion":"1.0","id":{quote(identity)},"source":{quote(self.source)},"type":{quote(kind)},'
-                f'"time":"{moment(time.time_ns())}","datacontenttype":"application/json",'
-                f'"data":{_encoded(data)},"priority":{priority:d}{traceparent}}}'
+                f'{{"specversion":"1.0","id":{quote(identity)},{origin},"time":"{moment(time.time_ns())}",'
+                f'"datacontenttype":"application/json","data":{_encoded(data)},"priority":{priority:d}'
+                f"{traceparent}}}"
             )
         except (TypeError, ValueError, RecursionError):
             return self._item_of_message(row, position)
@@ -159,6 +159,13 @@ class RowReader:
         shard = uuid.uuid5(NAMESPACE, identity).int % self.shards
         name = f"{kind}:{shard}"
         return name if SQS_ID.fullmatch(name) else f"{uuid.uuid5(NAMESPACE, kind)}:{shard}"
+
+
+# Most rows of a job have one kind.
+@lru_cache(maxsize=64)
+def _origin(source: str, kind: str) -> str:
+    """Write source and kind as members of the body; nothing if the kind breaks a rule."""
+    return f'"source":{quote(source)},"type":{quote(kind)}' if not kind_problem(kind) else ""
 
 
 def moment(nanoseconds: int) -> str:
