@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.consumer import telemetry as report
 from lanes.consumer.handlers import HandlerContext, Yielded, check_ran
 from lanes.consumer.ledger import Ending, twice
-from lanes.consumer.outcome import Outcome, Reason
+from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.consumer.records import SETTLING
 from lanes.errors import AwsError, DeadLetter, Retry
 from lanes.events import Event
@@ -139,7 +139,7 @@ class Attempts:
             self._forgive(entry, record)
         times = started_at, self.clock()
         report.handled(self._telemetry, lane, record, work, attempt=attempt, times=times)
-        return Outcome(ending=Ending.DONE, entry=entry)
+        return DONE
 
     def _call(
         self, batch: Batch, record: RawRecord, work: Work, *, attempt: int, check: Callable[[], None]

@@ -84,6 +84,9 @@ class Outcome:
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
 
+# One for all, since every message needs it: the entry of a finished record is not written any more.
+DONE = Outcome(ending=Ending.DONE)
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Outcomes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Reason, soon
+from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -91,7 +91,7 @@ class Holding(Interception):
             return _later(entry, soon(record))
         self._feature.settlement.queues.forward(lane, record, body=record.body, deduplication_id=copy)
         self._feature.settlement.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
-        return Outcome(ending=Ending.DONE, entry=entry)
+        return DONE
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
         if hold.released:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.ledger import Effect, Ending
-from lanes.consumer.outcome import Outcome, Reason, soon
+from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -76,7 +76,7 @@ class _Claims(Interception):
             report.decoded(
                 feature.settlement.telemetry, Event.DUPLICATE_SKIPPED, self._batch.lane, record, work
             )
-            return Outcome(ending=Ending.DONE, entry=entry)
+            return DONE
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
             kept = entry if effect is Effect.ELSEWHERE else None

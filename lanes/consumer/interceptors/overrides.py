@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.body import with_priority
 from lanes.consumer.interceptors import Interception, decoded
-from lanes.consumer.ledger import Ending, twice
-from lanes.consumer.outcome import Outcome
+from lanes.consumer.ledger import twice
+from lanes.consumer.outcome import DONE
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.config import LanesConfig
     from lanes.consumer.interceptors.group_hold import GroupHold, Holding
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
     from lanes.overrides import Override, Overrides
@@ -99,7 +100,7 @@ class _Cancels(Interception):
             return settlement.deferred(self.batch.lane, record, entry)
         settlement.telemetry.count(Metric.CANCELLED)
         settlement.telemetry.event(Event.MESSAGE_CANCELLED, **fields)
-        return Outcome(ending=Ending.DONE, entry=entry)
+        return DONE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class _Moves(Interception):
             return settlement.deferred(self.batch.lane, record, entry)
         settlement.telemetry.count(Metric.MOVED)
         settlement.telemetry.event(Event.MESSAGE_MOVED, priority=override.priority, **fields)
-        return Outcome(ending=Ending.DONE, entry=entry)
+        return DONE
 
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
         """Return the latest override that moves a record: it means the record, or one before it in its group."""
