@@ -267,7 +267,7 @@ def text_of(value: object) -> str:
     """Return a value of user code as text that DynamoDB and SQS accept; its type if it has none."""
     try:
         text = str(value)
-    except Exception:  # noqa: BLE001 - it comes from user code
+    except (Exception, SystemExit):  # noqa: BLE001 - it comes from user code
         text = f"a {type(value).__name__} without text"
     # Half a surrogate pair is text to Python alone: DynamoDB and SQS refuse it.
     return text.encode("utf-8", "replace").decode()

@@ -191,6 +191,13 @@ class SpeechlessError(Exception):
         raise RuntimeError("no words")
 
 
+class LeavingError(Exception):
+    """An exception that ends the process when it is put into words."""
+
+    def __str__(self):
+        raise SystemExit(1)
+
+
 class BusyError(Retry):
     """A signal of the application's own, which forgets to make what it is made of."""
 
@@ -216,6 +223,7 @@ def retry_after(after):
     "error",
     [
         SpeechlessError(),
+        LeavingError(),
         BusyError("bank"),
         NobodysError("bank"),
         retry_after(5),
