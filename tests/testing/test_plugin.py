@@ -33,7 +33,8 @@ def _surroundings(monkeypatch):
 def run(pytester, test, *arguments, **files):
     """Run pytest on one test module beside a module with handlers."""
     pytester.makepyfile(handlers=HANDLERS, test_it=test, **files)
-    return pytester.runpytest_inprocess(*OPTIONS, *arguments)
+    # Where pytest finds the settings of a project, also far above, it takes that folder for the root.
+    return pytester.runpytest_inprocess("--rootdir", str(pytester.path), *OPTIONS, *arguments)
 
 
 def test_lanes_in_memory_handle_what_the_test_sends(pytester):
