@@ -4,7 +4,7 @@
 PYTHON ?= python3
 ARGS ?=
 STAMP := .venv/.complete
-# A worker for each core and one more, each with servers of its own.
+# A worker for each core and two more, one with deep tests, each with servers of its own.
 # pytest-xdist 3.8 can hang once it replaces a worker that died.
 PYTEST := python -m pytest --numprocesses auto --maxprocesses 4 --max-worker-restart 0
 

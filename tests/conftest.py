@@ -67,9 +67,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_xdist_auto_num_workers():
-    """Start a worker more than there are cores: many tests wait for processes and for AWS's times."""
-    return (yield) + 1
+def pytest_xdist_auto_num_workers(config):
+    """Start more workers than there are cores: many tests wait for processes and for AWS's times."""
+    cores = yield
+    return cores + (2 if config.option.markexpr == "not deep" else 1)
 
 
 class UnitScheduling(LoadFileScheduling):

@@ -215,7 +215,7 @@ def test_overdue_messages_start_in_time_where_returned_groups_go_to_the_back():
 @pytest.mark.parametrize("slots", [1, 3])
 def test_overdue_messages_start_in_time_behind_others_of_their_groups(slots):
     """A receive brings a whole group; those of it that are not overdue hold up no other group."""
-    lanes = flooded(slots, main_every=1.5, work=0.03, groups=10, span=120.0)
+    lanes = flooded(slots, main_every=1.5, work=0.03, groups=10, span=90.0)
 
     assert max(one.started_at - one.sent_at for one in main_of(lanes)) <= MAX_WAIT + GRACE
     assert violations(lanes) == []
