@@ -121,7 +121,7 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
     ),
     "soak": (Target(figure="breaches", exactly=0),),
     "enqueue": (
-        Target(figure="ratio_to_boto3_batch", at_least=3),
+        Target(figure="ratio_to_boto3_batch", at_least=5),
         Target(figure="ratio_to_tutorial_loop", at_least=25),
         Target(figure="throttled_ratio_to_boto3_8_threads", at_least=1),
     ),
