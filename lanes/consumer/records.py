@@ -207,8 +207,9 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
         raise ConfigurationError([text], source="event")
     try:
         return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
-    except KeyError as error:
-        text = f"a record has no {error}; a mapping of Lambda sends it, and a test event needs it too"
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"has no {error}" if isinstance(error, KeyError) else f"can't be read ({error})"
+        text = f"a record {found}; make a test event of one that a mapping of Lambda sends"
         raise ConfigurationError([text], source="event") from error
 
 

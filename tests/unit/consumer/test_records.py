@@ -91,6 +91,13 @@ def test_a_record_without_a_part_is_refused_by_the_name_of_the_part(key):
         read_batch({"Records": [{name: part for name, part in event_record().items() if name != key}]})
 
 
+@pytest.mark.parametrize("attributes", [None, "none", {"SentTimestamp": "now"}])
+def test_a_record_with_another_value_is_refused_with_the_value(attributes):
+    """Raising keeps every record in its queue."""
+    with pytest.raises(ConfigurationError, match=r"a record can't be read \(.+\); make a test event of one"):
+        read_batch({"Records": [event_record() | {"attributes": attributes}]})
+
+
 def test_records_of_two_queues_are_refused():
     """They would be handled as the first one's: yield to its lanes and end in its dead-letter queue."""
     with pytest.raises(ConfigurationError, match="of 2 queues"):
