@@ -7,7 +7,7 @@ the same entry while its lock lives.
 
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.outbox_claims import dynamodb_costs
+from benchmarks.outbox_claims import dynamodb_costs, postgresql_costs
 from lanes.config import LanesConfig
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import lane_shares
@@ -74,3 +74,10 @@ def test_a_claim_reads_no_more_from_a_long_backlog_than_from_a_short_one():
 
     assert costs[1_000]["read_units_per_claim"] <= 1.05 * costs[100]["read_units_per_claim"]
     assert costs[100]["claimed"] == costs[1_000]["claimed"] == 25
+
+
+def test_a_claim_of_postgresql_scans_no_backlog(postgres):
+    """Of a few thousand entries its planner would read all, if it took those of a claim for many more."""
+    costs = postgresql_costs(postgres.url, (100, 3_000))
+
+    assert costs[3_000]["rows_per_claim"] <= costs[100]["rows_per_claim"]

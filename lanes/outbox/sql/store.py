@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.rules import Candidate, LaneShare, choose, joined
@@ -246,11 +247,13 @@ class SqlOutboxStore:
 
 
 def _given(connection: Connection, ids: Collection[str] | Mapping[str, str]) -> sa.TableValuedAlias:
-    """Return ids, and their values if they have some, as a table in one parameter: many take most of a round."""
+    """Return ids, and their values if they have some, as a table in few parameters: many take most of a round."""
     values = ids if isinstance(ids, Mapping) else dict.fromkeys(ids, "")
-    is_sqlite = connection.dialect.name == "sqlite"
-    each = sa.func.json_each if is_sqlite else sa.func.json_each_text
-    return each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
+    if connection.dialect.name == "sqlite":
+        return sa.func.json_each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
+    # PostgreSQL takes JSON for 100 rows, and for so many it reads a table of some thousand entries as a whole.
+    arrays = (sa.cast(list(part), postgresql.ARRAY(sa.Text)) for part in (values, values.values()))
+    return sa.func.unnest(*arrays).table_valued("key", "value", name="given").render_derived()
 
 
 def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
