@@ -4,7 +4,7 @@ import dataclasses
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -450,8 +450,8 @@ class Reluctant:
             return self._client.batch_write_item(**request)
         self._times -= 1
         half = len(requests) // 2
-        self._client.batch_write_item(RequestItems={TABLE: requests[:half]})
-        return {"UnprocessedItems": {TABLE: requests[half:]}}
+        answer = self._client.batch_write_item(RequestItems={TABLE: requests[:half]})
+        return {**answer, "UnprocessedItems": {TABLE: requests[half:]}}
 
 
 def test_what_a_batch_leaves_undone_is_asked_for_again(dynamodb):
@@ -483,3 +483,25 @@ def test_a_conflict_between_transactions_wakes_nothing(dynamodb):
             raise ClientError({"Error": {"Code": "TransactionConflictException"}}, "TransactWriteItems")
 
     assert not DynamoDBLedger(table=TABLE, client=Busy()).unpark([parked_until(NOW + 5)])
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_a_write_repeated_by_the_client_may_still_land_late(stored, dynamodb, monkeypatch, tries):
+    """The answer is that of the repeat; the first try has no condition, and DynamoDB may carry it out later."""
+    unanswered = [ReadTimeoutError(endpoint_url="https://dynamodb") for _ in range(tries)]
+
+    def leave_unanswered(**_):
+        if unanswered:
+            raise unanswered.pop()
+
+    dynamodb.meta.events.register_first("before-send.dynamodb.BatchWriteItem", leave_unanswered)
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    entries = [entry_of("a"), entry_of("b")]
+    if tries:
+        with pytest.raises(AwsError, match="may land late") as raised:
+            stored.note(entries)
+        assert not raised.value.answered
+    else:
+        stored.note(entries)
+
+    assert stored.read("MAIN", ["a", "b"]) == {"a": entries[0], "b": entries[1]}

@@ -62,7 +62,15 @@ class DynamoDBLedger:
             return
         expires_at = int(self._clock()) + KEPT_SECONDS
         items = [item_of(entry, expires_at=expires_at, place=place) for place, entry in enumerate(entries)]
-        write_items(self._client, self._table, items)
+        # Without a condition, a first try that lands after the next receive's write would replace it.
+        if write_items(self._client, self._table, items):
+            raise AwsError(
+                operation="BatchWriteItem",
+                code="Repeated",
+                message="it was written by a repeat of the call, and the first try may land late",
+                retryable=True,
+                answered=False,
+            )
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Write whole entries that are not outdated."""
