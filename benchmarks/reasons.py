@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-_CARRIED = (
-    "The price of one delivery is flat (`flatness`); the number of deliveries rises with the number of groups. "
-    "With one group below, one batch waits at a time; with hundreds another one is always ready, takes a slot "
-    "that HIGH has just left, and yields again."
-)
-
-_OVERHEAD = (
-    "By the figures with and without logs, a record costs 16 us and its log line 7, a batch 35 us and its metric "
-    "object 17. The hand-over to the thread that extends the visibility beside the first record takes 27 of the 35."
-)
-
 REASONS: dict[tuple[str, str], str] = {
     ("bounded", "max_wait_overrun_seconds"): (
         "The share is right, the times are not. An overdue batch is served only when it happens to get a slot, "
@@ -20,6 +9,13 @@ REASONS: dict[tuple[str, str], str] = {
         "s at one slot. Records that are not served when they arrive are parked for 5 to 15 s. The pull engine, "
         "which asks for overdue messages, keeps the bound."
     ),
-    ("scale", "flatness_under_trickle"): _CARRIED,
-    ("overhead", "us_per_record_batch_1"): _OVERHEAD,
+    ("scale", "flatness_under_trickle"): (
+        "The price of one delivery is flat (`flatness`); the number of deliveries rises with the number of groups. "
+        "With one group below, one batch waits at a time; with hundreds another one is always ready, takes a slot "
+        "that HIGH has just left, and yields again."
+    ),
+    ("overhead", "us_per_record_batch_1"): (
+        "By the figures with and without logs, a record costs 16 us and its log line 7, a batch 35 us and its metric "
+        "object 17. The hand-over to the thread that extends the visibility beside the first record takes 27 of the 35."
+    ),
 }
