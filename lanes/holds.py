@@ -10,9 +10,9 @@ messages that wait in the lane in front of the last copy are sent again behind i
 done.
 
 A copy that fails again closes the opening, and the copies behind it follow into the dead-letter queue, perhaps behind
-letters that a redrive has not copied yet. So each message keeps its `order`, its first place in the lane. If another
-redrive opens the group before all of them have followed, the next of them closes it: some of the copies behind that one
-may come after it in the group.
+letters that a redrive has not copied yet. So each message keeps its `order`, its first place in the lane. If a second
+redrive opens the group before all of them have followed, the next of them closes it again: otherwise later messages of
+the group, copied by the second redrive, would be handled first.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
@@ -257,10 +258,10 @@ class Slot:
         if lane is self._from_reserve:
             self._from_reserve = None
             self.looks.take(lane, others)
-            # A batch with the others would wait for them, and the batches set aside before it too.
+            # One batch with records that are not overdue would wait until they are.
             admits = self.services.reserve.admits
-            due = next((n for n, record in enumerate(group) if n and not admits(lane, record)), len(group))
-            return group[:due], group[due:]
+            overdue = 1 + len(list(takewhile(lambda record: admits(lane, record), group[1:])))
+            return group[:overdue], group[overdue:]
         if others and self.services.looking.pace.is_mixed(lane):
             self.looks.take(lane, others)
             self._give_back([lane])
