@@ -92,7 +92,9 @@ class Attempts:
         outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
         if outcome is None:
             # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
-            outcome = self._refused(entry, work) or self._attempt(batch, record, entry, work, check=check)
+            outcome = self._refused(entry, work) or self._attempt(
+                batch, record, entry, work, check=check, is_intercepted=bool(interceptions)
+            )
         for part in reversed(interceptions):
             outcome = part.after(record, outcome)
         # With the calls around the handler, which the next record needs as well.
@@ -109,7 +111,14 @@ class Attempts:
         return _dead_letter(entry, text_of(work.refusal)) if work.handler is None else None
 
     def _attempt(
-        self, batch: Batch, record: RawRecord, entry: Entry, work: Work, *, check: Callable[[], None]
+        self,
+        batch: Batch,
+        record: RawRecord,
+        entry: Entry,
+        work: Work,
+        *,
+        check: Callable[[], None],
+        is_intercepted: bool,
     ) -> Outcome:
         lane = batch.lane
         # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
@@ -124,6 +133,9 @@ class Attempts:
                 )
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
+            if ahead or is_intercepted:
+                # Calls came after the decision that this record may start, and a rate may have let it wait.
+                check()
             self._call(batch, record, work, attempt=attempt, check=check)
         except Yielded as left:
             # Settlement writes it together with the yield.

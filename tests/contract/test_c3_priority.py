@@ -31,9 +31,10 @@ def readings_of(scenario, lane="HIGH"):
 
 @pytest.mark.parametrize("takes", [0.01, 0.1, 0.24, 0.26, 2.0])
 @pytest.mark.parametrize("slots", [1, 3])
-def test_the_state_above_is_never_older_than_the_recheck_interval(takes, slots):
-    """Before every single record of a batch."""
-    scenario = Scenario({"consumer": {"reserved_concurrency": slots}})
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_the_state_above_is_never_older_than_the_recheck_interval(takes, slots, idempotency):
+    """Before every single record of a batch, also one whose attempt is written down before it begins."""
+    scenario = Scenario({"consumer": {"reserved_concurrency": slots, "idempotency": idempotency}})
     scenario.world.calls.takes = lambda _operation: scenario.world.clock.advance(0.006)
     scenario.takes = takes
     moments = readings_of(scenario)
@@ -524,9 +525,11 @@ def looks_at_high(scenario):
 @BESIDE
 @pytest.mark.parametrize("takes", [0.01, 0.1, 0.24, 0.26, 2.0])
 @pytest.mark.parametrize("slots", [1, 3])
-def test_the_last_look_of_a_slot_is_never_older_than_the_recheck_interval(takes, slots, beside):
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_the_last_look_of_a_slot_is_never_older_than_the_recheck_interval(takes, slots, beside, idempotency):
     """Before every single record in the pull engine too."""
-    scenario = Scenario({"consumer": {"reserved_concurrency": slots}}, engine="pull", beside=beside())
+    settings = {"reserved_concurrency": slots, "idempotency": idempotency, "recheck_interval": f"{RECHECK}s"}
+    scenario = Scenario({"consumer": settings}, engine="pull", beside=beside())
     scenario.world.calls.takes = lambda _operation: scenario.world.clock.advance(0.006)
     scenario.takes = takes
     moments = looks_at_high(scenario)

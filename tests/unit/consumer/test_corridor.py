@@ -406,7 +406,8 @@ def broken(step, error):
         case "turn", name:
             environment = Environment()
             environment.does["b1"] = leave
-            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=HIGH)
+            leaves = HIGH if name == "yielded" else None
+            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=leaves)
         case "interceptor", name:
             return Environment(Broken(name, error)), FakeTurn()
         case "telemetry", name:
