@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lanes.testing.fifo.queue import FifoQueue
 
+    from .handled import Handled
     from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5
@@ -74,18 +75,23 @@ def _lost(
 
 
 def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
-    """Messages of a group are first done in the order in which they were sent."""
+    """
+    Messages of a group are first done in the order in which they were sent.
+
+    Repeats are left out. A message that was done may come again in the lane to which an operator has moved its group.
+    """
     last: dict[tuple[str, str], int] = {}
-    late: list[tuple[str, str, int]] = []
+    late: list[Handled] = []
     for one in lanes.handled:
         if one.number > last.get((one.lane, one.group), 0):
             last[one.lane, one.group] = one.number
         else:
-            late.append((one.lane, one.group, one.number))
+            late.append(one)
     if not late:
         return
-    times = Counter((one.lane, one.group, one.number) for one in lanes.handled)
-    yield from _named("out of order", [one for one in late if times[one] == 1])
+    times = Counter((one.group, one.number, one.sent_at) for one in lanes.handled)
+    once = [one for one in late if times[one.group, one.number, one.sent_at] == 1]
+    yield from _named("out of order", [(one.lane, one.group, one.number) for one in once])
 
 
 def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Whatever goes wrong around the consumer in virtual time, the oracle has nothing to say; and it would."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -172,6 +173,19 @@ def test_the_oracle_sees_an_order_that_was_not_kept():
     lanes.handled.append(late)
 
     assert "out of order: 1" in " ".join(violations(lanes))
+
+
+def test_the_oracle_lets_work_be_repeated_in_the_lane_that_an_operator_chose():
+    """The first of a group was done; its process died, and both were moved before it came again."""
+    lanes = mixed_load(slots=1, backlog=30)
+    first, second = lanes.handled[0], lanes.handled[0]
+    first.number, second.number = 1, 2
+    first.group = second.group = "moved"
+    lanes.handled.append(first)
+    for one in (second, first):
+        lanes.handled.append(dataclasses.replace(one, lane="elsewhere"))
+
+    assert not [line for line in violations(lanes) if "out of order" in line]
 
 
 @pytest.mark.parametrize(
