@@ -1,8 +1,9 @@
 """The promises that the runs of the demo have to keep, each with its limit, its figure and a sentence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Self
 
 from local.demo.figures import RunFigures, RunRules
 from local.demo.footprint import Footprint
@@ -73,6 +74,10 @@ class Promise:
             return True
         return self.value is not None and self.relation.holds(self.value, self.limit)
 
+    def unless(self, reason: str) -> Self:
+        """Return the promise; one that was not kept is not judged if there is a reason."""
+        return replace(self, not_judged=reason) if reason and not self.is_kept else self
+
     def broken_words(self) -> str:
         """Return the broken promise and its distance from the limit."""
         wanted = f"{self.relation.value} {_number(self.limit)}"
@@ -94,6 +99,7 @@ def judge(
     rules: RunRules,
     customers: int,
     footprint: Footprint | None = None,
+    busy: str = "",
 ) -> list[Promise]:
     """
     Judge a demo.
@@ -103,20 +109,36 @@ def judge(
         rules: of the configuration.
         customers: size of the backfill.
         footprint: of the function's code, if it was measured.
+        busy: why times that are too long mean nothing; empty if they do.
     """
     without = runs.get(RunName.WITHOUT)
     engines = {name: run for name, run in runs.items() if name is not RunName.WITHOUT}
     return [
         *(promise for name, run in runs.items() for promise in _safety(name, run)),
-        *(promise for name, run in engines.items() for promise in _urgency(name, run, rules=rules)),
         *(
-            promise
+            promise.unless(busy)
+            for name, run in engines.items()
+            for promise in _urgency(name, run, rules=rules)
+        ),
+        *(
+            promise.unless(busy)
             for name, run in engines.items()
             for promise in _comparison(name, run, without, customers=customers)
         ),
         _economy(runs[RunName.MAPPINGS], rules, customers),
         *([] if footprint is None else _lightness(footprint)),
     ]
+
+
+def busy_words(load_average: float, *, processors: int) -> str:
+    """Return the reason not to judge times on a machine that other programs use as well; empty if they don't."""
+    # A quiet demo keeps one processor at work, and waits in between.
+    if load_average <= max(2, processors):
+        return ""
+    return (
+        f"other programs kept the machine busy (a load average of {load_average:.1f} on {processors} processors), so "
+        "long times mean nothing; run it again on a quiet one"
+    )
 
 
 def _safety(name: RunName, run: RunFigures) -> list[Promise]:

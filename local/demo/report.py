@@ -35,6 +35,7 @@ class Outcome:
     figures: Mapping[RunName, RunFigures]
     promises: Sequence[Promise]
     footprint: Footprint | None
+    load_average: float
     phase_seconds: Mapping[str, float]
     total_seconds: float
 
@@ -62,7 +63,7 @@ def report_document(outcome: Outcome) -> dict[str, Any]:
         **({} if outcome.footprint is None else asdict(outcome.footprint)),
         "promises": [_promise(promise) for promise in outcome.promises],
         "seconds": {**outcome.phase_seconds, "total": outcome.total_seconds},
-        "machine": {"cpus": os.cpu_count(), "load_average": list(os.getloadavg())},
+        "machine": {"cpus": os.cpu_count(), "load_average": outcome.load_average},
         "counting": COUNTING,
     }
     made: dict[str, Any] = rounded(document)

@@ -1,5 +1,6 @@
 """The show: the order of things, from the start of AWS on this machine to the judged runs."""
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from local.demo.footprint import Footprint, measure_footprint
 from local.demo.journal import Journal
 from local.demo.phases import Phases
 from local.demo.plan import DemoPlan, PlannedMessage
-from local.demo.promises import judge
+from local.demo.promises import busy_words, judge
 from local.demo.report import Outcome
 from local.demo.runs import RunName
 from local.demo.screen import Screen
@@ -61,16 +62,18 @@ class Show:
             stages, backfill = self._prepare()
             # Nothing more is deployed, so nothing has to be followed while the runs are timed.
             self._platform.start_mappings(follow=False)
-            evidence = {}
+            evidence, load_average = {}, 0.0
             for name, stage in stages.items():
                 words = f"{self._plan.customers:,} customers drain while urgent work arrives: {name.words}"
                 with phase(name.key("flood"), words):
                     evidence[name] = self._flood(stage, traffic=stages[RunName.MAPPINGS], backfill=backfill)
+                # Of the last minute, as long as a run of the default size takes.
+                load_average = max(load_average, os.getloadavg()[0])
             with phase("judge", "Reading the evidence"):
                 root, handler = stages[RunName.MAPPINGS].code(self._output / "code")
                 footprint = measure_footprint(root, handler=handler)
             rules = {name: stage.rules for name, stage in stages.items()}
-            return self._outcome(evidence, rules=rules, footprint=footprint)
+            return self._outcome(evidence, rules=rules, footprint=footprint, load_average=load_average)
         finally:
             self._platform.stop()
 
@@ -157,6 +160,7 @@ class Show:
         *,
         rules: Mapping[RunName, RunRules],
         footprint: Footprint,
+        load_average: float,
     ) -> Outcome:
         first, judged = evidence[RunName.MAPPINGS], rules[RunName.MAPPINGS]
         figures = {name: run_figures(one, rules[name], compared_with=first) for name, one in evidence.items()}
@@ -165,8 +169,15 @@ class Show:
             rules=judged,
             evidence=evidence,
             figures=figures,
-            promises=judge(figures, rules=judged, customers=self._plan.customers, footprint=footprint),
+            promises=judge(
+                figures,
+                rules=judged,
+                customers=self._plan.customers,
+                footprint=footprint,
+                busy=busy_words(load_average, processors=os.cpu_count() or 1),
+            ),
             footprint=footprint,
+            load_average=load_average,
             phase_seconds=self._phases.seconds,
             total_seconds=self._phases.total,
         )

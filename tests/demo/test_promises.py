@@ -7,7 +7,7 @@ import pytest
 from local.demo.figures import run_figures
 from local.demo.footprint import Footprint
 from local.demo.plan import DEFAULT_CUSTOMERS
-from local.demo.promises import judge
+from local.demo.promises import busy_words, judge
 from local.demo.runs import RunName
 from tests.support.demo_runs import RULES, quiet_run
 
@@ -16,12 +16,19 @@ SLOW = replace(run_figures(quiet_run(high_wait=9.0).evidence, RULES), drain_seco
 
 
 def judged(
-    figures=GOOD, without=SLOW, pull=GOOD, *, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=None
+    figures=GOOD,
+    without=SLOW,
+    pull=GOOD,
+    *,
+    rules=RULES,
+    customers=DEFAULT_CUSTOMERS,
+    footprint=None,
+    busy="",
 ):
     """Judge; a run that is None was left out."""
     runs = {RunName.WITHOUT: without, RunName.MAPPINGS: figures, RunName.PULL: pull}
     made = {name: run for name, run in runs.items() if run is not None}
-    return judge(made, rules=rules, customers=customers, footprint=footprint)
+    return judge(made, rules=rules, customers=customers, footprint=footprint, busy=busy)
 
 
 def broken(*args, **options):
@@ -61,6 +68,26 @@ def test_a_good_demo_keeps_every_promise():
 def test_each_figure_breaks_its_own_promise(change, name):
     """And no other one."""
     assert set(broken(replace(GOOD, **change))) == {name}
+
+
+def test_long_times_on_a_busy_machine_are_not_judged_and_all_else_is():
+    """Other programs make the runs longer; they lose no message and break no order."""
+    busy = busy_words(2.6, processors=2)
+    slow = replace(GOOD, inversions=1, drain_seconds=100.0, longest_record_seconds=-1.0, losses=1)
+
+    promises = {promise.key: promise for promise in judged(slow, busy=busy)}
+
+    assert "a load average of 2.6 on 2 processors" in busy
+    assert {key for key, promise in promises.items() if not promise.is_kept} == {"losses"}
+    for name in ("inversions", "total_drain_ratio", "high_wait_p99_seconds"):
+        assert promises[name].not_judged == busy
+    assert not promises["total_drain_ratio_pull"].not_judged, "it was kept"
+
+
+@pytest.mark.parametrize(("load", "processors"), [(1.2, 1), (2.0, 2), (2.1, 4), (4.0, 4)])
+def test_a_machine_that_runs_the_demo_alone_is_not_busy(load, processors):
+    """Its own processes need little more than one processor."""
+    assert busy_words(load, processors=processors) == ""
 
 
 @pytest.mark.parametrize("figure", ["losses", "inversions", "drain_seconds"])

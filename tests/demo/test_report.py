@@ -68,6 +68,7 @@ def make_outcome(*, compares=True, losses=False):
         figures=figures,
         promises=judge(figures, rules=RULES, customers=DEFAULT_CUSTOMERS, footprint=footprint),
         footprint=footprint,
+        load_average=0.5,
         phase_seconds={"deploy": 8.0},
         total_seconds=100.0,
     )
