@@ -118,27 +118,26 @@ def _postgresql_cost(url: str, size: int) -> dict[str, float]:
             connection.execute(tables.entries.insert(), rows[start : start + 5000])
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql(f"VACUUM ANALYZE {tables.entries.name}")
-    statements: list[tuple[str, Any]] = []
+    plans: list[dict[str, Any]] = []
 
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+    def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
         if tables.entries.name in statement:
-            statements.append((statement, parameters))
+            # In its place, and undone: after the claim the table would be another.
+            cursor.execute("SAVEPOINT explained")
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters)
+            (explained,) = cursor.fetchone()
+            cursor.execute("ROLLBACK TO SAVEPOINT explained")
+            plans.append((json.loads(explained) if isinstance(explained, str) else explained)[0]["Plan"])
 
-    sa.event.listen(engine, "before_cursor_execute", note)
+    sa.event.listen(engine, "before_cursor_execute", explain)
     store.claim(lane_shares(CONFIG), owner="bench", now=NOW, locked_until=LOCKED_UNTIL, limit=BATCH)
-    sa.event.remove(engine, "before_cursor_execute", note)
-    touched = buffers = 0
-    with engine.connect() as connection:
-        for statement, parameters in statements:
-            explained = connection.exec_driver_sql(
-                f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters
-            ).scalar_one()
-            plan = (json.loads(explained) if isinstance(explained, str) else explained)[0]["Plan"]
-            touched += _rows(plan)
-            buffers += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-        connection.rollback()
+    sa.event.remove(engine, "before_cursor_execute", explain)
     engine.dispose()
-    return {"statements": len(statements), "rows_per_claim": touched, "buffers_per_claim": buffers}
+    return {
+        "statements": len(plans),
+        "rows_per_claim": sum(map(_rows, plans)),
+        "buffers_per_claim": sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans),
+    }
 
 
 def _rows(plan: dict[str, Any]) -> int:
