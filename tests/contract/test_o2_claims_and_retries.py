@@ -102,8 +102,10 @@ def test_a_failed_entry_waits_for_its_next_attempt(bench):
     assert bench.ids() == ["b"]
     bench.clock.advance(61)
     bench.write("c", priority=49)
-    (first, second) = bench.claim()[0].entries
+    claim, _ = bench.claim()
+    (first, second) = claim.entries
     assert (first.id, first.attempts, first.last_error, second.id) == ("a", 1, "refused", "c")
+    assert claim.taken_over == 0
 
 
 def test_an_expired_lock_is_taken_over(bench):

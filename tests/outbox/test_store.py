@@ -1,7 +1,8 @@
 """Reading entries and counting them, on every store."""
 
+import sqlite3
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from random import Random
 
 import pytest
@@ -11,11 +12,12 @@ from sqlalchemy.exc import IntegrityError
 
 from lanes.config import LanesConfig
 from lanes.outbox.dynamodb.item import DUE, PARTS, READY, claim_order, item_of, part_of, part_of_key, parts_of
+from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
 from lanes.outbox.sql.operations import PAGE
 from tests.support.outbox import new_outbox
-from tests.support.outbox_bench import Bench, abandoned, failed
+from tests.support.outbox_bench import LOCK, SHARES, Bench, abandoned, failed
 
 
 def test_entries_are_found_by_state_and_only_once(bench):
@@ -183,6 +185,37 @@ def in_one_part(count):
     """Return groups with entries in the same part of an index."""
     names = (f"group-{number}" for number in range(100 * count))
     return [name for name in names if part_of_key(READY, f"group#{name}") == f"{READY}#0"][:count]
+
+
+def test_a_table_is_made_once(dynamodb_subject):
+    """Making it again changes nothing."""
+    assert not create_table(dynamodb_subject.client, dynamodb_subject.name)
+
+
+def test_a_transaction_that_writes_to_sqlite_is_alone_from_its_beginning(sqlite_subject):
+    """Two relays that had read the same candidates would fail when they lock them."""
+    path = sqlite_subject.engine.url.database
+
+    with (
+        sqlite_subject.store.writing(),
+        closing(sqlite3.connect(path, timeout=0)) as other,
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        other.execute("BEGIN IMMEDIATE")
+
+
+def test_an_entry_that_becomes_ready_while_entries_are_listed_is_listed_once(dynamodb_bench):
+    """It is read from one index while its lock lasts, and stands in another one when that is read."""
+    dynamodb_bench.write("a", priority=-50)
+    dynamodb_bench.claim()
+    listed = dynamodb_bench.operations.entries({EntryState.PENDING, EntryState.PROCESSING})
+    first = next(listed)
+
+    dynamodb_bench.clock.advance(LOCK + 1)
+    assert dynamodb_bench.ids(shares=SHARES[:1]) == []
+    assert dynamodb_bench.state("a") is EntryState.PENDING
+
+    assert [first.id, *(entry.id for entry in listed)] == ["a"]
 
 
 @pytest.mark.parametrize("limit", [3, 25])
