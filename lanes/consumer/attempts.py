@@ -85,15 +85,20 @@ class Attempts:
         interceptions: Sequence[Interception],
         *,
         check: Callable[[], None],
+        ages: bool,
     ) -> Outcome:
-        """Handle one record; `check` raises `Yielded` at a checkpoint where the handler has to leave."""
+        """
+        Handle one record.
+
+        `check` raises `Yielded` at a checkpoint where the handler has to leave, with `ages` also after calls before it.
+        """
         began, lane = self.clock(), batch.lane
         work = self._handlers.resolve(record)
         outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
         if outcome is None:
             # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
             outcome = self._refused(entry, work) or self._attempt(
-                batch, record, entry, work, check=check, is_intercepted=bool(interceptions)
+                batch, record, entry, work, check=check, ages=ages
             )
         for part in reversed(interceptions):
             outcome = part.after(record, outcome)
@@ -118,7 +123,7 @@ class Attempts:
         work: Work,
         *,
         check: Callable[[], None],
-        is_intercepted: bool,
+        ages: bool,
     ) -> Outcome:
         lane = batch.lane
         # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
@@ -133,8 +138,7 @@ class Attempts:
                 )
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
-            if ahead or is_intercepted:
-                # Calls came after the decision that this record may start, and a rate may have let it wait.
+            if ahead and ages:
                 check()
             self._call(batch, record, work, attempt=attempt, check=check)
         except Yielded as left:

@@ -125,7 +125,7 @@ class Corridor:
             return False
         entry, check = outcomes.entries[record.message_id], partial(_check, batch, turn, way)
         began = self.attempts.clock() if way.reserve else 0.0
-        outcome = self.attempts.run(batch, record, entry, interceptions, check=check)
+        outcome = self.attempts.run(batch, record, entry, interceptions, check=check, ages=way.ages)
         if way.reserve:
             way.reserve.charge(self.attempts.clock() - began)
             self.settlement.telemetry.count(Metric.RESERVE)

@@ -27,14 +27,13 @@ class Proceed:
     Attributes:
         reserve: the account that its time is charged to, if it is overdue and served from the reserve.
         may_yield: whether its handler may yield at a checkpoint.
+        ages: whether the knowledge of the lanes above ages in calls before its handler, so that it is checked again.
 
     """
 
     reserve: Reserve | None = None
     may_yield: bool = True
-
-
-PROCEED = Proceed()
+    ages: bool = False
 
 
 class Turn(Protocol):

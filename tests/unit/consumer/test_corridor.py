@@ -406,8 +406,7 @@ def broken(step, error):
         case "turn", name:
             environment = Environment()
             environment.does["b1"] = leave
-            leaves = HIGH if name == "yielded" else None
-            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=leaves)
+            return environment, BrokenTurn(name, error, reserve=["b1"], leaves=HIGH)
         case "interceptor", name:
             return Environment(Broken(name, error)), FakeTurn()
         case "telemetry", name:

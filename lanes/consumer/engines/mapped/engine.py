@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.engines import Proceed
 from lanes.consumer.outcome import Outcome, Reason, shortest_delay
 from lanes.consumer.records import Batch, Invocation, oldest_first, read_batch, response_for
 from lanes.errors import AwsError, ConfigurationError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
     from lanes.consumer.settlement import Settlement
+
+CLEAR = Proceed(ages=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class MappedTurn:
             if has_worked and len(rest) == 1 and not services.waker.has_time(self._batch, after=expected):
                 # It brings one more invocation, which wakes them; without one they wait for their delay to end.
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-            return PROCEED
+            return CLEAR
         if has_worked:
             # Records of this lane ran since the last check, and the backlog may be as old.
             seconds = services.check.seconds_unchecked(since=self._batch.began_at)

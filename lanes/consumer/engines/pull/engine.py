@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.engines import PROCEED, Proceed
+from lanes.consumer.engines import Proceed
 from lanes.consumer.engines.pull.looks import POLL
 from lanes.consumer.engines.pull.pace import FRESH, PATIENCE
 from lanes.consumer.engines.pull.slot import Slot
@@ -168,8 +168,7 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
         if self._needs_whole_invocation(rest) or not self._wait_for_rate():
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-        may_yield = rest[0].receive_count < MAX_RECEIVES
-        return self._start(rest, PROCEED if may_yield else Proceed(may_yield=False))
+        return self._start(rest, Proceed(may_yield=rest[0].receive_count < MAX_RECEIVES))
 
     def checkpoint(self) -> Lane | None:
         """Return a lane above that has records."""
