@@ -1,14 +1,15 @@
-"""Global options anywhere on the command line: behind a verb they mean the same as before it."""
+"""The `lanes` command as a whole: global options anywhere on its line, and wrong values in its errors."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class RootGroup(TyperGroup):
@@ -16,7 +17,25 @@ class RootGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options of the command line, wherever they are."""
-        return super().parse_args(ctx, options_first(self, args))
+        with _naming_values():
+            return super().parse_args(ctx, options_first(self, args))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb."""
+        with _naming_values():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _naming_values() -> Iterator[None]:
+    """Name the wrong value in an error of an option: Pydantic, which checks it for Typer, leaves it out."""
+    try:
+        yield
+    except typer.BadParameter as error:
+        if found := getattr(error.__cause__, "errors", None):
+            value = repr(found()[0]["input"])
+            error.message = error.message if value in error.message else f"{value}: {error.message}"
+        raise
 
 
 def options_first(root: Any, arguments: Sequence[str]) -> list[str]:

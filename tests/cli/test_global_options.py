@@ -42,6 +42,22 @@ def test_a_global_option_may_come_after_the_verb(typed):
 
 
 @pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("dead-letters list MAIN --limit many", "'--limit': 'many': Input should be a valid integer"),
+        ("simulate --slots 0", "'--slots': '0': Input should be greater than or equal to 1"),
+        ("--output yaml status", "'--output': Value error, 'yaml' is not one of 'table', 'json'"),
+    ],
+)
+def test_an_error_of_an_option_names_its_value(typed, words, named):
+    """Once, with what is allowed."""
+    done = typed(*words.split())
+
+    assert done.returncode == 2
+    assert named in " ".join(done.stderr.replace("│", "").split())
+
+
+@pytest.mark.parametrize(
     ("typed_words", "parsed"),
     [
         ("status --stage prod", "--stage prod status"),
