@@ -1,14 +1,17 @@
 """The ledger in memory and the one in DynamoDB keep the same promises; what only DynamoDB has is at the end."""
 
 import dataclasses
+from io import BytesIO
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws
 
+from lanes.aws.clients import Clients, consumer_config
 from lanes.aws.table.ledger import KEPT_SECONDS, DynamoDBLedger
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import AwsError
@@ -30,6 +33,12 @@ def dynamodb():
 def stored(dynamodb):
     """Return the ledger in DynamoDB."""
     return DynamoDBLedger(table=TABLE, client=dynamodb, clock=lambda: NOW)
+
+
+@pytest.fixture
+def table_client(dynamodb):
+    """Return a client of the table with the function's retries: two tries."""
+    return Clients(region=dynamodb.meta.region_name, config=consumer_config()).dynamodb()
 
 
 @pytest.fixture(params=["memory", "dynamodb"])
@@ -450,8 +459,8 @@ class Reluctant:
             return self._client.batch_write_item(**request)
         self._times -= 1
         half = len(requests) // 2
-        answer = self._client.batch_write_item(RequestItems={TABLE: requests[:half]})
-        return {**answer, "UnprocessedItems": {TABLE: requests[half:]}}
+        self._client.batch_write_item(RequestItems={TABLE: requests[:half]})
+        return {"UnprocessedItems": {TABLE: requests[half:]}}
 
 
 def test_what_a_batch_leaves_undone_is_asked_for_again(dynamodb):
@@ -475,33 +484,58 @@ def test_what_stays_undone_is_an_error(dynamodb, call):
         ledger.read("MAIN", ids(entries)) if call == "read" else ledger.note(entries)
 
 
-def test_a_conflict_between_transactions_wakes_nothing(dynamodb):
+def test_a_conflict_between_transactions_wakes_nothing(stored, dynamodb, monkeypatch):
     """Somebody else is about to wake the same records."""
 
-    class Busy:
-        def transact_write_items(self, **_):
-            raise ClientError({"Error": {"Code": "TransactionConflictException"}}, "TransactWriteItems")
+    def busy(**_):
+        raise ClientError({"Error": {"Code": "TransactionConflictException"}}, "TransactWriteItems")
 
-    assert not DynamoDBLedger(table=TABLE, client=Busy()).unpark([parked_until(NOW + 5)])
+    monkeypatch.setattr(dynamodb, "transact_write_items", busy)
+
+    assert not stored.unpark([parked_until(NOW + 5)])
 
 
-@pytest.mark.parametrize("tries", [0, 1])
-def test_a_write_repeated_by_the_client_may_still_land_late(stored, dynamodb, monkeypatch, tries):
-    """The answer is that of the repeat; the first try has no condition, and DynamoDB may carry it out later."""
-    unanswered = [ReadTimeoutError(endpoint_url="https://dynamodb") for _ in range(tries)]
+class RawBody(BytesIO):
+    """A body as botocore reads it from a connection."""
 
-    def leave_unanswered(**_):
-        if unanswered:
-            raise unanswered.pop()
+    def stream(self, **_):
+        """Give all of it."""
+        yield self.read()
 
-    dynamodb.meta.events.register_first("before-send.dynamodb.BatchWriteItem", leave_unanswered)
+
+@pytest.mark.parametrize(
+    ("tries", "error"),
+    [
+        ("", None),
+        ("refused", None),
+        ("lost", "NoAnswer"),
+        ("lost refused", "NoAnswer"),
+        ("refused refused", "ThrottlingException"),
+    ],
+)
+def test_a_try_without_an_answer_may_land_late(table_client, monkeypatch, tries, error):
+    """It has no condition, so a later write might be replaced; a throttled try was refused."""
+    planned = tries.split()
+
+    def answer(**_):
+        match planned.pop(0) if planned else "":
+            case "refused":
+                body = b'{"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException"}'
+                return AWSResponse("https://dynamodb", 400, {}, RawBody(body))
+            case "lost":
+                raise ReadTimeoutError(endpoint_url="https://dynamodb")
+
+    table_client.meta.events.register_first("before-send.dynamodb.BatchWriteItem", answer)
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    ledger = DynamoDBLedger(table=TABLE, client=table_client, clock=lambda: NOW)
     entries = [entry_of("a"), entry_of("b")]
-    if tries:
-        with pytest.raises(AwsError, match="may land late") as raised:
-            stored.note(entries)
-        assert not raised.value.answered
+    if error is None:
+        ledger.note(entries)
     else:
-        stored.note(entries)
+        with pytest.raises(AwsError) as raised:
+            ledger.note(entries)
+        assert (raised.value.code, raised.value.answered) == (error, error != "NoAnswer")
 
-    assert stored.read("MAIN", ["a", "b"]) == {"a": entries[0], "b": entries[1]}
+    assert not planned
+    ledger.note(entries)
+    assert ledger.read("MAIN", ["a", "b"]) == {"a": entries[0], "b": entries[1]}

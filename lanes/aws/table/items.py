@@ -64,22 +64,15 @@ def read_items(client: DynamoDBClient, table: str, keys: Sequence[Any]) -> list[
     return found
 
 
-def write_items(client: DynamoDBClient, table: str, items: Sequence[Any]) -> bool:
-    """
-    Write whole items; return whether botocore repeated a call, so that its first try may still land.
-
-    Raises `AwsError`, after which some of them may be written.
-    """
-    is_repeated = False
+def write_items(client: DynamoDBClient, table: str, items: Sequence[Any]) -> None:
+    """Write whole items; raises `AwsError`, after which some of them may be written."""
     for start in range(0, len(items), MAX_WRITTEN):
         pending: Any = [{"PutRequest": {"Item": item}} for item in items[start : start + MAX_WRITTEN]]
         for _ in range(TRIES):
             with aws_errors("BatchWriteItem"):
                 answer = client.batch_write_item(RequestItems={table: pending})
-            is_repeated = is_repeated or answer["ResponseMetadata"]["RetryAttempts"] > 0
             pending = answer.get("UnprocessedItems", {}).get(table, [])
             if not pending:
                 break
         if pending:
             raise AwsError(operation="BatchWriteItem", code="UnprocessedItems", retryable=True)
-    return is_repeated

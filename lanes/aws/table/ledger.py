@@ -19,7 +19,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.errors import aws_errors
+from lanes.aws.errors import SERVER_FAULT, aws_errors
 from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
 from lanes.consumer.ledger import NEXT_GENERATION, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
@@ -47,6 +47,8 @@ class DynamoDBLedger:
         self._table = table
         self._client = client
         self._clock = clock
+        self._has_unanswered = False
+        client.meta.events.register("needs-retry.dynamodb.BatchWriteItem", self._note_try)
 
     def read(self, lane: str, message_ids: Sequence[str]) -> dict[str, Entry]:
         """Return the entries that exist, by message id."""
@@ -62,15 +64,28 @@ class DynamoDBLedger:
             return
         expires_at = int(self._clock()) + KEPT_SECONDS
         items = [item_of(entry, expires_at=expires_at, place=place) for place, entry in enumerate(entries)]
-        # Without a condition, a first try that lands after the next receive's write would replace it.
-        if write_items(self._client, self._table, items):
+        self._has_unanswered = False
+        try:
+            write_items(self._client, self._table, items)
+        except AwsError:
+            if not self._has_unanswered:
+                raise
+        # Without a condition, a try that lands after the next receive's write would replace it.
+        if self._has_unanswered:
             raise AwsError(
                 operation="BatchWriteItem",
-                code="Repeated",
-                message="it was written by a repeat of the call, and the first try may land late",
+                code="NoAnswer",
+                message="a try of the call got no answer, and may land late",
                 retryable=True,
                 answered=False,
             )
+
+    def _note_try(
+        self, *, response: tuple[Any, Any] | None, caught_exception: Exception | None, **_: Any
+    ) -> None:
+        """Note a try without an answer, which botocore repeats; a throttled one was refused before any work."""
+        if caught_exception is not None or (response is not None and response[0].status_code >= SERVER_FAULT):
+            self._has_unanswered = True
 
     def amend(self, entries: Sequence[Entry]) -> None:
         """Write whole entries that are not outdated."""
