@@ -80,7 +80,7 @@ def _whole(text: str, least: int, most: int) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo; the status is 0 only if every promise was kept."""
+    """Run the demo; the status is 0 if no promise was broken."""
     interrupt_once()
     output: Path = options.output.resolve()
     plan = DemoPlan.draw(customers=options.customers, seed=options.seed, shards=options.shards)
