@@ -1,4 +1,4 @@
-"""What a claim costs at different backlogs: read units in DynamoDB, rows and buffers in PostgreSQL."""
+"""The cost of a claim at different backlogs: read units in DynamoDB, rows and buffers in PostgreSQL."""
 
 from __future__ import annotations
 

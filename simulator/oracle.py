@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from lanes.testing.fifo.queue import FifoQueue
 
-    from .handled import Handled
     from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5
@@ -78,20 +77,18 @@ def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
     """
     Messages of a group are first done in the order in which they were sent.
 
-    Repeats are left out. A message that was done may come again in the lane to which an operator has moved its group.
+    A repeat may come later, also in another lane if an operator has moved the rest of its group meanwhile.
     """
     last: dict[tuple[str, str], int] = {}
-    late: list[Handled] = []
+    done: set[tuple[str, int, float]] = set()
+    late: list[tuple[str, str, int]] = []
     for one in lanes.handled:
-        if one.number > last.get((one.lane, one.group), 0):
-            last[one.lane, one.group] = one.number
-        else:
-            late.append(one)
-    if not late:
-        return
-    times = Counter((one.group, one.number, one.sent_at) for one in lanes.handled)
-    once = [one for one in late if times[one.group, one.number, one.sent_at] == 1]
-    yield from _named("out of order", [(one.lane, one.group, one.number) for one in once])
+        message = one.group, one.number, one.sent_at
+        if message not in done and one.number <= last.get((one.lane, one.group), 0):
+            late.append((one.lane, one.group, one.number))
+        done.add(message)
+        last[one.lane, one.group] = max(one.number, last.get((one.lane, one.group), 0))
+    yield from _named("out of order", late)
 
 
 def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:

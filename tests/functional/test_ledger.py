@@ -510,6 +510,7 @@ class RawBody(BytesIO):
         ("refused", None),
         ("lost", "NoAnswer"),
         ("lost refused", "NoAnswer"),
+        ("broken", "NoAnswer"),
         ("refused refused", "ThrottlingException"),
     ],
 )
@@ -522,6 +523,8 @@ def test_a_try_without_an_answer_may_land_late(table_client, monkeypatch, tries,
             case "refused":
                 body = b'{"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException"}'
                 return AWSResponse("https://dynamodb", 400, {}, RawBody(body))
+            case "broken":
+                return AWSResponse("https://dynamodb", 500, {}, RawBody(b"{}"))
             case "lost":
                 raise ReadTimeoutError(endpoint_url="https://dynamodb")
 

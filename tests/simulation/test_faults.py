@@ -175,6 +175,18 @@ def test_the_oracle_sees_an_order_that_was_not_kept():
     assert "out of order: 1" in " ".join(violations(lanes))
 
 
+def test_the_oracle_sees_it_also_if_the_late_message_was_repeated():
+    """The first time counts."""
+    lanes = mixed_load(slots=1, backlog=30)
+    late, early = lanes.handled[0], lanes.handled[0]
+    late.number, early.number = 1, 2
+    late.group = early.group = "late"
+    for one in (early, late, late):
+        lanes.handled.append(one)
+
+    assert "out of order: 1" in " ".join(violations(lanes))
+
+
 def test_the_oracle_lets_work_be_repeated_in_the_lane_that_an_operator_chose():
     """The first of a group was done; its process died, and both were moved before it came again."""
     lanes = mixed_load(slots=1, backlog=30)
