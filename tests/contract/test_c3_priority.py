@@ -49,6 +49,29 @@ def test_the_state_above_is_never_older_than_the_recheck_interval(takes, slots, 
     assert max(ages) <= RECHECK + 1e-6
 
 
+def test_a_record_gives_way_to_a_message_that_comes_in_the_calls_before_its_handler():
+    """Its attempt was written ahead by then, and doesn't count."""
+    scenario = Scenario({"consumer": {"idempotency": True}})
+    slow = ["PutItem"]
+
+    def take(operation):
+        scenario.world.clock.advance(0.006)
+        if operation in slow:
+            slow.clear()
+            scenario.send("HIGH", "urgent")
+            scenario.world.clock.advance(2 * RECHECK)
+
+    scenario.world.calls.takes = take
+    scenario.send("MAIN", "waits", "fail", "ok")
+    scenario.step("MAIN")
+    assert not scenario.starts
+
+    scenario.drain()
+
+    assert scenario.done == ["urgent", "waits"]
+    assert [start.attempt for start in scenario.starts] == [1, 1, 2]
+
+
 def test_one_reading_serves_a_whole_batch_of_short_records():
     """One call for each lane above."""
     scenario = Scenario()
