@@ -309,7 +309,7 @@ class Event(enum.StrEnum):
         "effect_not_released",
         "",
         "continues: the claim expires with the function's timeout",
-        ("message_id",),
+        _RECORD,
     )
     GIVEN_UP_NOT_NOTED = (
         "given_up_not_noted",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from greenlet import greenlet
 
-    from lanes.consumer.engines.beside import Pending
+    from lanes.consumer.engines import Pending
 
     from .scheduler import Scheduler
 

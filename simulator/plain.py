@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lanes.config import LanesConfig
-    from lanes.consumer.engines.mapped.check import DepthReader
+    from lanes.consumer.engines.check import DepthReader
 
 NATIVE_RECEIVES = 5
 VISIBILITY = timedelta(seconds=30)

@@ -17,7 +17,7 @@ from lanes.aws.table.slots import DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment
-from lanes.consumer.engines.pull.looks import POLL
+from lanes.consumer.engines.looks import POLL
 from lanes.consumer.runtime import Runtime
 
 if TYPE_CHECKING:

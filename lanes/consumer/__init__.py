@@ -1,13 +1,133 @@
 """
 The consumer: one batch of one lane, handled record by record and answered honestly.
 
-`consumer.py` is the door and `runtime.py` assembles the rooms behind it. An engine (`engines/`) receives the event; the
+`Consumer` is the door, and `runtime.py` assembles the rooms behind it. An engine (`engines/`) receives the event; the
 corridor (`batch.py`) takes each record past the interceptors (`interceptors/`) to its attempt (`attempts.py`) and its
 outcome (`outcome.py`); `settlement.py` brings the outcomes to the queue and the ledger (`ledger.py`).
 """
 
-from lanes.consumer.consumer import Consumer
-from lanes.consumer.handlers import HandlerContext
-from lanes.consumer.records import RawRecord
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lanes.consumer.handlers import Around, HandlerContext, Handlers
+from lanes.consumer.records import PartialBatchResponse, RawRecord
+from lanes.errors import ConfigurationError
+from lanes.message import kind_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lanes.consumer.engines import Engine
+    from lanes.consumer.runtime import Runtime
 
 __all__ = ["Consumer", "HandlerContext", "RawRecord"]
+
+
+class Consumer:
+    """
+    Handlers by kind, and the Lambda handler that calls them.
+
+    Nothing is read or connected before the first event, so you may create it at import.
+
+    Args:
+        runtime: its dependencies; built from the function's environment unless given.
+
+    Example:
+        >>> consumer = Consumer()
+        >>> @consumer.handler("order.placed")
+        ... def place(message):
+        ...     print(message.data["order"])
+        >>> def lambda_handler(event, context):
+        ...     return consumer.handle(event, context)
+
+    """
+
+    def __init__(self, runtime: Runtime | None = None) -> None:
+        self._handlers = Handlers()
+        self._runtime = runtime
+        self._engine: Engine | None = None
+
+    def handler(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """
+        Register the decorated function for messages of `kind`.
+
+        It takes the message, and as a second argument a `HandlerContext` if it asks for one. It may raise `Retry`,
+        `DeadLetter`, or any exception, which is a failed attempt. It runs inside the message's priority.
+
+        Raises:
+            DuplicateHandlerError: the kind has a handler.
+            TypeError: the function can't be called that way, or no kind was given.
+            ConfigurationError: no message can have the kind.
+
+        """
+        if not isinstance(kind, str) or not kind:
+            # Written as @consumer.handler alone, nothing would be registered, and no error would show it.
+            raise TypeError(f'handler needs the kind, as in @consumer.handler("order.placed"), not {kind!r}')
+
+        if problem := kind_problem(kind):
+            raise ConfigurationError([f"{problem}, or no message reaches the handler"], source="handler")
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._handlers.add(kind, function)
+            return function
+
+        return register
+
+    def raw_handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the decorated function for bodies that are not CloudEvents; it takes a `RawRecord`."""
+        self._handlers.add_raw(function)
+        return function
+
+    def within(self, runtime: Runtime, *, around: Around | None = None) -> Consumer:
+        """
+        Return a consumer with the handlers so far and another runtime, like a new execution environment.
+
+        Args:
+            runtime: its dependencies.
+            around: called in place of each handler, with the handler, its message or raw record, and its context.
+
+        """
+        other = Consumer(runtime)
+        other._handlers = self._handlers.within(around)
+        return other
+
+    def handle(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
+        """
+        Handle one invocation and answer which records stay in their queue.
+
+        Args:
+            event: as an event source mapping sends it.
+            context: Lambda's context; its remaining time and request id are used.
+
+        Raises:
+            ConfigurationError: the function's environment is wrong, or the event comes from no lane of this
+                deployment. All its records stay.
+
+        """
+        return self._built().run(event, context)
+
+    def work(self, context: Any, *, slot: int) -> float:
+        """
+        Serve the lanes without an event, as one slot of a process, until they are empty or the time is over.
+
+        `lanes work` calls it again and again; it returns the seconds to wait before the next call.
+
+        Args:
+            context: like Lambda's; its remaining time and request id are used.
+            slot: number of this slot, from 0.
+
+        Raises:
+            ConfigurationError: the environment is wrong, or the engine is not pull.
+
+        """
+        return self._built().work(context, slot=slot)
+
+    def _built(self) -> Engine:
+        if self._engine is None:
+            if self._runtime is None:
+                from lanes.aws.runtime import runtime_from_env
+
+                self._runtime = runtime_from_env()
+            self._engine = self._runtime.build_engine(self._handlers)
+        return self._engine

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.handlers import HandlerContext, Yielded, check_ran
-from lanes.consumer.ledger import Ending, twice
+from lanes.consumer.handlers import HandlerContext, Handlers, Work, Yielded, check_ran
+from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
-from lanes.consumer.records import SETTLING
+from lanes.consumer.records import SETTLING, Batch, RawRecord
 from lanes.errors import AwsError, DeadLetter, Retry
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interception
-    from lanes.consumer.ledger import Entry
-    from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
 EXHAUSTED = "attempts exhausted"
@@ -59,16 +56,11 @@ class Attempts:
     def __init__(self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement) -> None:
         self._settings = settings = config.consumer
         # A sender that may send to one lane alone writes the priority into its message as it likes.
-        limits = (
-            {}
-            if settings.trust_priority
-            else {one.name: config.highest_priority(one) for one in config.lanes}
-        )
-        self._highest = {lane: limit for lane, limit in limits.items() if limit is not None}
+        limited = () if settings.trust_priority else config.lanes
+        self._highest = {lane.name: config.highest_priority(lane) for lane in limited}
         self._handlers = handlers
         self._settlement = settlement
         self._ledger = settlement.ledger
-        self._delays = settlement.delays
         self._telemetry = settlement.telemetry
         self.clock = settlement.clock
         self._limit = settings.function_timeout.total_seconds() * WHOLE_INVOCATION
@@ -87,19 +79,15 @@ class Attempts:
         check: Callable[[], None],
         ages: bool,
     ) -> Outcome:
-        """
-        Handle one record.
-
-        `check` raises `Yielded` at a checkpoint where the handler has to leave, with `ages` also after calls before it.
-        """
+        """Handle one record; `check` raises `Yielded` where the handler has to leave, with `ages` before it as well."""
         began, lane = self.clock(), batch.lane
         work = self._handlers.resolve(record)
         outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
         if outcome is None:
             # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
-            outcome = self._refused(entry, work) or self._attempt(
-                batch, record, entry, work, check=check, ages=ages
-            )
+            outcome = self._refused(entry, work)
+        if outcome is None:
+            outcome = self._attempt(batch, record, entry, work, check=check, ages=ages)
         for part in reversed(interceptions):
             outcome = part.after(record, outcome)
         # With the calls around the handler, which the next record needs as well.
@@ -133,9 +121,8 @@ class Attempts:
             try:
                 entry = self._count(entry, record, Ending.STARTED, error="")
             except AwsError:
-                return self._settlement.deferred(
-                    lane, record, entry, Event.ATTEMPT_NOT_BEGUN, Reason.NOT_BEGUN
-                )
+                problem = Event.ATTEMPT_NOT_BEGUN
+                return self._settlement.deferred(lane, record, entry, problem, Reason.NOT_BEGUN)
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
             if ahead and ages:
@@ -152,7 +139,10 @@ class Attempts:
             return self._failed(lane, record, entry, work, error, ahead=ahead)
         # With idempotency the effect says that it is done, before any count is looked at.
         if ahead and not self._settings.idempotency:
-            self._forgive(entry, record)
+            # Taken back: a failed call may repeat work later, never undo it.
+            done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
+            if not self._write(done, record, problem=Event.SUCCESS_NOT_NOTED):
+                self._write(done, record, problem=Event.SUCCESS_NOT_NOTED)
         times = started_at, self.clock()
         report.handled(self._telemetry, lane, record, work, attempt=attempt, times=times)
         return DONE
@@ -162,11 +152,11 @@ class Attempts:
     ) -> None:
         """Call the handler inside the message's priority and trace."""
         assert work.handler is not None  # noqa: S101 - refused before
-        trace = work.trace.child() if work.trace else None
+        lane, trace = batch.lane, work.trace.child() if work.trace else None
         arguments: list[Any] = [work.argument]
         if work.handler.takes_context:
             context = HandlerContext(
-                lane=batch.lane.name,
+                lane=lane.name,
                 attempt=attempt,
                 max_attempts=self._settings.max_attempts,
                 receive_count=record.receive_count,
@@ -177,11 +167,11 @@ class Attempts:
             )
             arguments.append(context)
         priority = CURRENT_PRIORITY.get() if work.priority is None else work.priority
-        highest = self._highest.get(batch.lane.name)
+        highest = self._highest.get(lane.name)
         if priority is not None and highest is not None and priority > highest:
             self._telemetry.count(Metric.LOWERED)
             fields = {"priority": work.priority, "to": highest}
-            report.decoded(self._telemetry, Event.PRIORITY_LOWERED, batch.lane, record, work, **fields)
+            report.decoded(self._telemetry, Event.PRIORITY_LOWERED, lane, record, work, **fields)
             priority = highest
         # Not the public blocks: those check their arguments and are objects, and every message passes here.
         outer = CURRENT_PRIORITY.set(priority)
@@ -205,33 +195,23 @@ class Attempts:
         if not ahead:
             entry = self._count(entry, record, Ending.FAILED, error=description)
         entry = dataclasses.replace(entry, last_error=description, ending=Ending.FAILED)
-        if ahead and entry.given_up:
-            self._write(entry, record, problem=Event.GIVEN_UP_NOT_NOTED)
         if entry.given_up:
+            if ahead:
+                self._write(entry, record, problem=Event.GIVEN_UP_NOT_NOTED)
             return _dead_letter(entry, entry.given_up, work=work)
         if not isinstance(error, Retry):
-            trace_id = work.trace.trace_id if work.trace else None
-            self._telemetry.problem(
-                Event.HANDLER_FAILED, lane=lane.name, message_id=record.message_id, trace_id=trace_id
-            )
+            ids = {"message_id": record.message_id, "trace_id": work.trace.trace_id if work.trace else None}
+            self._telemetry.problem(Event.HANDLER_FAILED, lane=lane.name, **ids)
         if entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
         # A subclass in your application may not have set `after`.
         if isinstance(error, Retry) and isinstance(error.after, timedelta):
-            delay = self._delays.asked(lane, error.after)
+            delay = self._settlement.delays.asked(lane, error.after)
         else:
-            delay = self._delays.after_failure(lane, attempt=entry.attempts)
+            delay = self._settlement.delays.after_failure(lane, attempt=entry.attempts)
         fields = {"priority": work.priority, "attempt": entry.attempts, "sent_at": record.sent_at}
-        report.decoded(
-            self._telemetry,
-            Event.MESSAGE_FAILED,
-            lane,
-            record,
-            work,
-            **fields,
-            error=description,
-            delay=delay,
-        )
+        failure = {"error": description, "delay": delay}
+        report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields, **failure)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:
@@ -252,12 +232,6 @@ class Attempts:
             # Settlement writes the same entry again.
             self._telemetry.problem(Event.ATTEMPT_NOT_COUNTED, lane=entry.lane, message_id=record.message_id)
         return counted
-
-    def _forgive(self, entry: Entry, record: RawRecord) -> None:
-        """Take a written-ahead attempt back after success. A failed call may repeat work later, never undo it."""
-        done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
-        if not self._write(done, record, problem=Event.SUCCESS_NOT_NOTED):
-            self._write(done, record, problem=Event.SUCCESS_NOT_NOTED)
 
     def _write(self, entry: Entry, record: RawRecord, *, problem: Event) -> bool:
         try:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.engines import Proceed
+from lanes.consumer.engines import Proceed, Turn
 from lanes.consumer.handlers import Yielded
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
@@ -21,10 +21,9 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from lanes.consumer.attempts import Attempts
-    from lanes.consumer.engines import Turn
     from lanes.consumer.interceptors import Interception, Interceptor
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
@@ -45,45 +44,34 @@ class Corridor:
             if self._prepare(batch, turn, outcomes):
                 self._work(batch, turn, outcomes)
         except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
-            unfinished = [report.unopened(record) for record in outcomes.undecided]
-            self.settlement.telemetry.problem(
-                Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=unfinished
-            )
+            messages = [report.unopened(record) for record in outcomes.undecided]
+            telemetry = self.settlement.telemetry
+            telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=messages)
         finally:
             turn.close(outcomes)
         return outcomes
 
     def _prepare(self, batch: Batch, turn: Turn, outcomes: Outcomes) -> bool:
         """Look up the entries and keep the records invisible; if that fails, keep all records and return False."""
-        problem = Event.LEDGER_NOT_READ
+        problem, telemetry = Event.LEDGER_NOT_READ, self.settlement.telemetry
         try:
             outcomes.entries = self.settlement.ledger.entries_of(batch.lane.name, batch.records)
             problem = Event.RECORDS_NOT_HELD
             if lost := turn.hold(outcomes):
-                self._report_lost(batch, outcomes, lost)
+                outcomes.lose(lost)
+                # Settlement reports the rest of their groups.
+                expired = [record for record in batch.records if record.message_id in lost]
+                fields = {"reason": Reason.EXPIRED, "delay": None}
+                report.together(telemetry, Event.BATCH_RETURNED, batch.lane, expired, **fields)
         except AwsError:
             self._return_unprepared(batch, outcomes, problem)
             return False
-        report.received(self.settlement.telemetry, batch.records, outcomes.entries)
+        report.received(telemetry, batch.records, outcomes.entries)
         return True
-
-    def _report_lost(self, batch: Batch, outcomes: Outcomes, lost: Collection[str]) -> None:
-        """Leave records alone that another invocation may have by now; settlement reports the rest of their groups."""
-        outcomes.lose(lost)
-        expired = [record for record in batch.records if record.message_id in lost]
-        report.together(
-            self.settlement.telemetry,
-            Event.BATCH_RETURNED,
-            batch.lane,
-            expired,
-            reason=Reason.EXPIRED,
-            delay=None,
-        )
 
     def _return_unprepared(self, batch: Batch, outcomes: Outcomes, problem: Event) -> None:
         """Report a failed call, in an `except` block, and return every record for the time of a yield."""
-        self.settlement.telemetry.problem(problem, lane=batch.lane.name)
-        self.settlement.telemetry.count(Metric.AWS_ERRORS)
+        report.failed_call(self.settlement.telemetry, problem, lane=batch.lane.name)
         # Not at once: the call that failed is made again with the next receive.
         delay = self.settlement.delays.after_yield(batch.lane, batch.records).delay
         outcomes.keep(batch.records, Outcome(delay=delay, reason=Reason.UNPREPARED))
@@ -170,15 +158,8 @@ class Corridor:
         outcomes.keep(rest, outcome)
         if outcome.ending is not Ending.YIELDED:
             return
-        to_lane = outcome.to.name if outcome.to else None
-        report.together(
-            self.settlement.telemetry,
-            Event.BATCH_YIELDED,
-            batch.lane,
-            rest,
-            to_lane=to_lane,
-            delay=outcome.delay,
-        )
+        fields = {"to_lane": outcome.to.name if outcome.to else None, "delay": outcome.delay}
+        report.together(self.settlement.telemetry, Event.BATCH_YIELDED, batch.lane, rest, **fields)
 
     def _yield_in_mid_work(
         self, batch: Batch, turn: Turn, outcomes: Outcomes, rest: Sequence[RawRecord], outcome: Outcome

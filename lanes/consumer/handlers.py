@@ -77,15 +77,7 @@ class HandlerContext:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """
-    A registered handler.
-
-    Attributes:
-        function: takes the message or raw record, and the context if it asks for one.
-        takes_context: whether it asks for the context.
-        read: reads the data in the type that the handler names, and returns it and its problems; None for any data.
-
-    """
+    """A registered function, and whether it takes a context; `read` returns data in its type, or a problem."""
 
     function: Callable[..., Any]
     takes_context: bool
@@ -98,11 +90,7 @@ class Registered:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """
-    A decoded record: its handler and the handler's argument, the id of its effect, and its place in a trace.
-
-    `id` is the message's own; a raw body has the SQS message id. Without a handler `refusal` says why.
-    """
+    """A decoded record, with its handler or a `refusal` that says why it has none. A raw body has the SQS id."""
 
     handler: Registered | None
     argument: Message | RawRecord | None
@@ -180,14 +168,7 @@ class Handlers:
 
 
 def registered(handler: Callable[..., Any]) -> Registered:
-    """
-    Return the handler and whether it asks for the context.
-
-    Raises:
-        TypeError: the handler would not run when called, takes neither one nor two positional arguments, or names
-            a type of data that is not supported.
-
-    """
+    """Return a handler as it is called; raises `TypeError` for one that can't be, or with an unknown data type."""
     name = getattr(handler, "__qualname__", repr(handler))
     if _runs_later(handler):
         raise TypeError(
@@ -214,7 +195,7 @@ def _through(around: Around | None, handler: Registered) -> Registered:
 
 
 def check_ran(result: Any) -> None:
-    """Raise `TypeError` for a result by which the handler's work has not been done: a coroutine or a generator."""
+    """Raise `TypeError` for a result that leaves the work undone: a coroutine or a generator."""
     if inspect.iscoroutine(result):
         # Otherwise Python warns that it was never awaited.
         result.close()

@@ -1,9 +1,7 @@
 """
 The ledger: one entry for each message that was received more than once, the table that keeps it, and its cache.
 
-SQS counts receives, whatever their outcome. The ledger distinguishes failed attempts, yields, and returns
-(untouched, behind a failed record of their group or for want of time). A message that succeeds on its first receive
-never gets an entry.
+SQS counts receives, whatever their outcome. The ledger distinguishes failed attempts, yields, and untouched returns.
 """
 
 from __future__ import annotations
@@ -99,11 +97,8 @@ class Entry:
         return _CAUSES[self.ending]
 
     def is_of_earlier_generation(self, record: RawRecord) -> bool:
-        """
-        Whether the entry is older than the record's stay in the queue: a redriven message starts again.
-
-        Only stamps of SQS are compared: the function's clock may be wrong.
-        """
+        """Whether the entry is older than the record's stay in the queue: a redriven message starts again."""
+        # Only stamps of SQS are compared: the function's clock may be wrong.
         known = self.first_received_at
         return known > 0 and record.first_received_at > known + NEXT_GENERATION
 
@@ -152,21 +147,16 @@ class Effect(enum.Enum):
 
 
 class Ledger(Protocol):
-    """
-    The table behind the consumer.
-
-    Every method raises `AwsError` when the table can't be read or written; only the client retries.
-    """
+    """The table behind the consumer. Every method raises `AwsError`; only the client retries."""
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the existing entries by message id, in one consistent read."""
 
     def note(self, entries: Sequence[Entry]) -> None:
         """
-        Write whole entries of records that this invocation holds, in one request for up to 25.
+        Write whole entries of records that this invocation holds, in one request for up to 25; a single one as `amend`.
 
-        Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice. A single
-        entry is written as by `amend`, in case the call lands late.
+        Absolute values, so that a call with a lost answer can be repeated: an attempt is never counted twice.
         """
 
     def amend(self, entries: Sequence[Entry]) -> None:
@@ -194,26 +184,18 @@ MOST_CACHED = 20_000
 # With one slot only records parked by an earlier environment can be missing; after a yield these return within 15 s
 # by default.
 TRUSTED = 1.0
-"""
-Seconds for which an environment trusts its own reading of parked records, or of a backlog.
+"""Seconds for which a reading of a backlog is trusted, and one of parked records: 15 times that without peers."""
 
-Of parked records 15 times as long without peers that park others.
-"""
-
+# AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
 INDEX_LAG = 2 * TRUSTED
-"""
-Seconds for which this environment's own writes count more than the ledger's index, which the next reading shows.
-
-AWS: a global index follows its table with a delay (DynamoDB developer guide, "Global secondary indexes").
-"""
+"""Seconds for which this environment's own writes count more than the ledger's index."""
 
 
 class CachedLedger:
     """
     The ledger with the one cache of an environment: the entries that it wrote or read last.
 
-    An entry written at receive 4 is complete at receive 5: no other environment had the record in between. A parking
-    ends without a message, so parked entries expire by their time.
+    An entry written at receive 4 is complete at receive 5: no other environment had the record in between.
     """
 
     def __init__(self, ledger: Ledger, *, clock: Callable[[], float]) -> None:
@@ -226,29 +208,23 @@ class CachedLedger:
         self._unwritten: set[tuple[str, str]] = set()
 
     def entries_of(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
-        """
-        Return the entry of each record by message id, a new one for a first receive; raises `AwsError`.
-
-        Only records received before may need a read of the table.
-        """
-        again = [record for record in records if record.receive_count > 1]
-        known = self._known(lane, again) if again else {}
-        return {
-            record.message_id: _entry_at(record, lane, known.get(record.message_id)) for record in records
-        }
-
-    def _known(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
-        """Take the records' entries out of the cache, and read those that another environment may have written."""
+        """Return the entry of each record by message id, a new one for a first receive; raises `AwsError`."""
         known: dict[str, Entry] = {}
+        missing: list[str] = []
         for record in records:
+            if record.receive_count == 1:
+                continue
             self._parked[lane].pop(record.message_id, None)
             # Taken out: an entry explains the one receive after it.
             entry = self._entries.pop((lane, record.message_id), None)
             if entry is not None and entry.noted_receive == record.receive_count - 1:
                 known[record.message_id] = entry
-        if missing := [record.message_id for record in records if record.message_id not in known]:
+            else:
+                # Another environment may have written it.
+                missing.append(record.message_id)
+        if missing:
             known |= twice(lambda: self._ledger.read(lane, missing))
-        return known
+        return {one.message_id: _entry_at(one, lane, known.get(one.message_id)) for one in records}
 
     def write(self, entries: Sequence[Entry], *, amends: bool = False) -> None:
         """Write entries and cache them, or amend those of records that may be with another slot; raises `AwsError`."""
@@ -274,11 +250,8 @@ class CachedLedger:
     def lanes_with_parked(self, published: Mapping[str, float]) -> set[str]:
         """Return the lanes with records parked now: those of this environment, and of others until published times."""
         now = self._clock()
-        found = {lane for lane, until in published.items() if until > now}
-        for lane, known in self._parked.items():
-            if any(entry.parked_until > now for entry in known.values()):
-                found.add(lane)
-        return found
+        own = ((lane, entry.parked_until) for lane, known in self._parked.items() for entry in known.values())
+        return {lane for lane, until in (*published.items(), *own) if until > now}
 
     def parked(self, lane: str) -> list[Entry]:
         """Return the records of a lane that are parked now, as far as this environment knows."""
@@ -289,13 +262,9 @@ class CachedLedger:
 
     def read_parked(self, lane: str, *, alone: bool = False, limit: int | None = None) -> None:
         """
-        Read the parked records of a lane unless that was done within a second; raises `AwsError`.
+        Read up to `limit` parked records of a lane unless that was done within a second; raises `AwsError`.
 
-        Args:
-            lane: its name.
-            alone: whether the ledger has no more than this environment wrote, but for the records of one before it.
-            limit: most entries to read; a batch that this may have cut is left out.
-
+        `alone` if the ledger has no more than this environment wrote, but for the records of one before it.
         """
         now = self._clock()
         is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= TRUSTED * (15 if alone else 1)

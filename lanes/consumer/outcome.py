@@ -1,8 +1,7 @@
 """
 Outcomes: the ending of each record of a batch, and after how many seconds a kept one returns.
 
-Every record begins as *returned*, the fail-safe answer: it stays in its queue and comes back when its visibility
-timeout ends. Only something known to be better replaces that.
+Every record begins as *returned*, the fail-safe answer: it comes back when its visibility timeout ends.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
-from lanes.consumer.ledger import Ending
+from lanes.consumer.ledger import Ending, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
     from lanes.config import ConsumerSettings, Lane
     from lanes.consumer.handlers import Work
-    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import RawRecord
 
 SOON = 2
 """Seconds until a record returns whose state changes in a moment: another delivery handles it, or its group moves."""
+
 
 KEPT = frozenset({Ending.FAILED, Ending.YIELDED, Ending.RETURNED})
 """The endings of records that stay in their queue."""
@@ -42,9 +41,7 @@ class Reason(enum.StrEnum):
     ASIDE = "aside"  # its batch was set aside for higher lanes for long
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
-    EXPIRED = (
-        "expired"  # its visibility timeout ended before it could be held, so another receive may have it
-    )
+    EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 
@@ -83,8 +80,6 @@ class Outcome:
 
 
 BEHIND = Outcome(delay=0, reason=Reason.BEHIND)
-
-# One for all, since every message needs it: the entry of a finished record is not written any more.
 DONE = Outcome(ending=Ending.DONE)
 
 
@@ -96,7 +91,6 @@ class Outcomes:
     Attributes:
         entries: the records' ledger entries by message id, none if the ledger could not be read.
         finished: number of records that leave the queue.
-        has_yielded: whether any record yielded.
 
     """
 
@@ -127,9 +121,10 @@ class Outcomes:
         if record.message_id in self._decided:
             return
         self._decided[record.message_id] = outcome
-        if outcome.ending in KEPT:
+        if outcome.is_kept:
             is_yield = outcome.ending is Ending.YIELDED
             self.has_yielded |= is_yield
+            # Behind a yield it yields as well: returned at once, it would keep the group from being woken.
             self._behind.setdefault(record.group, outcome if is_yield else BEHIND)
         else:
             self.finished += 1
@@ -145,12 +140,7 @@ class Outcomes:
         return [record for record in self._records if record.message_id not in self._decided]
 
     def behind(self, record: RawRecord) -> Outcome | None:
-        """
-        Return the outcome of a record whose group stays, or None.
-
-        An earlier record of the group stays, or one may be with another invocation. Behind one that yielded it yields
-        as well: returned at once, it would keep the group from being woken.
-        """
+        """Return the outcome of a record if an earlier one of its group stays, or may be with another invocation."""
         return self._behind.get(record.group)
 
     @property
@@ -175,7 +165,7 @@ RECEIVE_FLOOR = 0.004
 
 
 def receive_floor(receive_count: int) -> float:
-    """Return the shortest yield delay of a record received `receive_count` times, in seconds."""
+    """Return that delay."""
     return RECEIVE_FLOOR * receive_count**2
 
 
@@ -203,8 +193,7 @@ class Delays:
         Return the outcome of records that yield together.
 
         The delay is random within the lane's bounds, or in the half above `at_least` seconds, and never below the
-        floor of the record received most often. A floor above the bounds keeps its receives from running out, so such
-        records can't be woken.
+        floor of the record received most often. With a floor above the bounds the records can't be woken.
         """
         # A fixed delay of 0 or 1 s took a tenth to a third of the slots, for hundreds of receives of a message
         # (docs/decisions/0002-yield-park-wake.md).

@@ -134,11 +134,8 @@ class Batch:
     """
     Records of one lane, those of each group in the order in which they were sent.
 
-    Attributes:
-        name: of the invocation; records are parked under it.
-        milliseconds_left: call it for the time until Lambda ends the function.
-        began_at: start of the invocation, in epoch seconds.
-
+    They are parked under its `name`, that of the invocation, which `began_at` a time in epoch seconds.
+    `milliseconds_left` returns the time until Lambda ends the function.
     """
 
     lane: Lane
@@ -160,13 +157,7 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """
-    One invocation: its name, Lambda's context, and the time until Lambda ends it.
-
-    Attributes:
-        milliseconds_left: call it for that time.
-
-    """
+    """One invocation: its name, Lambda's context, and a function that returns the time until Lambda ends it."""
 
     name: str
     context: Any
@@ -176,11 +167,18 @@ class Invocation:
     def of(cls, context: Any, *, timeout: float, clock: Callable[[], float]) -> Invocation:
         """Read Lambda's context; where it lacks one of them, as in tests, the name is random and `timeout` counts."""
         ends_at = clock() + timeout
-        return cls(
-            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
-            context=context,
-            milliseconds_left=getattr(context, "get_remaining_time_in_millis", None)
-            or (lambda: (ends_at - clock()) * 1000),
+        left = getattr(context, "get_remaining_time_in_millis", None) or (lambda: (ends_at - clock()) * 1000)
+        name = getattr(context, "aws_request_id", None) or uuid.uuid4().hex
+        return cls(name=name, context=context, milliseconds_left=left)
+
+    def batch(self, lane: Lane, records: Sequence[RawRecord], *, began_at: float, part: str = "") -> Batch:
+        """Return records as a batch of this invocation; `part` tells several from each other."""
+        return Batch(
+            lane=lane,
+            records=records,
+            name=self.name + part,
+            milliseconds_left=self.milliseconds_left,
+            began_at=began_at,
         )
 
 
@@ -194,23 +192,25 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
     """
     entries = event.get("Records") if isinstance(event, dict) else None
     if not isinstance(entries, list) or not entries or not all(map(_is_of_sqs, entries)):
-        form = (
-            f"with the keys {sorted(event)[:5]}"
-            if isinstance(event, dict)
-            else f"of type {type(event).__name__}"
+        keys = f"with the keys {sorted(event)[:5]}" if isinstance(event, dict) else ""
+        raise _bad_event(
+            f"an event {keys or f'of type {type(event).__name__}'} is no batch of SQS records; "
+            "map the function to the lanes' queues only"
         )
-        text = f"an event {form} is no batch of SQS records; map the function to the lanes' queues only"
-        raise ConfigurationError([text], source="event")
     queues = {entry.get("eventSourceARN") for entry in entries}
     if len(queues) > 1:
-        text = f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one"
-        raise ConfigurationError([text], source="event")
+        raise _bad_event(f"the records are of {len(queues)} queues; a mapping of Lambda sends those of one")
     try:
         return entries[0]["eventSourceARN"], [RawRecord.from_event(entry) for entry in entries]
     except (KeyError, TypeError, ValueError) as error:
         found = f"has no {error}" if isinstance(error, KeyError) else f"can't be read ({error})"
-        text = f"a record {found}; make a test event of one that a mapping of Lambda sends"
-        raise ConfigurationError([text], source="event") from error
+        raise _bad_event(
+            f"a record {found}; make a test event of one that a mapping of Lambda sends"
+        ) from error
+
+
+def _bad_event(problem: str) -> ConfigurationError:
+    return ConfigurationError([problem], source="event")
 
 
 def _is_of_sqs(entry: object) -> bool:

@@ -12,22 +12,19 @@ from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
-from lanes.consumer.engines.beside import Threads
-from lanes.consumer.engines.mapped.check import BacklogCheck, DepthReader
-from lanes.consumer.engines.mapped.engine import MappedEngine, TurnServices
-from lanes.consumer.engines.mapped.waking import Waker
+from lanes.consumer.engines import Beside, Engine, Threads
+from lanes.consumer.engines.check import BacklogCheck, DepthReader
+from lanes.consumer.engines.looks import Looking, Paused, ReceivingQueues
+from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
+from lanes.consumer.engines.policy import KindRate, Pace, Rate, Reserve, Strict, Weighted
 from lanes.consumer.engines.presence import Peers, PresenceTable
-from lanes.consumer.engines.pull.engine import PullEngine
-from lanes.consumer.engines.pull.looks import Looking, Paused, ReceivingQueues
-from lanes.consumer.engines.pull.pace import Pace
-from lanes.consumer.engines.pull.policy import KindRate, Rate, Strict, Weighted
-from lanes.consumer.engines.pull.slot import SlotServices
-from lanes.consumer.engines.reserve import Reserve
+from lanes.consumer.engines.pull import PullEngine
+from lanes.consumer.engines.slot import Bell, SlotServices
 from lanes.consumer.interceptors.group_hold import GroupHold
 from lanes.consumer.interceptors.idempotency import Idempotency
 from lanes.consumer.interceptors.overrides import OverrideFilter
 from lanes.consumer.interceptors.tenant_share import Tenants, TenantShare
-from lanes.consumer.ledger import CachedLedger
+from lanes.consumer.ledger import CachedLedger, Ledger
 from lanes.consumer.outcome import Delays
 from lanes.consumer.settlement import Queues as SettlementQueues
 from lanes.consumer.settlement import Settlement
@@ -37,12 +34,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from lanes.config.deployment import Deployment
-    from lanes.consumer.engines import Engine
-    from lanes.consumer.engines.beside import Beside
-    from lanes.consumer.engines.pull.slot import Bell
     from lanes.consumer.handlers import Handlers
     from lanes.consumer.interceptors import Interceptor
-    from lanes.consumer.ledger import Ledger
     from lanes.consumer.telemetry import Telemetry
     from lanes.holds import Holds
     from lanes.overrides import Overrides
@@ -102,48 +95,46 @@ class Runtime:
         attempts = Attempts(config=config, handlers=handlers, settlement=settlement)
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
+        reserve = Reserve(share=config.consumer.reserve, clock=clock)
         if config.consumer.engine is EngineName.PULL:
-            return PullEngine(deployment=self.deployment, services=self._slot_services(corridor, peers))
-        services = self._turn_services(settlement, peers)
-        return MappedEngine(deployment=self.deployment, corridor=corridor, services=services)
+            slots = self._slot_services(corridor, reserve, peers)
+            return PullEngine(deployment=self.deployment, services=slots)
+        turns = self._turn_services(settlement, reserve, peers)
+        return MappedEngine(deployment=self.deployment, corridor=corridor, services=turns)
 
-    def _slot_services(self, corridor: Corridor, peers: Peers) -> SlotServices:
-        config, clock = self.deployment.config, self.clock
-        consumer = config.consumer
+    def _slot_services(self, corridor: Corridor, reserve: Reserve, peers: Peers) -> SlotServices:
+        config, consumer = self.deployment.config, self.deployment.config.consumer
         looking = Looking(
             queues=self.queues,
             # A poll and a deletion for each lane, a look, and the paused lanes.
             beside=self.beside or Threads(2 * len(config.lanes) + 2),
             pace=Pace(consumer),
             telemetry=self.telemetry,
-            clock=clock,
+            clock=self.clock,
         )
-        has_tenants = any(lane.tenant_share is not None for lane in config.lanes) and not peers.alone
         tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
         return SlotServices(
             paused=Paused(self.pauses, looking),
-            tenants=tenants if has_tenants else None,
+            tenants=tenants if self._shares_slots and not peers.alone else None,
             config=config,
             corridor=corridor,
-            settlement=corridor.settlement,
             looking=looking,
             policy=Weighted() if consumer.policy is PolicyName.WEIGHTED else Strict(config),
-            reserve=Reserve(share=consumer.reserve, clock=clock),
+            reserve=reserve,
             rate=self._rate(consumer.max_rate) if consumer.max_rate else None,
             bell=self.bell,
             sleep=self.sleep,
         )
 
-    def _turn_services(self, settlement: Settlement, peers: Peers) -> TurnServices:
-        config, clock, ledger = self.deployment.config, self.clock, settlement.ledger
-        check = BacklogCheck(config=config, depths=self.queues, peers=peers, ledger=ledger, clock=clock)
-        waker = Waker(config=config, check=check, peers=peers, settlement=settlement)
+    def _turn_services(self, settlement: Settlement, reserve: Reserve, peers: Peers) -> TurnServices:
+        config, ledger = self.deployment.config, settlement.ledger
+        check = BacklogCheck(config=config, depths=self.queues, peers=peers, ledger=ledger, clock=self.clock)
         return TurnServices(
             peers=peers,
             check=check,
-            reserve=Reserve(share=config.consumer.reserve, clock=clock),
+            reserve=reserve,
             settlement=settlement,
-            waker=waker,
+            waker=Waker(config=config, check=check, peers=peers, settlement=settlement),
             # One call a batch. Reading ahead in a second thread, too, gained 2 to 5 %, for locks and forked processes
             # (docs/decisions/0015-one-corridor.md).
             beside=self.beside or Threads(1),
@@ -153,29 +144,31 @@ class Runtime:
         slots = self.deployment.config.consumer.reserved_concurrency
         return Rate(rate, slots=slots, clock=self.clock, random=self.random)
 
+    @property
+    def _shares_slots(self) -> bool:
+        config = self.deployment.config
+        has_share = any(lane.tenant_share is not None for lane in config.lanes)
+        return has_share and config.consumer.reserved_concurrency > 1
+
     def _interceptors(self, settlement: Settlement, peers: Peers, environment: str) -> list[Interceptor]:
         """Return the features that are on, in the order in which they judge a record."""
         config, settings = self.deployment.config, self.deployment.config.consumer
         found: list[Interceptor] = []
         if self.overrides is not None:
-            hold = None
+            overrides, hold = self.overrides, None
             if self.holds is not None:
                 hold = GroupHold(holds=self.holds, settlement=settlement, settings=settings)
-            overrides = self.overrides
             found.append(OverrideFilter(overrides=overrides, hold=hold, settlement=settlement, config=config))
-        slots = settings.reserved_concurrency
-        if slots > 1 and any(lane.tenant_share is not None for lane in config.lanes):
+        if self._shares_slots:
+            slots = settings.reserved_concurrency
             found.append(TenantShare(slots=slots, peers=peers, settlement=settlement))
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))
         # Last, so that a record that returns for its rate has claimed nothing.
         if settings.idempotency:
-            idempotency = Idempotency(
-                ledger=self.ledger,
-                environment=environment,
-                window=settings.idempotency_window,
-                settlement=settlement,
+            window = settings.idempotency_window
+            found.append(
+                Idempotency(ledger=self.ledger, environment=environment, window=window, settlement=settlement)
             )
-            found.append(idempotency)
         return found

@@ -10,29 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.ledger import Ending, Park
-from lanes.consumer.outcome import Outcome, Reason, shortest_delay
-from lanes.consumer.records import BEYOND, SETTLING
+from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
+from lanes.consumer.outcome import Delays, Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.records import BEYOND, SETTLING, Batch, RawRecord
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import order_of
-from lanes.metrics import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.ledger import CachedLedger, Entry
-    from lanes.consumer.outcome import Delays, Outcomes
-    from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.telemetry import Telemetry
 
 # AWS: SQS drops a repeated deduplication id for five minutes (SendMessage), and the first one may have arrived.
-LONGEST_RESEND = timedelta(minutes=2)
+LONGEST_RESEND = 2 * 60
+"""Most seconds until a dead letter that failed is sent again."""
 
 # AWS documents no bound; it is more than twice the client's timeout. A write of one entry needs no such pause: it has a
 # condition, which BatchWriteItem lacks.
@@ -92,12 +88,9 @@ class Settlement:
     clock: Callable[[], float]
 
     def outlasts(self, batch: Batch, entries: Mapping[str, Entry]) -> bool:
-        """
-        Whether the batch is invisible for longer than its invocation lasts.
-
-        AWS: Lambda retries a throttled batch until its visibility timeout ends (Lambda operator guide), so little of
-        it may be left.
-        """
+        """Whether the batch is invisible for longer than its invocation lasts."""
+        # AWS: Lambda retries a throttled batch until its visibility timeout ends (Lambda operator guide), so little of
+        # it may be left.
         oldest = min(
             record.first_received_at if record.receive_count == 1 else entries[record.message_id].noted_at
             for record in batch.records
@@ -106,17 +99,12 @@ class Settlement:
         return oldest + visible - self.clock() > batch.milliseconds_left() / 1000 + SETTLING
 
     def hold(self, batch: Batch) -> Collection[str]:
-        """
-        Keep the batch invisible until its invocation ends, so that it returns soon if that dies; raises `AwsError`.
-
-        Returns the ids of records that are no longer ours.
-        """
+        """Keep the batch invisible until its invocation ends; return the ids of lost records; raises `AwsError`."""
         # By default the queue's own timeout, six times the function's, keeps a dead batch for 180 s; this does for 33 s
         # (docs/decisions/0017-records-left-behind.md).
         seconds = visibility_in_hand(batch.milliseconds_left() / 1000)
-        return self.queues.change_visibility(
-            batch.lane.name, [_change(record, seconds) for record in batch.records]
-        )
+        changes = [_change(record, seconds) for record in batch.records]
+        return self.queues.change_visibility(batch.lane.name, changes)
 
     def dead_letter(self, lane: Lane, record: RawRecord, outcome: Outcome) -> Outcome:
         """Send a dead letter and report it; return the outcome, which keeps the record if the call failed."""
@@ -135,26 +123,16 @@ class Settlement:
         try:
             self.queues.dead_letter(lane.name, record, note)
         except AwsError:
-            self.telemetry.problem(
-                Event.DEAD_LETTER_NOT_SENT,
-                lane=lane.name,
-                message_id=record.message_id,
-                receive_count=record.receive_count,
-            )
-            return self.keep_dead_letter(outcome, delay=self.resend_delay(lane, record, entry))
+            return self.resend(lane, record, outcome, Event.DEAD_LETTER_NOT_SENT)
         report.dead_lettered(self.telemetry, lane, record, outcome)
         return outcome
 
-    def resend_delay(self, lane: Lane, record: RawRecord, entry: Entry) -> int:
-        """Return the seconds until a dead letter that failed is sent again."""
-        delay = self.delays.after_failure(lane, attempt=max(1, entry.attempts))
-        return min(max(delay, shortest_delay([record])), int(LONGEST_RESEND.total_seconds()))
-
-    def keep_dead_letter(self, outcome: Outcome, *, delay: int) -> Outcome:
-        """Return the outcome of a record that becomes a dead letter later: its entry says so."""
-        assert outcome.entry is not None  # noqa: S101 - see above
-        entry = dataclasses.replace(outcome.entry, given_up=outcome.reason, last_error=outcome.error)
-        return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
+    def resend(self, lane: Lane, record: RawRecord, outcome: Outcome, problem: Event) -> Outcome:
+        """Report a failed call for a dead letter, in an `except` block; return the outcome to send it later."""
+        receives, attempts = record.receive_count, outcome.entry.attempts if outcome.entry else 0
+        self.telemetry.problem(problem, lane=lane.name, message_id=record.message_id, receive_count=receives)
+        delay = self.delays.after_failure(lane, attempt=max(1, attempts))
+        return keep_dead_letter(outcome, delay=min(max(delay, shortest_delay([record])), LONGEST_RESEND))
 
     def deferred(
         self,
@@ -165,24 +143,16 @@ class Settlement:
         reason: Reason = Reason.DIVERTED,
     ) -> Outcome:
         """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""
-        self.telemetry.problem(problem, lane=lane.name, message_id=record.message_id)
-        self.telemetry.count(Metric.AWS_ERRORS)
+        report.failed_call(self.telemetry, problem, lane=lane.name, message_id=record.message_id)
         return Outcome(entry=entry, delay=self.delays.after_error(lane, record), reason=reason)
 
     def wakeable(self, lane: Lane) -> list[Entry]:
         """Return the known parked records of a lane that may be woken."""
-        return [
-            entry
-            for entry in self.ledger.parked(lane.name)
-            if entry.park is Park.YIELD and entry.receipt_handle
-        ]
+        parked = self.ledger.parked(lane.name)
+        return [entry for entry in parked if entry.park is Park.YIELD and entry.receipt_handle]
 
     def wake(self, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> bool:
-        """
-        Make parked records visible for a slot of lane `by`; return False if any is parked no longer.
-
-        After an `AwsError` they return by themselves.
-        """
+        """Make parked records visible for a slot of lane `by`; False if any is parked no longer; raises `AwsError`."""
         if not self.ledger.unpark(entries):
             return False
         # The last of a group first: visible behind one in flight, it waits for the others, and a poller that comes in
@@ -203,7 +173,7 @@ class Settlement:
             return
         lane = batch.lane
         report.kept(self.telemetry, lane, kept)
-        entries = [entry for item in kept if (entry := self._entry(batch, *item)) is not None]
+        entries = self._entries(batch, kept)
         if all(outcome.is_brief for _, outcome in kept):
             for entry in entries:
                 self.ledger.remember(entry)
@@ -214,35 +184,36 @@ class Settlement:
                 (record, dataclasses.replace(one, delay=max(one.delay or 0, LANDS_WITHIN), wakeable=False))
                 for record, one in kept
             ]
-            entries = [entry for item in kept if (entry := self._entry(batch, *item)) is not None]
-            self._write(lane, entries, amends=True)
+            self._write(lane, self._entries(batch, kept), amends=True)
         # Refused, or only the answer was lost: then another slot may have received a record and counted an attempt.
         if refused := self._change_visibility(lane, kept):
             lost = [item for item in kept if item[0].message_id in refused]
-            entries = [entry for item in lost if (entry := self._entry(batch, *item, refused=True))]
-            self._write(lane, entries, amends=True)
+            self._write(lane, self._entries(batch, lost, refused=True), amends=True)
 
-    def _entry(
-        self, batch: Batch, record: RawRecord, outcome: Outcome, *, refused: bool = False
-    ) -> Entry | None:
-        """Return the entry of a kept record; a refused change leaves it invisible for a visibility timeout at most."""
-        if outcome.entry is None or outcome.delay is None:
-            return None
-        delay = batch.lane.visibility_timeout.total_seconds() if refused else outcome.delay
-        park = None if delay == 0 else Park.YIELD if outcome.wakeable and not refused else Park.REST
-        now = self.clock()
-        return dataclasses.replace(
-            outcome.entry,
-            yields=outcome.entry.yields + (outcome.ending is Ending.YIELDED),
-            returns=outcome.entry.returns + (outcome.ending is Ending.RETURNED),
-            ending=outcome.ending,
-            noted_receive=record.receive_count,
-            noted_at=now,
-            park=park,
-            parked_until=now + delay if park else 0.0,
-            batch=batch.name if park else "",
-            receipt_handle=record.receipt_handle if park is Park.YIELD else "",
-        )
+    def _entries(
+        self, batch: Batch, kept: Sequence[tuple[RawRecord, Outcome]], *, refused: bool = False
+    ) -> list[Entry]:
+        """Return the entries of kept records; a refused change leaves them invisible for the visibility timeout."""
+        found, now = [], self.clock()
+        for record, outcome in kept:
+            if (entry := outcome.entry) is None or outcome.delay is None:
+                continue
+            delay = batch.lane.visibility_timeout.total_seconds() if refused else outcome.delay
+            park = None if delay == 0 else Park.YIELD if outcome.wakeable and not refused else Park.REST
+            kept_entry = dataclasses.replace(
+                entry,
+                yields=entry.yields + (outcome.ending is Ending.YIELDED),
+                returns=entry.returns + (outcome.ending is Ending.RETURNED),
+                ending=outcome.ending,
+                noted_receive=record.receive_count,
+                noted_at=now,
+                park=park,
+                parked_until=now + delay if park else 0.0,
+                batch=batch.name if park else "",
+                receipt_handle=record.receipt_handle if park is Park.YIELD else "",
+            )
+            found.append(kept_entry)
+        return found
 
     def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> bool:
         """Write entries; return whether a write of several got no answer, so that it may still land."""
@@ -251,8 +222,9 @@ class Settlement:
             try:
                 self.ledger.write(entries, amends=amends)
             except AwsError as error:
-                self.telemetry.problem(Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries))
-                self.telemetry.count(Metric.AWS_ERRORS)
+                report.failed_call(
+                    self.telemetry, Event.RETURN_NOT_NOTED, lane=lane.name, records=len(entries)
+                )
                 if not (amends or error.answered or len(entries) == 1):
                     return True
             else:
@@ -263,19 +235,22 @@ class Settlement:
         """Set the visibilities, with one repeat for those refused; return the ids still refused."""
         refused = {record.message_id for record, _ in kept}
         for _ in range(2):
-            changes = [
-                _change(record, outcome.delay or 0)
-                for record, outcome in kept
-                if record.message_id in refused
-            ]
+            changes = [_change(one, outcome.delay or 0) for one, outcome in kept if one.message_id in refused]
             try:
                 refused = set(self.queues.change_visibility(lane.name, changes))
             except AwsError:
-                self.telemetry.problem(Event.VISIBILITY_NOT_CHANGED, lane=lane.name, records=len(refused))
-                self.telemetry.count(Metric.AWS_ERRORS)
+                problem = Event.VISIBILITY_NOT_CHANGED
+                report.failed_call(self.telemetry, problem, lane=lane.name, records=len(refused))
             if not refused:
                 break
         return refused
+
+
+def keep_dead_letter(outcome: Outcome, *, delay: int) -> Outcome:
+    """Return the outcome of a record that becomes a dead letter later: its entry says so."""
+    assert outcome.entry is not None  # noqa: S101 - a record without an entry is never attempted
+    entry = dataclasses.replace(outcome.entry, given_up=outcome.reason, last_error=outcome.error)
+    return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
 
 
 def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
@@ -286,9 +261,8 @@ def oldest_batches(entries: Sequence[Entry], *, count: int) -> list[Entry]:
 
 
 def _change(record: RawRecord | Entry, seconds: int) -> VisibilityChange:
-    return VisibilityChange(
-        message_id=record.message_id, receipt_handle=record.receipt_handle, seconds=seconds
-    )
+    handle = record.receipt_handle
+    return VisibilityChange(message_id=record.message_id, receipt_handle=handle, seconds=seconds)
 
 
 def same_delay_in_group(kept: Sequence[tuple[RawRecord, Outcome]]) -> list[tuple[RawRecord, Outcome]]:

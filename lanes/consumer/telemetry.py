@@ -12,7 +12,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
-from lanes.consumer.ledger import Cause, Ending
+from lanes.consumer.ledger import Cause, Ending, Entry
 from lanes.events import Event
 from lanes.metrics import Metric
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.handlers import Work
-    from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import RawRecord
 
@@ -90,6 +89,13 @@ def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
 
 
 @_changes_nothing
+def failed_call(telemetry: Telemetry, problem: Event, **fields: Any) -> None:
+    """Report a failed call to AWS, in an `except` block."""
+    telemetry.problem(problem, **fields)
+    telemetry.count(Metric.AWS_ERRORS)
+
+
+@_changes_nothing
 def received(telemetry: Telemetry, records: Sequence[RawRecord], entries: Mapping[str, Entry]) -> None:
     """Count receives by their cause."""
     again = [record for record in records if record.receive_count > 1]
@@ -136,19 +142,17 @@ def decoded(
 @_changes_nothing
 def dead_lettered(telemetry: Telemetry, lane: Lane, record: RawRecord, outcome: Outcome) -> None:
     """Report a dead letter."""
-    work, entry = outcome.work, outcome.entry
-    identity = (
-        _identity(lane, record, work) if work else {"lane": lane.name, "trace_id": None, **unopened(record)}
-    )
+    work, entry = outcome.work, outcome.entry or Entry(lane=lane.name, message_id=record.message_id)
+    identity = _identity(lane, record, work) if work else unopened(record)
     telemetry.count(Metric.DEAD_LETTERED)
     telemetry.event(
         Event.MESSAGE_DEAD_LETTERED,
-        **identity,
+        **{"lane": lane.name, "trace_id": None, **identity},
         priority=work.priority if work else None,
         reason=outcome.reason,
         error=outcome.error,
-        attempts=entry.attempts if entry else 0,
-        yields=entry.yields if entry else 0,
+        attempts=entry.attempts,
+        yields=entry.yields,
         sent_at=record.sent_at,
     )
 
@@ -158,13 +162,8 @@ def together(
     telemetry: Telemetry, event: Event, lane: Lane, records: Sequence[RawRecord], **fields: Any
 ) -> None:
     """Report records that stay in their queue together, none of them decoded."""
-    telemetry.event(
-        event,
-        lane=lane.name,
-        records=len(records),
-        **fields,
-        messages=[unopened(record) for record in records],
-    )
+    messages = [unopened(record) for record in records]
+    telemetry.event(event, lane=lane.name, records=len(records), **fields, messages=messages)
 
 
 @_changes_nothing
@@ -185,28 +184,19 @@ def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Ou
 def woken(telemetry: Telemetry, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> None:
     """Report parked records that became visible at the end of an invocation for lane `by`."""
     telemetry.count(Metric.WOKEN, len(entries))
-    telemetry.event(
-        Event.BATCH_WOKEN,
-        lane=lane.name,
-        by_lane=by.name,
-        records=len(entries),
-        message_ids=[entry.message_id for entry in entries],
-    )
+    ids = [entry.message_id for entry in entries]
+    telemetry.event(Event.BATCH_WOKEN, lane=lane.name, by_lane=by.name, records=len(ids), message_ids=ids)
 
 
 def unopened(record: RawRecord) -> dict[str, Any]:
-    """
-    Return the identity of a record that is not decoded.
-
-    Its id is that of the event in its body. Without an event, or in a long body, it is the deduplication id, which
-    is made from the event's id unless the sender gave another.
-    """
+    """Return the identity of a record that is not decoded."""
     event: Any = None
     if len(record.body) <= READ_FOR_ID:
         with contextlib.suppress(ValueError, RecursionError):
             event = json.loads(record.body)
-    if not isinstance(event, dict):
-        event = {}
+    # Without an event, or in a long body, the id is the deduplication id, which is made from the event's id unless the
+    # sender gave another.
+    event = event if isinstance(event, dict) else {}
     return {
         "message_id": record.message_id,
         "id": str(event.get("id") or record.deduplication_id),

@@ -27,7 +27,7 @@ from lanes.testing.stack import MemoryStack
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lanes.consumer.consumer import Consumer
+    from lanes.consumer import Consumer
     from lanes.message import Message
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules

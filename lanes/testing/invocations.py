@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.config import ConsumerSettings
-    from lanes.consumer.consumer import Consumer
+    from lanes.consumer import Consumer
     from lanes.consumer.handlers import HandlerContext
     from lanes.testing.clock import FakeClock
     from lanes.testing.fifo.message import ReceivedMessage

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.consumer import Consumer
+    from lanes.consumer import Consumer
     from lanes.consumer.records import PartialBatchResponse
     from lanes.message import Message
 

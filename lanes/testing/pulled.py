@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from lanes.consumer.engines.beside import Pending
+from lanes.consumer.engines import Pending
 from lanes.testing.memory import MemoryQueues
 
 if TYPE_CHECKING:

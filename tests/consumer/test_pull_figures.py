@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from lanes.config.deployment import Deployment
-from lanes.consumer.consumer import Consumer
-from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer import Consumer
+from lanes.consumer.engines.policy import PATIENCE
 from lanes.consumer.runtime import Runtime
 from lanes.testing.event import sqs_event
 from lanes.testing.fifo.queue import FifoQueue

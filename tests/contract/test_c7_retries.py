@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from lanes import DeadLetter, Retry
-from lanes.consumer.engines.pull.looks import POLL
+from lanes.consumer.engines.looks import POLL
 from lanes.priority import current_priority
 from tests.support.memory import World, aws_error
 from tests.support.scenario import Scenario

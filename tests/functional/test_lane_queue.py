@@ -17,7 +17,7 @@ from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE, LaneQueueCalls, attribut
 from lanes.aws.runtime import runtime_from_env
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.consumer.engines.pull.looks import POLL
+from lanes.consumer.engines.looks import POLL
 from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 from lanes.depth import LaneDepth

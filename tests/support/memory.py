@@ -12,7 +12,7 @@ from lanes import Message
 from lanes.bell import BODY, HEARTBEAT
 from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
-from lanes.consumer.consumer import Consumer
+from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
 from lanes.testing.bell import BELL, MemoryBell, bell_queue

@@ -14,7 +14,7 @@ from tests.support.memory import ProcessLost, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.consumer.consumer import Consumer
+    from lanes.consumer import Consumer
     from lanes.consumer.handlers import HandlerContext
     from lanes.message import Message
     from lanes.testing.fifo.message import ReceivedMessage

@@ -3,20 +3,29 @@ Engines: where records come from, when they give way, and how their outcomes rea
 
 An engine receives Lambda's event, lets the corridor (`lanes.consumer.batch`) handle each batch, and answers. For each
 batch it gives the corridor a `Turn`, which the corridor asks before every record.
+
+*Mapped* (`mapped.py`): a mapping hands over batches of one lane, and a record yields to the backlog (`backlog.py`) that
+a check (`check.py`) finds in a lane above. *Pull* (`pull.py`): an invocation holds a slot (`slot.py`), which receives
+from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot in pure numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+import threading
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.engines.reserve import Reserve
+    from lanes.consumer.engines.policy import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +53,9 @@ class Turn(Protocol):
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """
-        Return whether the first record of the rest may start, or the outcome with which all of the rest yields.
+        Return whether the first of the undecided records may start, or the outcome with which all of them yield.
 
-        Args:
-            rest: the undecided records of the batch.
-            expected: seconds that a record of the lane is likely to take at most.
-            has_worked: whether a record of this batch was finished before.
-
+        A record of the lane is likely to take `expected` seconds at most; `has_worked` after a finished one.
         """
 
     def checkpoint(self) -> Lane | None:
@@ -60,24 +65,71 @@ class Turn(Protocol):
         """Return the outcome of the rest after the handler of its first record yielded at a checkpoint."""
 
     def close(self, outcomes: Outcomes) -> None:
-        """
-        Release the slot at once, settle the outcomes with the queue and the ledger, and wake parked records.
-
-        Called once for each turn, also after an error or an interrupt.
-        """
+        """Release the slot, settle the outcomes and wake parked records: once a turn, also after an interrupt."""
 
 
 class Engine(Protocol):
     """One way to run a consumer."""
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
-        """Handle one invocation."""
+        """Handle one invocation; raises `ConfigurationError` for an event of no lane, of which all records stay."""
 
     def work(self, context: Any, *, slot: int) -> float:
-        """
-        Serve the lanes for one slot of a process, without an event; return the seconds until the next call.
+        """Serve the lanes for one slot of a process; return the seconds until the next call, as `Consumer.work`."""
 
-        Raises:
-            ConfigurationError: the engine only handles batches of mappings.
 
-        """
+class Pending(Protocol[T_co]):
+    """A call beside the handler."""
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+
+    def result(self) -> T_co:
+        """Begin it now if it has not begun, wait for its end, and return its result or raise its error."""
+
+
+class Beside(Protocol):
+    """Makes calls beside the handler: receives and deletions that take no slot time."""
+
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
+        """Make a call some seconds from now, or as soon as its result is asked for."""
+
+    def wait(self, calls: Sequence[Pending[object]]) -> None:
+        """Wait until one of the calls has ended."""
+
+
+class Threads:
+    """
+    Makes up to `most` calls at once in threads of this process.
+
+    AWS: Lambda freezes the process between invocations, so the caller waits for the end of each call before its answer
+    (Lambda developer guide, "Execution environment lifecycle").
+    """
+
+    def __init__(self, most: int) -> None:
+        self._pool = futures.ThreadPoolExecutor(most, thread_name_prefix="lanes-beside")
+
+    def start(self, call: Callable[[], T], *, after: float = 0.0) -> Pending[T]:
+        """Make a call in a thread."""
+        if not after:
+            return self._pool.submit(call)
+        asked = threading.Event()
+        return _Timed(self._pool.submit(lambda: (asked.wait(after), call())[1]), asked)
+
+    def wait(self, calls: Sequence[Pending[object]]) -> None:
+        """Wait until one of the calls has ended, all of them started here."""
+        begun: list[Any] = [call.future if isinstance(call, _Timed) else call for call in calls]
+        futures.wait(begun, return_when=futures.FIRST_COMPLETED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Timed(Pending[T]):
+    future: futures.Future[T]
+    asked: threading.Event
+
+    def done(self) -> bool:
+        return self.future.done()
+
+    def result(self) -> T:
+        self.asked.set()
+        return self.future.result()

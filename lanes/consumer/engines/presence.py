@@ -11,14 +11,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.engines.mapped.backlog import UNDELETED
-from lanes.consumer.records import BEYOND
+from lanes.consumer.engines.backlog import UNDELETED
+from lanes.consumer.records import BEYOND, Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from lanes.config import Lane, LanesConfig
-    from lanes.consumer.records import Batch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ class Peers:
         environment: str,
         clock: Callable[[], float],
     ) -> None:
-        self._config = config
+        self._slots = config.consumer.reserved_concurrency
         self._table = table
         self._environment = environment
         self._clock = clock
@@ -112,23 +111,22 @@ class Peers:
         if self._table is None:
             return
         lane, now = batch.lane, self._clock()
+        # The first record's tenant is published for all.
+        tenant = lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else ""
         record = Presence(
             environment=self._environment,
             lane=lane.name,
             records=records,
             busy=busy,
             until=now + lasts,
-            # The first record's tenant is published for all.
-            tenant=lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else "",
+            tenant=tenant,
         )
         # In the same write, before they are parked: the invocation that ends next may be the last that can wake them.
         # Published in the next write, 15 messages took up to 31 s instead of 3 s at two slots
         # (docs/decisions/0005-register-of-slots.md).
-        parked_until = now + parked_for
-        is_news = parked_until > max(now, self.seen.parked_until.get(lane.name, 0.0))
-        self.seen = self._table.publish(
-            record, now=now, parked_until={lane.name: parked_until} if is_news else {}
-        )
+        is_news = now + parked_for > max(now, self.seen.parked_until.get(lane.name, 0.0))
+        parked_until = {lane.name: now + parked_for} if is_news else {}
+        self.seen = self._table.publish(record, now=now, parked_until=parked_until)
 
     def refresh(self) -> None:
         """Read the peers' state; raises `AwsError`."""
@@ -137,24 +135,20 @@ class Peers:
 
     def free_slots(self) -> int:
         """Return the slots without an environment, the asking one's left out."""
-        now = self._clock()
-        busy = sum(record.busy and record.until > now for record in self.seen.peers)
-        return max(0, self._config.consumer.reserved_concurrency - 1 - busy)
+        return max(0, self._slots - 1 - sum(record.busy for record in self._now()))
 
     def busy(self, lane: Lane, *, tenant: str | None = None) -> int:
         """Return how many slots the peers have for a lane, or for one tenant's records of it."""
-        now = self._clock()
-        return sum(
-            record.busy and tenant in (None, record.tenant)
-            for record in self.seen.peers
-            if record.lane == lane.name and record.until > now
-        )
+        return sum(record.busy and tenant in (None, record.tenant) for record in self._now(lane))
 
     def in_flight(self, lane: Lane) -> int:
         """Return how many in-flight records of a lane the peers have, finished a moment ago, or left behind dying."""
+        return sum(record.records for record in self._now(lane, dying=BEYOND))
+
+    def _now(self, lane: Lane | None = None, *, dying: float = 0.0) -> Iterator[Presence]:
+        """Yield the records that hold now, those of busy slots for some seconds more; of one lane if it is given."""
         now = self._clock()
-        return sum(
-            record.records
-            for record in self.seen.peers
-            if record.lane == lane.name and record.until + (BEYOND if record.busy else 0) > now
-        )
+        for record in self.seen.peers:
+            is_of_lane = lane is None or record.lane == lane.name
+            if is_of_lane and record.until + (dying if record.busy else 0.0) > now:
+                yield record

@@ -7,20 +7,19 @@ import math
 from typing import TYPE_CHECKING
 
 from lanes.consumer.interceptors import Interception, decoded
-from lanes.consumer.ledger import Ending
+from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.outcome import DONE, Outcome, Reason, soon
+from lanes.consumer.settlement import Settlement, keep_dead_letter
 from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import HELD_BEHIND, Hold, copy_id, is_copy, order_of
+from lanes.holds import HELD_BEHIND, Hold, Holds, copy_id, is_copy, order_of
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
     from lanes.config import ConsumerSettings
-    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
-    from lanes.consumer.settlement import Settlement
-    from lanes.holds import Holds
+    from lanes.message import Message
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +110,7 @@ class Holding(Interception):
             self._feature.holds.arrived(lane.name, record.group, leader=record.message_id)
         except AwsError:
             # A redrive that finds the letter records it too.
-            self._feature.settlement.telemetry.problem(
-                Event.LEADER_NOT_NOTED, lane=lane.name, message_id=record.message_id
-            )
+            self._problem(Event.LEADER_NOT_NOTED, record)
         return dataclasses.replace(sent, ending=Ending.DONE)
 
     def _follow(self, record: RawRecord, entry: Entry, reason: str, *, error: str = "") -> Outcome:
@@ -125,23 +122,18 @@ class Holding(Interception):
         if record.message_id in self._following:
             return outcome
         if outcome.ending is Ending.DEAD_LETTERED:
-            return self._hold(record, outcome) if self._asks_for_hold(record) else outcome
+            message = decoded(record)
+            holds = self._feature.settings.holds_group_of(message.kind if message else "")
+            is_asked = holds or record.group in self._held
+            return self._hold(record, message, outcome) if is_asked else outcome
         if outcome.ending is Ending.DONE and record.group in self._held and is_copy(record):
             self._copy_done(record)
         return outcome
 
-    def _asks_for_hold(self, record: RawRecord) -> bool:
-        """Whether a record's kind asks for a hold, or its group was held before."""
-        if record.group in self._held:
-            return True
-        message = decoded(record)
-        return self._feature.settings.holds_group_of(message.kind if message else "")
-
-    def _hold(self, record: RawRecord, outcome: Outcome) -> Outcome:
+    def _hold(self, record: RawRecord, message: Message | None, outcome: Outcome) -> Outcome:
         """Begin the hold; the dead letter is sent once every environment knows of it."""
-        feature, lane, known = self._feature, self._batch.lane, self._held.get(record.group)
+        settlement, lane, known = self._feature.settlement, self._batch.lane, self._held.get(record.group)
         assert outcome.entry is not None  # noqa: S101 - attempted records have one
-        message = decoded(record)
         hold = Hold(
             lane=lane.name,
             group=record.group,
@@ -149,37 +141,25 @@ class Holding(Interception):
             id=message.id if message else record.message_id,
             reason=outcome.reason,
             error=outcome.error,
-            since=known.since if known else feature.settlement.clock(),
+            since=known.since if known else settlement.clock(),
         )
-        telemetry = feature.settlement.telemetry
         try:
-            feature.holds.begin(hold)
-            if known is None:
-                # The call may have taken seconds, and only from now on does every reading find the hold.
-                hold = dataclasses.replace(hold, since=feature.settlement.clock())
+            self._feature.holds.begin(hold)
         except AwsError:
-            telemetry.problem(
-                Event.GROUP_NOT_HELD,
-                lane=lane.name,
-                message_id=record.message_id,
-                receive_count=record.receive_count,
-            )
-            delay = feature.settlement.resend_delay(lane, record, outcome.entry)
-            return feature.settlement.keep_dead_letter(outcome, delay=delay)
+            return settlement.resend(lane, record, outcome, Event.GROUP_NOT_HELD)
+        if known is None:
+            # The call may have taken seconds, and only from now on does every reading find the hold.
+            hold = dataclasses.replace(hold, since=settlement.clock())
         self._held[record.group] = hold
         wait = self._wait_of(hold)
-        telemetry.event(
-            Event.GROUP_HELD,
-            lane=lane.name,
-            **unopened(record),
-            reason=outcome.reason,
-            error=outcome.error,
-            attempts=outcome.entry.attempts,
-            delay=wait,
-        )
-        if wait:
-            return feature.settlement.keep_dead_letter(outcome, delay=wait)
-        return self._dead_letter(record, outcome)
+        fields = {
+            "reason": hold.reason,
+            "error": hold.error,
+            "attempts": outcome.entry.attempts,
+            "delay": wait,
+        }
+        settlement.telemetry.event(Event.GROUP_HELD, lane=lane.name, **unopened(record), **fields)
+        return keep_dead_letter(outcome, delay=wait) if wait else self._dead_letter(record, outcome)
 
     def _wait_of(self, hold: Hold) -> int:
         """Return the seconds until every environment knows of a hold."""
@@ -190,9 +170,11 @@ class Holding(Interception):
             self._feature.holds.copy_done(self._batch.lane.name, record.group, copy=record.deduplication_id)
         except AwsError:
             # The hold goes on until the next message of the group has passed.
-            self._feature.settlement.telemetry.problem(
-                Event.COPY_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
-            )
+            self._problem(Event.COPY_NOT_NOTED, record)
+
+    def _problem(self, problem: Event, record: RawRecord) -> None:
+        telemetry, lane = self._feature.settlement.telemetry, self._batch.lane.name
+        telemetry.problem(problem, lane=lane, message_id=record.message_id)
 
 
 def _later(entry: Entry, delay: int) -> Outcome:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
-from lanes.consumer.ledger import Effect, Ending
+from lanes.consumer.ledger import Effect, Ending, Entry, Ledger
 from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.errors import AwsError
 from lanes.events import Event
@@ -18,20 +18,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.consumer.handlers import Work
-    from lanes.consumer.ledger import Entry, Ledger
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Idempotency:
-    """
-    Claims a message's effect before its attempt, and records it afterwards.
-
-    Attributes:
-        environment: its name, by which the claims of two deliveries of one message differ.
-
-    """
+    """Claims a message's effect before its attempt, and records it afterwards."""
 
     ledger: Ledger
     environment: str
@@ -60,22 +53,19 @@ class _Claims(Interception):
         feature, now = self._feature, self._feature.settlement.clock()
         # A second more, since Lambda ends a function up to 17 ms after its timeout in AWS's examples.
         until = now + max(0.0, self._batch.seconds_left) + 1
+        owner, lane = self._owner(record), self._batch.lane
         try:
-            effect = feature.ledger.begin_effect(
-                work.effect_id, owner=self._owner(record), now=now, until=until
-            )
+            effect = feature.ledger.begin_effect(work.effect_id, owner=owner, now=now, until=until)
         except AwsError:
-            deferred = feature.settlement.deferred(
-                self._batch.lane, record, entry, Event.ATTEMPT_NOT_BEGUN, Reason.NOT_BEGUN
-            )
+            problem = Event.ATTEMPT_NOT_BEGUN
+            deferred = feature.settlement.deferred(lane, record, entry, problem, Reason.NOT_BEGUN)
             # Only the answer may be lost: the claim would keep the record until its end.
             self._release(record, work.effect_id)
             return deferred
         if effect is Effect.DONE:
-            feature.settlement.telemetry.count(Metric.DUPLICATES)
-            report.decoded(
-                feature.settlement.telemetry, Event.DUPLICATE_SKIPPED, self._batch.lane, record, work
-            )
+            telemetry = feature.settlement.telemetry
+            telemetry.count(Metric.DUPLICATES)
+            report.decoded(telemetry, Event.DUPLICATE_SKIPPED, lane, record, work)
             return DONE
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
@@ -96,13 +86,11 @@ class _Claims(Interception):
         # Twice: if it is not recorded, a redelivery runs the effect again.
         for _ in range(2):
             now = feature.settlement.clock()
+            until = now + feature.window.total_seconds()
             try:
-                until = now + feature.window.total_seconds()
                 feature.ledger.finish_effect(effect_id, owner=self._owner(record), now=now, keep_until=until)
             except AwsError:
-                feature.settlement.telemetry.problem(
-                    Event.SUCCESS_NOT_NOTED, lane=self._batch.lane.name, message_id=record.message_id
-                )
+                self._problem(Event.SUCCESS_NOT_NOTED, record)
             else:
                 return
 
@@ -110,6 +98,8 @@ class _Claims(Interception):
         try:
             self._feature.ledger.release_effect(effect_id, owner=self._owner(record))
         except AwsError:
-            self._feature.settlement.telemetry.problem(
-                Event.EFFECT_NOT_RELEASED, message_id=record.message_id
-            )
+            self._problem(Event.EFFECT_NOT_RELEASED, record)
+
+    def _problem(self, problem: Event, record: RawRecord) -> None:
+        telemetry, lane = self._feature.settlement.telemetry, self._batch.lane.name
+        telemetry.problem(problem, lane=lane, message_id=record.message_id)

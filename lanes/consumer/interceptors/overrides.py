@@ -7,33 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.body import with_priority
 from lanes.consumer.interceptors import Interception, decoded
-from lanes.consumer.ledger import twice
-from lanes.consumer.outcome import DONE
+from lanes.consumer.ledger import Entry, twice
+from lanes.consumer.outcome import DONE, Outcome
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.metrics import Metric
-from lanes.overrides import OVERRIDES_AGE, Action, ActiveOverrides, Cancelled, GroupRedirect
+from lanes.overrides import (
+    OVERRIDES_AGE,
+    Action,
+    ActiveOverrides,
+    Cancelled,
+    GroupRedirect,
+    Override,
+    Overrides,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.config import LanesConfig
     from lanes.consumer.interceptors.group_hold import GroupHold, Holding
-    from lanes.consumer.ledger import Entry
-    from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
-    from lanes.overrides import Override, Overrides
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class OverrideFilter:
-    """
-    The overrides and held groups that concern a batch, in the order in which they judge a record.
-
-    The table is read every `OVERRIDES_AGE` seconds: that is the only cost while there are none.
-    """
+    """The overrides and held groups of a batch; the table is read every `OVERRIDES_AGE` seconds."""
 
     overrides: Overrides
     hold: GroupHold | None
@@ -85,17 +86,11 @@ class _Cancels(Interception):
         override = next((one for one in self.cancels if one.means(record, message)), None)
         if override is None:
             return None
-        settlement = self.feature.settlement
+        settlement, source = self.feature.settlement, message.source if message else ""
         fields = _fields(self.batch, record, message, override)
-        cancelled = Cancelled(
-            **fields,
-            source=message.source if message else "",
-            cancelled_at=settlement.clock(),
-            who=override.who,
-            why=override.why,
-        )
+        by: dict[str, Any] = {"cancelled_at": settlement.clock(), "who": override.who, "why": override.why}
         try:
-            self.feature.overrides.cancelled(cancelled)
+            self.feature.overrides.cancelled(Cancelled(**fields, source=source, **by))
         except AwsError:
             return settlement.deferred(self.batch.lane, record, entry)
         settlement.telemetry.count(Metric.CANCELLED)
@@ -152,20 +147,14 @@ class _Moves(Interception):
 
     def _let_follow(self, record: RawRecord, message: Message | None, override: Override) -> None:
         """Before the first of a group is sent on, record that the later ones follow."""
-        alone = (
-            message is not None and dataclasses.replace(message, group=None).message_group_id == record.group
-        )
-        known = self.follows.get(record.group)
+        lane, group, known = self.batch.lane.name, record.group, self.follows.get(record.group)
+        alone = message is not None and dataclasses.replace(message, group=None).message_group_id == group
         if override.wanted.by_group_alone or alone or (known and known.override == override.id):
             return
-        follow = GroupRedirect(
-            lane=self.batch.lane.name,
-            group=record.group,
-            override=override.id,
-            expires_at=override.expires_at,
-        )
+        expires_at = override.expires_at
+        follow = GroupRedirect(lane=lane, group=group, override=override.id, expires_at=expires_at)
         self.feature.overrides.redirect(follow)
-        self.follows[record.group] = follow
+        self.follows[group] = follow
 
 
 def _fields(batch: Batch, record: RawRecord, message: Message | None, override: Override) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
-from lanes.consumer.settlement import oldest_batches
+from lanes.consumer.settlement import Settlement, oldest_batches
 from lanes.errors import AwsError
 from lanes.events import Event
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.outcome import Outcome
     from lanes.consumer.records import Batch, RawRecord
-    from lanes.consumer.settlement import Settlement
 
 # With 0 s the others' median wait is 1.0 s instead of 0.6 s, with 10 s the worst 12.8 s instead of 5.7 s.
 FRESH = 2.0
@@ -61,14 +60,8 @@ class TenantShare:
             if self._is_over_share(lane, tenant, records):
                 outcome = self.settlement.delays.after_yield(lane, records, at_least=PARKED)
                 yielded |= dict.fromkeys((record.message_id for record in records), outcome)
-                report.together(
-                    self.settlement.telemetry,
-                    Event.TENANT_YIELDED,
-                    lane,
-                    records,
-                    tenant=tenant,
-                    delay=outcome.delay,
-                )
+                fields = {"tenant": tenant, "delay": outcome.delay}
+                report.together(self.settlement.telemetry, Event.TENANT_YIELDED, lane, records, **fields)
         return [_Yields(yielded)] if yielded else ()
 
     def _is_over_share(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
@@ -134,8 +127,7 @@ class Tenants:
             return
         try:
             self.settlement.ledger.read_parked(lane.name)
-            entries = oldest_batches(self.settlement.wakeable(lane), count=1)
-            if entries:
+            if entries := oldest_batches(self.settlement.wakeable(lane), count=1):
                 self.settlement.wake(lane, entries, by=lane)
         except AwsError:
             self.settlement.telemetry.problem(Event.WAKE_FAILED, lane=lane.name)

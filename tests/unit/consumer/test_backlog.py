@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 
 from lanes.bell import MARGIN
 from lanes.config import Lane
-from lanes.consumer.engines.mapped.backlog import (
+from lanes.consumer.engines.backlog import (
     STRANDED,
     VISIBLE_GRACE,
     HeldBacklog,
     LaneBacklog,
     VisibleBacklog,
-    undelivered,
 )
-from lanes.consumer.engines.mapped.check import lane_with_priority
-from lanes.depth import LaneDepth
+from lanes.consumer.engines.check import lane_with_priority
 from tests.support.records import record_with
 
 counts = st.integers(0, 200)
@@ -32,14 +30,6 @@ def backlog(name, waiting, *, running=0, batch_size=10, maximum=100):
 def decide(loads, free):
     found = lane_with_priority(iter(loads), free_slots=lambda: free)
     return found.name if found else None
-
-
-@given(in_flight=counts, parked=counts, elsewhere=counts)
-def test_held_records_are_what_nothing_else_explains(in_flight, parked, elsewhere):
-    """Counts are approximate, so more may be explained than there is: never less than none."""
-    held = undelivered(LaneDepth(backlog=0, in_flight=in_flight), parked=parked, elsewhere=elsewhere)
-
-    assert held == max(0, in_flight - parked - elsewhere)
 
 
 @given(waiting=counts, free=st.integers(0, 20), batch_size=st.integers(1, 10))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.mapped.check import BacklogCheck
+from lanes.consumer.engines.check import BacklogCheck
 from lanes.consumer.ledger import CachedLedger
 from lanes.depth import LaneDepth
 from lanes.testing.clock import FakeClock

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from lanes.consumer.engines import beside
-from lanes.consumer.engines.beside import Threads
+from lanes.consumer import engines
+from lanes.consumer.engines import Threads
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def waits(monkeypatch):
             found.extend([] if timeout is None else [timeout])
             return super().wait(timeout)
 
-    monkeypatch.setattr(beside.threading, "Event", Asked)
+    monkeypatch.setattr(engines.threading, "Event", Asked)
     return found
 
 

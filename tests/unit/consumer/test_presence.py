@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.mapped.backlog import UNDELETED
+from lanes.consumer.engines.backlog import UNDELETED
 from lanes.consumer.engines.presence import Peers, Presence
 from lanes.consumer.records import BEYOND, Batch
 from lanes.testing.clock import START as NOW

@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
-from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer.engines.policy import PATIENCE
 from lanes.consumer.outcome import receive_floor
 from lanes.testing.bell import BELL
 from lanes.testing.pulled import InLine

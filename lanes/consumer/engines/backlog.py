@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.consumer.records import RawRecord
-    from lanes.depth import LaneDepth
 
 # AWS documents no time for it. With less, peers take finished records for waiting ones and yield to them; with more,
 # they overlook as many that do wait (docs/decisions/0005-register-of-slots.md).
@@ -51,15 +50,11 @@ class VisibleBacklog:
 
     def deliverable(self, backlog: int, *, undelivered: int, now: float, blockable: bool = False) -> int:
         """
-        Return how many of the visible records wait for a slot.
+        Return how many of the `backlog` visible records wait for a slot, at a reading.
 
-        Args:
-            backlog: visible records.
-            undelivered: records that the lane's mapping received and can't place.
-            now: time of the reading.
-            blockable: some records of the lane are parked or in backoff, and none were just done. Then visible ones
-                are behind those, or so new that the mapping receives them before the next reading.
-
+        `undelivered` are those that the lane's mapping received and can't place. The lane is `blockable` while some of
+        its records are parked or in backoff, and none were just done: then visible ones are behind those, or so new
+        that the mapping receives them before the next reading.
         """
         before, self.risen_to = self.risen_to, backlog
         self.stuck = backlog if blockable and not undelivered else min(self.stuck, backlog)
@@ -90,14 +85,10 @@ class HeldBacklog:
 
     def waiting(self, held: int, *, undeleted: int, now: float, free: float) -> int:
         """
-        Return how many of the held records wait for a slot.
+        Return how many of the `held` records in flight, which neither run nor are parked, wait for a slot.
 
-        Args:
-            held: records in flight that neither run nor are parked.
-            undeleted: finished records that are left out of `held`, although some may be deleted by now.
-            now: time of the reading.
-            free: seconds for which the slot was free so far.
-
+        `undeleted` finished ones are left out of those, although some may be deleted by now. The slot was `free` for so
+        many seconds so far.
         """
         self.stranded = min(self.stranded, held + undeleted)
         self.suspected = min(self.suspected, held + undeleted)
@@ -128,13 +119,6 @@ class LaneBacklog:
     @property
     def slots_needed(self) -> int:
         """Slots that those records could fill at once, within the mapping's maximum concurrency."""
-        if not self.waiting:
-            return 0
         # A mapping at its maximum concurrency starts no batch: a slot that is yielded to it stays empty.
         spare = max(0, self.lane.maximum_concurrency - self.running)
         return min(math.ceil(self.waiting / self.lane.batch_size), spare)
-
-
-def undelivered(depth: LaneDepth, *, parked: int, elsewhere: int) -> int:
-    """Return how many records the lane's mapping received and can't place."""
-    return max(0, depth.in_flight - parked - elsewhere)

@@ -1,4 +1,8 @@
-"""The pull engine: its invocations, each of a ring and the slot that it starts, and the turn of each batch."""
+"""
+The pull engine: an invocation holds a slot, and receives the most urgent messages itself; Lambda keeps the limit.
+
+A ring of the bell starts an invocation.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
 from lanes.config.settings import MAX_RECEIVES
+from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed
-from lanes.consumer.engines.pull.looks import POLL
-from lanes.consumer.engines.pull.pace import FRESH, PATIENCE
-from lanes.consumer.engines.pull.slot import Slot
+from lanes.consumer.engines.looks import POLL
+from lanes.consumer.engines.policy import FRESH, PATIENCE
+from lanes.consumer.engines.slot import Slot, SlotServices
 from lanes.consumer.ledger import Ending
-from lanes.consumer.outcome import Outcome, Reason, shortest_delay
-from lanes.consumer.records import Invocation, read_batch, response_for
+from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.records import (
+    Batch,
+    Invocation,
+    PartialBatchResponse,
+    RawRecord,
+    read_batch,
+    response_for,
+)
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.metrics import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
-    from lanes.consumer.engines.pull.slot import SlotServices
-    from lanes.consumer.outcome import Outcomes
-    from lanes.consumer.records import Batch, PartialBatchResponse, RawRecord
 
 STALE = 4 * (COALESCING + MARGIN)
 """
@@ -41,8 +49,10 @@ class PullEngine:
 
     def __init__(self, *, deployment: Deployment, services: SlotServices) -> None:
         self._deployment = deployment
+        self._consumer = deployment.config.consumer
+        self._lanes = deployment.config.lanes
         self._services = services
-        self._timeout = deployment.config.consumer.function_timeout.total_seconds()
+        self._clock = services.looking.clock
         self._empty_at = 0.0
         self._was_cut_off = False
 
@@ -51,16 +61,12 @@ class PullEngine:
         Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
 
         A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
-
-        Raises:
-            ConfigurationError: the event comes neither from the bell nor from a lane of this deployment.
-
         """
         queue, records = read_batch(event)
         if self._deployment.is_bell(queue):
             return response_for(self._answer(records, context))
         lane = self._deployment.lane_of_queue(queue)
-        slot = self._slot(context, lanes=self._deployment.config.lanes)
+        slot = self._slot(context, self._lanes)
         outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
         slot.leave()
         return response_for(outcomes.kept)
@@ -68,7 +74,7 @@ class PullEngine:
     def work(self, context: Any, *, slot: int) -> float:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
         lanes = self._lanes_of(slot)
-        held = self._slot(context, lanes=lanes)
+        held = self._slot(context, lanes)
         held.returns_in(PATIENCE)
         held.work()
         if held.has_worked:
@@ -80,18 +86,18 @@ class PullEngine:
 
     def _answer(self, rings: Sequence[RawRecord], context: Any) -> Sequence[RawRecord]:
         """Serve the lanes; return the rings that stay in the queue."""
-        ring = rings[0]
-        is_stale = ring.group == HEARTBEAT or ring.sent_at + STALE < self._empty_at
+        ring, bell = rings[0], self._services.bell
+        is_heartbeat = ring.group == HEARTBEAT
+        is_stale = is_heartbeat or ring.sent_at + STALE < self._empty_at
         lanes = self._lanes_of(slot_of(ring.group))
-        slot = self._slot(context, lanes=lanes, is_rung=self._was_cut_off or not is_stale)
+        slot = self._slot(context, lanes, is_rung=self._was_cut_off or not is_stale)
         slot.work()
         self._was_cut_off = slot.is_over and slot.has_worked
         if slot.has_waited:
-            self._empty_at = self._services.looking.clock()
-        if ring.group == HEARTBEAT and len(lanes) < len(self._deployment.config.lanes):
+            self._empty_at = self._clock()
+        if is_heartbeat and len(lanes) < len(self._lanes):
             slot.ring()
-        bell, seconds = self._services.bell, self._returns_after(ring, slot)
-        if bell is None or seconds is None:
+        if bell is None or (seconds := self._returns_after(ring, slot)) is None:
             return rings[1:]
         try:
             bell.return_after(ring.receipt_handle, seconds)
@@ -108,37 +114,30 @@ class PullEngine:
             return math.ceil(COALESCING + MARGIN)
         if slot.looks.failed:
             return PATIENCE
-        age = self._services.looking.clock() - ring.sent_at
-        return RETURN_EVERY if ring.group == HEARTBEAT and age < HEARTBEAT_LIFE else None
+        is_alive = ring.group == HEARTBEAT and self._clock() - ring.sent_at < HEARTBEAT_LIFE
+        return RETURN_EVERY if is_alive else None
 
     def _lanes_of(self, number: int | None) -> Sequence[Lane]:
         """Return the lanes that a slot serves: one with a lower `maximum_concurrency` is left to the first slots."""
-        slots = self._deployment.config.consumer.reserved_concurrency
+        slots, first = self._consumer.reserved_concurrency, math.inf if number is None else number
         return [
-            lane
-            for lane in self._deployment.config.lanes
-            if lane.maximum_concurrency >= slots or (number is not None and number < lane.maximum_concurrency)
+            one for one in self._lanes if one.maximum_concurrency >= slots or first < one.maximum_concurrency
         ]
 
-    def _slot(self, context: Any, *, lanes: Sequence[Lane], is_rung: bool = True) -> Slot:
-        invocation = Invocation.of(context, timeout=self._timeout, clock=self._services.looking.clock)
+    def _slot(self, context: Any, lanes: Sequence[Lane], *, is_rung: bool = True) -> Slot:
+        timeout = self._consumer.function_timeout.total_seconds()
+        invocation = Invocation.of(context, timeout=timeout, clock=self._clock)
         return Slot(self._services, lanes=lanes, invocation=invocation, turn=PullTurn, is_rung=is_rung)
 
 
 class PullTurn:
-    """
-    One batch's turn.
-
-    Args:
-        is_mapped: whether a mapping delivered the batch, as after a change of engine; then Lambda deletes it too.
-
-    """
+    """One batch's turn; `is_mapped` if a mapping delivered it, after a change of engine: then Lambda deletes it too."""
 
     def __init__(self, batch: Batch, slot: Slot, *, is_mapped: bool = False) -> None:
         self._batch = batch
         self._slot = slot
         self._is_mapped = is_mapped
-        self._outcomes: Outcomes | None = None
+        self._outcomes = Outcomes(batch.records, {})
         self._deleted: set[str] = set()
         self._started_at: float | None = None
 
@@ -147,26 +146,23 @@ class PullTurn:
         self._outcomes = outcomes
         if (tenants := self._slot.services.tenants) is not None:
             tenants.begin(self._batch)
-        if not self._is_mapped:
-            return ()
-        return self._slot.services.settlement.hold(self._batch)
+        return self._slot.settlement.hold(self._batch) if self._is_mapped else ()
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
-        slot, lane, clock = self._slot, self._batch.lane, self._slot.services.looking.clock
+        slot, lane = self._slot, self._batch.lane
         self._measure()
-        began = clock()
+        began = slot.clock()
         while (above := slot.before(lane, expected=expected)) is not None:
             if (reserve := slot.services.reserve).admits(lane, rest[0]):
                 return self._start(rest, Proceed(reserve=reserve, may_yield=False))
-            self._delete_finished()
-            slot.serve(above)
+            self._serve(above)
             if not slot.has_time_for(lane):
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-            if clock() - began > PATIENCE and slot.services.config.consumer.reserved_concurrency > 1:
+            if slot.clock() - began > PATIENCE and not slot.is_alone:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
-        if self._needs_whole_invocation(rest) or not self._wait_for_rate():
+        if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate():
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         return self._start(rest, Proceed(may_yield=rest[0].receive_count < MAX_RECEIVES))
 
@@ -182,53 +178,50 @@ class PullTurn:
         """Delete finished records beside the next ones, and settle those that stay."""
         self._outcomes = outcomes
         self._measure()
-        settlement = self._slot.services.settlement
+        slot = self._slot
         try:
             if not self._is_mapped:
                 self._delete_finished()
-            settlement.settle(self._batch, outcomes)
-            if (tenants := self._slot.services.tenants) is not None:
-                tenants.end(self._batch, finished=outcomes.finished)
+            slot.settlement.settle(self._batch, outcomes)
+            if slot.services.tenants is not None:
+                slot.services.tenants.end(self._batch, finished=outcomes.finished)
             if back := [outcome.delay for _, outcome in outcomes.to_settle if outcome.delay]:
-                self._slot.returns_in(min(back))
+                slot.returns_in(min(back))
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
-            settlement.telemetry.problem(Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
-            settlement.telemetry.count(Metric.AWS_ERRORS)
+            report.failed_call(slot.settlement.telemetry, Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
 
-    def _needs_whole_invocation(self, rest: Sequence[RawRecord]) -> bool:
+    def _needs_whole_invocation(self, record: RawRecord) -> bool:
         """
         Whether a record that was at work when its process died waits for the next invocation, which comes at once.
 
         If it takes longer than any other before, it would be killed again wherever it starts late.
         """
-        entry = None if self._outcomes is None else self._outcomes.entries.get(rest[0].message_id)
-        is_first = rest[0] is self._batch.records[0] and self._slot.is_fresh
-        if entry is None or entry.ending is not Ending.STARTED or is_first or self._is_mapped:
-            return False
-        self._slot.is_over = True
-        return True
+        is_first = record is self._batch.records[0] and self._slot.is_fresh
+        entry = self._outcomes.entries.get(record.message_id)
+        needs = entry is not None and entry.ending is Ending.STARTED and not (is_first or self._is_mapped)
+        self._slot.is_over |= needs
+        return needs
 
     def _start(self, rest: Sequence[RawRecord], way: Proceed) -> Proceed:
         self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)
-        self._started_at = self._slot.services.looking.clock()
+        self._started_at = self._slot.clock()
         return way
 
     def _measure(self) -> None:
         """Add the time of the record that has just ended."""
         if self._started_at is not None:
-            looking = self._slot.services.looking
-            looking.pace.worked(self._batch.lane, looking.clock() - self._started_at)
+            pace, seconds = self._slot.services.looking.pace, self._slot.clock() - self._started_at
+            pace.worked(self._batch.lane, seconds)
             self._started_at = None
 
+    def _serve(self, above: Lane) -> None:
+        """Serve a lane above; what this batch has finished need not wait for that."""
+        self._delete_finished()
+        self._slot.serve(above)
+
     def _delete_finished(self) -> None:
-        if self._outcomes is None:
-            return
-        finished = [
-            record
-            for record, outcome in self._outcomes
-            if not outcome.is_kept and record.message_id not in self._deleted
-        ]
-        if finished:
+        left = [record for record, outcome in self._outcomes if not outcome.is_kept]
+        if finished := [record for record in left if record.message_id not in self._deleted]:
             self._deleted.update(record.message_id for record in finished)
             self._slot.looks.delete(self._batch.lane, finished)
 
@@ -242,8 +235,7 @@ class PullTurn:
         while (wait := rate.wait()) > 0:
             slot.services.sleep(min(wait, recheck))
             while (above := slot.above(lane, expected=0.0)) is not None:
-                self._delete_finished()
-                slot.serve(above)
+                self._serve(above)
             if not slot.has_time_for(lane):
                 return False
         rate.start()

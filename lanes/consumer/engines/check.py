@@ -6,21 +6,19 @@ import dataclasses
 from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.engines.mapped.backlog import (
+from lanes.consumer.engines.backlog import (
     UNDELETED,
     HeldBacklog,
     LaneBacklog,
     VisibleBacklog,
-    undelivered,
 )
-from lanes.consumer.ledger import TRUSTED
+from lanes.consumer.ledger import TRUSTED, CachedLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.engines.presence import Peers
-    from lanes.consumer.ledger import CachedLedger
     from lanes.consumer.records import Batch
     from lanes.depth import LaneDepth
 
@@ -96,9 +94,10 @@ class BacklogCheck:
         known, trusted = self._backlog_of, 0 <= now - self._backlog_at <= TRUSTED
         if known is not None and trusted and known.outranks(lane) and self._peers.alone:
             return LaneAbove(known, is_cached=True)
+        above = self._above[lane.name]
         # In place of finished records, a reading may leave out waiting ones: then it does not serve a later record.
-        is_sure = not any(map(self._undeleted, self._above[lane.name]))
-        found = self._read(self._above[lane.name], free_slots=self._peers.free_slots, during=batch)
+        is_sure = not any(map(self._undeleted, above))
+        found = self._read(above, free_slots=self._peers.free_slots, during=batch)
         if found is None:
             self._clear_for, self._clear_at, self._backlog_of = lane if is_sure else None, now, None
         return LaneAbove(found) if found else None
@@ -136,21 +135,18 @@ class BacklogCheck:
 
         With one slot only: soon after, a reading can't tell those from records that waited all the time. Without it,
         a lower lane started records while a higher one had waited longer than the recheck interval. It costs a call
-        for each batch, so it is skipped if no lower lane has a batch that its mapping may hold. Raises `AwsError`.
+        for each batch, so it is skipped if no lower lane has a batch that its mapping may hold: one that was invisible
+        when the lane was last served, and still is. Raises `AwsError`.
         """
-        now, below = self._clock(), self._below[lane.name]
         if not self._peers.alone or not self._undeleted(lane):
             return
-        if (
-            any(self._may_hold(one, now) for one in below)
-            and self._read([lane]) is None
-            and not lane.position
-        ):
+        now, below = self._clock(), self._below[lane.name]
+        may_hold = any(
+            now - self._served_at.get(one.name, 0.0) <= one.visibility_timeout.total_seconds()
+            for one in below
+        )
+        if may_hold and self._read([lane]) is None and not lane.position:
             self._clear_at, self._clear_for = now, below[0]
-
-    def _may_hold(self, lane: Lane, now: float) -> bool:
-        """Whether a batch that a mapping had when its lane was last served is still invisible."""
-        return now - self._served_at.get(lane.name, 0.0) <= lane.visibility_timeout.total_seconds()
 
     def _read(
         self,
@@ -172,34 +168,30 @@ class BacklogCheck:
         for lane in lanes:
             depth = self._depths.depth(lane.name)
             if depth.backlog or depth.in_flight:
-                yield self._backlog(lane, depth, during)
+                waiting = self._waiting(lane, depth, during)
+                yield LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
             else:
                 self._visible.pop(lane.name, None)
 
-    def _backlog(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> LaneBacklog:
+    def _waiting(self, lane: Lane, depth: LaneDepth, during: Batch | None) -> int:
         # Not before: while the higher lanes are empty, the table is not read.
         self._peers.refresh()
-        own = self._undeleted(lane)
-        elsewhere = own + self._peers.in_flight(lane)
-        waiting, parked = undelivered(depth, parked=0, elsewhere=elsewhere), 0
+        own, parked = self._undeleted(lane), 0
+        waiting = max(0, depth.in_flight - own - self._peers.in_flight(lane))
         if waiting:
             self._ledger.read_parked(lane.name, alone=self._peers.alone)
             parked = len(self._ledger.parked(lane.name))
-            waiting = undelivered(depth, parked=parked, elsewhere=elsewhere)
-        if self._peers.alone and self._clock() < self._strands_until:
-            waiting = self._held[lane.name].waiting(
-                waiting,
-                undeleted=own,
-                now=self._clock(),
-                free=self._free_until(during) if during else self._free,
-            )
+            waiting = max(0, waiting - parked)
+        now = self._clock()
+        if self._peers.alone and now < self._strands_until:
+            free = self._free_until(during) if during else self._free
+            waiting = self._held[lane.name].waiting(waiting, undeleted=own, now=now, free=free)
         if own and not parked:
             # Records behind them are deliverable in a moment, also those that seemed stuck before.
             self._visible[lane.name] = VisibleBacklog()
-        waiting += self._visible[lane.name].deliverable(
-            depth.backlog, undelivered=waiting, now=self._clock(), blockable=parked > 0 and not own
-        )
-        return LaneBacklog(lane=lane, waiting=waiting, running=self._peers.busy(lane))
+        blockable = parked > 0 and not own
+        visible = self._visible[lane.name]
+        return waiting + visible.deliverable(depth.backlog, undelivered=waiting, now=now, blockable=blockable)
 
     def _undeleted(self, lane: Lane) -> int:
         """Return how many finished records of a lane may still be in flight."""

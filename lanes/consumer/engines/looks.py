@@ -7,21 +7,19 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer.records import oldest_first
+from lanes.consumer import telemetry as report
+from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.metrics import Metric
 from lanes.overrides import OVERRIDES_AGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from lanes.config import Lane
-    from lanes.consumer.engines.beside import Beside, Pending
-    from lanes.consumer.engines.pull.pace import Pace
-    from lanes.consumer.records import RawRecord
-    from lanes.consumer.telemetry import Telemetry
+    from lanes.consumer.engines import Beside, Pending
+    from lanes.consumer.engines.policy import Pace
     from lanes.pauses import Pauses
 
 POLL = 1
@@ -45,17 +43,7 @@ class ReceivingQueues(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """
-    The result of asking one lane.
-
-    Attributes:
-        asked: the largest number of records that it could have found.
-        began_at: epoch seconds.
-        took: seconds of one call.
-        calls: their number.
-        error: the error of the call, if it failed.
-
-    """
+    """The answer of one lane to `calls` receives for `asked` records, of so many seconds each, or their error."""
 
     lane: Lane
     asked: int
@@ -73,7 +61,7 @@ class Looking:
     queues: ReceivingQueues
     beside: Beside
     pace: Pace
-    telemetry: Telemetry
+    telemetry: report.Telemetry
     clock: Callable[[], float]
 
 
@@ -120,12 +108,10 @@ class Looks:
         if self._timed is not None or not record or not pace.is_short(during):
             return
         free = [lane for lane in lanes if lane.name not in self.hands]
-        due = [lane for lane in free if self._is_stale(lane, expected, later=record)]
-        if due:
+        if due := [lane for lane in free if self._is_stale(lane, expected, later=record)]:
             # The highest last: its answer is the newest when the record ends.
             self._timed = self._looking.beside.start(
-                lambda: [self._ask(lane) for lane in reversed(due)],
-                after=pace.look_in(during, lanes=due),
+                lambda: [self._ask(lane) for lane in reversed(due)], after=pace.look_in(during, lanes=due)
             )
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
@@ -175,14 +161,13 @@ class Looks:
         looking, left = self._looking, self._seconds_left()
         asked, began_at = looking.pace.most(lane, seconds_left=left), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
-        receive = partial(
-            looking.queues.receive, lane.name, maximum=asked, visibility=visibility_in_hand(left), wait=wait
-        )
+        visibility, receive = visibility_in_hand(left), looking.queues.receive
         records: Sequence[RawRecord] = ()
         calls, tries = 0, 1 if wait else looking.pace.tries(lane)
         try:
             while not records and calls < tries:
-                calls, records = calls + 1, receive()
+                calls += 1
+                records = receive(lane.name, maximum=asked, visibility=visibility, wait=wait)
         except AwsError as error:
             return dataclasses.replace(look, error=error)
         took = 0.0 if wait else (looking.clock() - began_at) / calls
@@ -203,8 +188,7 @@ class Looks:
         if look.took:
             pace.looked(look.took)
         if look.calls > 1:
-            found = any(record.sent_at < look.began_at for record in look.records)
-            pace.asked_again(look.lane, found=found)
+            pace.asked_again(look.lane, found=any(one.sent_at < look.began_at for one in look.records))
         is_full = len(look.records) == look.asked
         # There may be more.
         self._looked_at[name] = float("-inf") if is_full else look.began_at
@@ -225,8 +209,7 @@ class Looks:
         try:
             raise error
         except AwsError:
-            self._looking.telemetry.problem(problem, lane=lane.name)
-            self._looking.telemetry.count(Metric.AWS_ERRORS)
+            report.failed_call(self._looking.telemetry, problem, lane=lane.name)
 
 
 class Paused:

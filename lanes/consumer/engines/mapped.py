@@ -1,18 +1,35 @@
-"""The mapped engine: Lambda's batches of one lane, each of which yields to the backlogs of higher lanes."""
+"""
+The mapped engine: an event source mapping on each lane, and Lambda keeps the limit.
+
+Lambda hands over a batch of one lane. Before each record the engine asks whether a higher lane has a backlog, and
+yields through the partial batch response; after the batch it wakes parked records, so that they return as soon as the
+lanes above have no backlog. With one slot or several, it is the same code: alone, an environment has no peers.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import functools
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import BODY
 from lanes.config.settings import MAX_RECEIVES
-from lanes.consumer.engines import Proceed
-from lanes.consumer.outcome import Outcome, Reason, shortest_delay
-from lanes.consumer.records import Batch, Invocation, oldest_first, read_batch, response_for
+from lanes.consumer import telemetry as report
+from lanes.consumer.engines import Beside, Pending, Proceed
+from lanes.consumer.interceptors.tenant_share import leaves_share
+from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.records import (
+    SETTLING,
+    Batch,
+    Invocation,
+    PartialBatchResponse,
+    RawRecord,
+    oldest_first,
+    read_batch,
+    response_for,
+)
+from lanes.consumer.settlement import Settlement, oldest_batches
 from lanes.errors import AwsError, ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -20,19 +37,23 @@ from lanes.metrics import Metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from lanes.config import Lane
+    from lanes.config import Lane, LanesConfig
     from lanes.config.deployment import Deployment
     from lanes.consumer.batch import Corridor
-    from lanes.consumer.engines.beside import Beside, Pending
-    from lanes.consumer.engines.mapped.check import BacklogCheck
-    from lanes.consumer.engines.mapped.waking import Waker
+    from lanes.consumer.engines.check import BacklogCheck
+    from lanes.consumer.engines.policy import Reserve
     from lanes.consumer.engines.presence import Peers
-    from lanes.consumer.engines.reserve import Reserve
-    from lanes.consumer.outcome import Outcomes
-    from lanes.consumer.records import PartialBatchResponse, RawRecord
-    from lanes.consumer.settlement import Settlement
+    from lanes.consumer.ledger import Entry
 
 CLEAR = Proceed(ages=True)
+
+# Waking comes before the answer: if Lambda kills the function in it, finished records return. A fifth of the default
+# timeout is 6 s; a call that times out and its repeat take 4 s (`consumer_config`).
+WAKING_SHARE = 0.2
+"""Share of the function timeout that must be left to wake others."""
+
+MOST_BATCHES = 100 // 10
+"""AWS: a transaction has at most 100 items (TransactWriteItems) and a batch 10 records; beyond, it would be two."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +80,7 @@ class MappedEngine:
         self._timeout = deployment.config.consumer.function_timeout.total_seconds()
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
-        """
-        Handle Lambda's batch of one lane and answer which records stay in the queue.
-
-        Raises:
-            ConfigurationError: the event comes from no lane of this deployment. All its records stay.
-
-        """
+        """Handle Lambda's batch of one lane and answer which records stay in the queue."""
         telemetry, began_at = self._services.settlement.telemetry, self._clock()
         queue, records = read_batch(event)
         try:
@@ -75,15 +90,10 @@ class MappedEngine:
                 raise
             # The pull engine ran before a deploy. Success deletes the ring, which no slot waits for any more.
             return response_for(())
+        # Overdue records may go on where the others yield, so they must not be behind those.
+        records = records if lane.max_wait is None else oldest_first(records)
         invocation = Invocation.of(context, timeout=self._timeout, clock=self._clock)
-        batch = Batch(
-            lane=lane,
-            # Overdue records may go on where the others yield, so they must not be behind those.
-            records=records if lane.max_wait is None else oldest_first(records),
-            name=invocation.name,
-            milliseconds_left=invocation.milliseconds_left,
-            began_at=began_at,
-        )
+        batch = invocation.batch(lane, records, began_at=began_at)
         telemetry.begin(lane.name, context)
         try:
             return response_for(self._corridor.run(batch, MappedTurn(batch, self._services)).kept)
@@ -114,10 +124,8 @@ class MappedTurn:
     def hold(self, outcomes: Outcomes) -> Collection[str]:
         """Extend the visibility at once if little of it is left."""
         settlement, batch = self._services.settlement, self._batch
-        if settlement.outlasts(batch, outcomes.entries):
-            return ()
-        self._is_held = True
-        return settlement.hold(batch)
+        self._is_held = not settlement.outlasts(batch, outcomes.entries)
+        return settlement.hold(batch) if self._is_held else ()
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
@@ -126,12 +134,13 @@ class MappedTurn:
         # it, 8 ms of each batch in simulation (docs/decisions/0017-records-left-behind.md).
         if not self._is_held and isinstance(way, Proceed):
             self._is_held = True
-            self._holding = self._services.beside.start(partial(self._services.settlement.hold, self._batch))
+            hold = functools.partial(self._services.settlement.hold, self._batch)
+            self._holding = self._services.beside.start(hold)
         return way
 
     def _judge(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Judge the lanes above; keep time for waking others."""
-        lane, services = self._batch.lane, self._services
+        services = self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
         if rest[0].receive_count >= MAX_RECEIVES:
             return Proceed(may_yield=False)
@@ -152,7 +161,7 @@ class MappedTurn:
             seconds = services.check.seconds_unchecked(since=self._batch.began_at)
             services.settlement.telemetry.milliseconds(Metric.INVERSION, seconds * 1000)
         # After the check, not before: a record without a backlog above it needs nothing from the reserve.
-        if services.reserve.admits(lane, rest[0]):
+        if services.reserve.admits(self._batch.lane, rest[0]):
             return Proceed(reserve=services.reserve, may_yield=False)
         # Alone, the cache is as good as the ledger: without the write, invocations that only yield take a quarter less.
         is_brief = above.is_cached and len(rest) == len(self._batch.records)
@@ -177,18 +186,17 @@ class MappedTurn:
 
         The release comes first: 10 ms later cost 1.4 yields a message instead of 0.85 at ten slots.
         """
-        batch, services = self._batch, self._services
+        batch, services, finished = self._batch, self._services, outcomes.finished
         if not services.peers.alone:
-            parked = (outcome.delay or 0 for _, outcome in outcomes.to_settle if outcome.wakeable)
-            parked_for = max(parked, default=0)
+            parked_for = max((one.delay or 0 for _, one in outcomes.to_settle if one.wakeable), default=0)
             self._try(
                 Event.SLOT_NOT_LEFT,
-                lambda: services.peers.release(batch, finished=outcomes.finished, parked_for=parked_for),
+                lambda: services.peers.release(batch, finished=finished, parked_for=parked_for),
             )
         if self._holding is not None:
             # It must not land after the delays of kept records, nor be left to the next invocation.
             self._try(Event.RECORDS_NOT_HELD, self._holding.result)
-        if outcomes.finished < len(batch.records):
+        if finished < len(batch.records):
             self._try(Event.BATCH_NOT_CLOSED, lambda: services.settlement.settle(batch, outcomes))
         self._try(Event.WAKE_FAILED, lambda: services.waker.wake(batch, outcomes))
 
@@ -201,5 +209,81 @@ class MappedTurn:
 
     def _report(self, problem: Event) -> None:
         """Report an error, in an `except` block."""
-        self._services.settlement.telemetry.problem(problem, lane=self._batch.lane.name)
-        self._services.settlement.telemetry.count(Metric.AWS_ERRORS)
+        report.failed_call(self._services.settlement.telemetry, problem, lane=self._batch.lane.name)
+
+
+class Waker:
+    """
+    Wakes parked batches at the end of an invocation.
+
+    Safe in every order: records are first recorded as no longer parked, all or none and only if no other environment
+    did so before; then they become visible. If that second step fails, they return when their parking ends.
+    """
+
+    def __init__(
+        self, *, config: LanesConfig, check: BacklogCheck, peers: Peers, settlement: Settlement
+    ) -> None:
+        self._needed = max(2 * SETTLING, WAKING_SHARE * config.consumer.function_timeout.total_seconds())
+        self._slots = config.consumer.reserved_concurrency
+        self._last_lane = config.last_lane
+        # Nothing has priority over the highest lane, but its tenants may yield to each other.
+        self._lanes = config.lanes if config.lanes[0].tenant_share is not None else config.lanes[1:]
+        self._check = check
+        self._peers = peers
+        self._settlement = settlement
+
+    def wake(self, batch: Batch, outcomes: Outcomes) -> None:
+        """
+        Wake the oldest parked batches of the highest lane that has any, if no lane above it has a backlog.
+
+        Left out after a yield, and if it might delay the answer. After an `AwsError` the records return by themselves.
+        """
+        self._check.finish(batch, outcomes.finished)
+        if outcomes.has_yielded or batch.milliseconds_left() / 1000 <= self._needed:
+            return
+        self._check.look_back(batch.lane)
+        parked = self._settlement.ledger.lanes_with_parked(self._peers.seen.parked_until)
+        for lane in self._lanes:
+            if lane.name in parked and self._wakeable(lane):
+                if not self._check.has_backlog_above(lane):
+                    self._wake_lane(lane, batch)
+                return
+
+    def has_time(self, batch: Batch, *, after: float) -> bool:
+        """Whether there is time to wake the parked records after so many seconds, or none is parked."""
+        enough = batch.seconds_left - after > self._needed
+        parked = self._settlement.ledger.lanes_with_parked(self._peers.seen.parked_until)
+        return enough or parked.isdisjoint(lane.name for lane in self._lanes)
+
+    def _wakeable(self, lane: Lane) -> list[Entry]:
+        """
+        Return parked records of a lane that may be woken, at least those of as many batches as are woken.
+
+        Alone, this environment parked all that can be woken. No lane yields to the last one, so only the first of its
+        parked records are read.
+        """
+        if not self._peers.alone:
+            ledger = self._settlement.ledger
+            if not self._settlement.wakeable(lane):
+                # A peer may have parked some after the last reading, and may be the last to end before this one.
+                ledger.expire_parked(lane.name)
+            limit = lane.batch_size * (self._batches + 1) if lane == self._last_lane else None
+            ledger.read_parked(lane.name, limit=limit)
+        return self._settlement.wakeable(lane)
+
+    @property
+    def _batches(self) -> int:
+        """One for each free slot, and one for the slot of the invocation that ends."""
+        # More would be throttled, and a throttled mapping backs off (docs/decisions/0004-concurrency.md).
+        return min(self._peers.free_slots() + 1, MOST_BATCHES)
+
+    def _wake_lane(self, lane: Lane, batch: Batch) -> None:
+        batches = self._batches
+        if lane.tenant_share is not None and self._check.has_visible(lane):
+            # A tenant's parked records are older, and would come in front of those that others wait for.
+            batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
+        # Again, if another environment was faster with one of them.
+        for _ in range(2 if batches else 0):
+            entries = oldest_batches(self._wakeable(lane), count=batches)
+            if not entries or self._settlement.wake(lane, entries, by=batch.lane):
+                return

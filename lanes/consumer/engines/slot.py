@@ -1,4 +1,4 @@
-"""A slot for the length of one invocation: it serves the most urgent lane until all are empty or its time is over."""
+"""A slot, held for one invocation: it serves the most urgent lane until all are empty or its time is over."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
-from lanes.consumer.engines.pull.looks import POLL, Looks
-from lanes.consumer.engines.pull.pace import PATIENCE
+from lanes.consumer import telemetry as report
+from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
+from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
-from lanes.consumer.records import Batch
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
     from lanes.consumer.engines import Turn
-    from lanes.consumer.engines.pull.looks import Looking, Paused
-    from lanes.consumer.engines.pull.policy import Rate, Strict, Weighted
-    from lanes.consumer.engines.reserve import Reserve
     from lanes.consumer.interceptors.tenant_share import Tenants
-    from lanes.consumer.records import Invocation, RawRecord
-    from lanes.consumer.settlement import Settlement
+    from lanes.consumer.records import Batch, Invocation, RawRecord
 
 
 class Bell(Protocol):
@@ -46,7 +42,6 @@ class SlotServices:
 
     config: LanesConfig
     corridor: Corridor
-    settlement: Settlement
     looking: Looking
     policy: Strict | Weighted
     reserve: Reserve
@@ -62,14 +57,7 @@ TurnMaker: TypeAlias = "Callable[[Batch, Slot], Turn]"
 
 class Slot:
     """
-    One invocation's hold of a slot.
-
-    Args:
-        services: those of the environment.
-        lanes: the lanes that this slot serves, highest first.
-        invocation: the invocation.
-        turn: makes the turn of a batch.
-        is_rung: whether a fresh ring started it, so that messages may still come in that ring's second.
+    One invocation's hold of a slot, for the lanes that it serves, highest first; `turn` makes the turn of a batch.
 
     Attributes:
         is_over: whether the time is too short for another record.
@@ -88,15 +76,18 @@ class Slot:
         is_rung: bool,
     ) -> None:
         self.services = services
+        self.settlement = services.corridor.settlement
+        self.clock = services.looking.clock
         self.looks = Looks(services.looking, seconds_left=lambda: invocation.milliseconds_left() / 1000)
-        self.is_over = False
-        self.has_worked = False
-        self.has_waited = False
+        self.is_over = self.has_worked = self.has_waited = False
+        self.is_alone = services.config.consumer.reserved_concurrency == 1
+        self._telemetry = services.looking.telemetry
         self._lanes = lanes
         self._invocation = invocation
         self._turn = turn
+        # A fresh ring started it: messages may still come in that ring's second.
         self._is_rung = is_rung
-        self._began_at = services.looking.clock()
+        self._began_at = self.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
         self._reported: str | None = None
@@ -121,12 +112,12 @@ class Slot:
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
-        began, (records, behind) = self.services.looking.clock(), self._taken(lane)
+        began, (records, behind) = self.clock(), self._taken(lane)
         if self.handle(lane, records).kept:
             self._return(lane, behind, Reason.BEHIND)
         else:
             self.looks.take(lane, behind)
-        self.services.policy.charge(lane, self.services.looking.clock() - began)
+        self.services.policy.charge(lane, self.clock() - began)
 
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
@@ -138,10 +129,9 @@ class Slot:
         try:
             return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
         finally:
-            self._serving = outer
-            looking, took = self.services.looking, self.services.looking.clock() - batch.began_at
+            self._serving, took = outer, self.clock() - batch.began_at
             with contextlib.suppress(Exception):
-                looking.telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
+                self._telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
             self._nested = nested + took
             if outer is not None:
                 self._report_for(outer.name)
@@ -162,7 +152,7 @@ class Slot:
 
     def _give_back(self, lanes: Sequence[Lane]) -> None:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
-        for lane in lanes if self.services.config.consumer.reserved_concurrency > 1 else ():
+        for lane in () if self.is_alone else lanes:
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 self._return(lane, records, Reason.ASIDE)
                 self.ring()
@@ -170,12 +160,12 @@ class Slot:
     def _return(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
         if not records:
             return
-        outcomes, settlement = Outcomes(records, {}), self.services.settlement
+        outcomes = Outcomes(records, {})
         # Without an entry, their next receive has no known cause.
         with contextlib.suppress(AwsError):
-            outcomes.entries = settlement.ledger.entries_of(lane.name, records)
+            outcomes.entries = self.settlement.ledger.entries_of(lane.name, records)
         outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
-        settlement.settle(self._batch(lane, records), outcomes)
+        self.settlement.settle(self._batch(lane, records), outcomes)
 
     @property
     def is_fresh(self) -> bool:
@@ -184,13 +174,7 @@ class Slot:
 
     def _batch(self, lane: Lane, records: Sequence[RawRecord]) -> Batch:
         self._batches += 1
-        return Batch(
-            lane=lane,
-            records=records,
-            name=f"{self._invocation.name}-{self._batches}",
-            milliseconds_left=self._invocation.milliseconds_left,
-            began_at=self.services.looking.clock(),
-        )
+        return self._invocation.batch(lane, records, began_at=self.clock(), part=f"-{self._batches}")
 
     def look_ahead(self, lane: Lane, *, is_last: bool) -> None:
         """Look beside a record, just before its end, for work to do after it."""
@@ -215,7 +199,7 @@ class Slot:
     def returns_in(self, seconds: float) -> None:
         """Stay for a record that returns soon: no sender rings for it."""
         if seconds <= PATIENCE:
-            self._returns_at = max(self._returns_at, self.services.looking.clock() + seconds + MARGIN)
+            self._returns_at = max(self._returns_at, self.clock() + seconds + MARGIN)
 
     def _first(self, order: Sequence[Lane], *, expected: float) -> Lane | None:
         """Return the first lane with records in hand, after a look at those before it if one is due."""
@@ -224,7 +208,7 @@ class Slot:
         before = looks.before_hands(order)
         if all(map(self.has_time_for, before)):
             looks.look(before, expected=expected)
-        if looks.has_more and self.services.looking.clock() >= self._rung_at + PATIENCE:
+        if looks.has_more and self.clock() >= self._rung_at + PATIENCE:
             self.ring()
         looks.has_more = False
         place = len(looks.before_hands(order))
@@ -236,7 +220,7 @@ class Slot:
         return self._from_reserve
 
     def _is_overdue(self, lane: Lane) -> bool:
-        now = self.services.looking.clock()
+        now = self.clock()
         if lane.max_wait is None or not self.services.reserve.has_time:
             return False
         if not self._is_due(lane) and now >= self._overdue_at.get(lane.name, 0.0):
@@ -270,14 +254,14 @@ class Slot:
 
     def _wait_for_work(self) -> bool:
         """Poll all lanes while this slot stays; return whether any has records."""
-        clock, linger = self.services.looking.clock, self.services.config.consumer.linger.total_seconds()
-        lanes = self._served(self._lanes)
+        lanes, clock = self._served(self._lanes), self.clock
         for lane in lanes:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
         if not self._is_rung and not self.has_worked:
             return False
+        linger = self.services.config.consumer.linger.total_seconds()
         # Each message of the ring's second is there when this has passed, so no wake-up is lost.
         until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
@@ -308,24 +292,23 @@ class Slot:
 
     def ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""
-        bell, self._rung_at = self.services.bell, self.services.looking.clock()
-        if bell is None or self.services.config.consumer.reserved_concurrency == 1:
+        bell, self._rung_at = self.services.bell, self.clock()
+        if bell is None or self.is_alone:
             return
         try:
             bell.ring()
         except AwsError:
-            self.services.looking.telemetry.problem(Event.BELL_NOT_RUNG)
-            self.services.looking.telemetry.count(Metric.AWS_ERRORS)
+            report.failed_call(self._telemetry, Event.BELL_NOT_RUNG)
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""
-        telemetry, now = self.services.looking.telemetry, self.services.looking.clock()
+        now = self.clock()
         if lane == self._reported and now < self._reported_at + PATIENCE:
             return
         if self._reported is not None:
             # The outcomes count, whatever becomes of the figures.
             with contextlib.suppress(Exception):
-                telemetry.end()
+                self._telemetry.end()
         self._reported, self._reported_at = lane, now
         if lane is not None:
-            telemetry.begin(lane, self._invocation.context)
+            self._telemetry.begin(lane, self._invocation.context)

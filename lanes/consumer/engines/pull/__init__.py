@@ -1,1 +1,0 @@
-"""The pull engine: an invocation holds a slot, and receives the most urgent messages itself."""
