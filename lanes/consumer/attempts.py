@@ -230,16 +230,13 @@ class Attempts:
             if ending is Ending.STARTED:
                 raise  # it has not begun, so it must not begin
             # Settlement writes the same entry again.
-            self._telemetry.problem(Event.ATTEMPT_NOT_COUNTED, lane=entry.lane, message_id=record.message_id)
+            ids = {"lane": entry.lane, "message_id": record.message_id}
+            report.failed_call(self._telemetry, Event.ATTEMPT_NOT_COUNTED, **ids)
         return counted
 
     def _write(self, entry: Entry, record: RawRecord, *, problem: Event) -> bool:
-        try:
-            self._ledger.write([entry])
-        except AwsError:
-            self._telemetry.problem(problem, lane=entry.lane, message_id=record.message_id)
-            return False
-        return True
+        ids = {"lane": entry.lane, "message_id": record.message_id}
+        return report.tried(self._telemetry, problem, lambda: self._ledger.write([entry]), **ids)
 
 
 def _dead_letter(entry: Entry, reason: str, *, error: str = "", work: Work | None = None) -> Outcome:

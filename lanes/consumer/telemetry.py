@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from lanes.consumer.ledger import Cause, Ending, Entry
+from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric
 
@@ -93,6 +94,16 @@ def failed_call(telemetry: Telemetry, problem: Event, **fields: Any) -> None:
     """Report a failed call to AWS, in an `except` block."""
     telemetry.problem(problem, **fields)
     telemetry.count(Metric.AWS_ERRORS)
+
+
+def tried(telemetry: Telemetry, problem: Event, call: Callable[[], object], **fields: Any) -> bool:
+    """Make a call to AWS without which the consumer can go on; report a failed one, and return whether it succeeded."""
+    try:
+        call()
+    except AwsError:
+        failed_call(telemetry, problem, **fields)
+        return False
+    return True
 
 
 @_changes_nothing

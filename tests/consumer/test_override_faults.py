@@ -5,9 +5,13 @@ One scenario touches all of it, with idempotency on, since a message that is sen
 count its calls, then once for each call and each kind of fault.
 """
 
+from collections import Counter
+
 import pytest
 
 from lanes.errors import AwsError
+from lanes.events import Event
+from lanes.metrics import Metric
 from tests.contract.test_c1_faults import CRASHED, CRASHED_AFTER, REFUSED, UNANSWERED, UNFORESEEN, _break
 from tests.support.memory import ProcessLost
 from tests.support.overriding import Overridden
@@ -109,3 +113,16 @@ def test_any_one_call_may_fail(slots, every, fault):
             broken.append((position, scenario.world.calls.log[position], str(error)[:300]))
 
     assert broken == []
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_each_failed_call_that_is_reported_is_counted(slots):
+    """The alarm on failed calls adds them up, so one that is only logged would wake nobody."""
+    calls, reported = len(tell(slots).world.calls.log), Counter()
+    for position in range(calls):
+        recorder = tell(slots, position=position, fault=REFUSED).world.recorder
+        problems = [name for name, _ in recorder.problems if name != Event.HANDLER_FAILED]
+        assert recorder.counts[Metric.AWS_ERRORS] == len(problems), problems
+        reported.update(problems)
+
+    assert {Event.DEAD_LETTER_NOT_SENT, Event.GROUP_NOT_HELD, Event.MESSAGE_NOT_DIVERTED} <= set(reported)

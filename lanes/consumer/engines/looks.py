@@ -247,4 +247,4 @@ class Paused:
         try:
             self._known = reading.result() if reading else self._known
         except AwsError:
-            self._looking.telemetry.problem(Event.PAUSES_NOT_READ)
+            report.failed_call(self._looking.telemetry, Event.PAUSES_NOT_READ)

@@ -27,7 +27,6 @@ from lanes.consumer.records import (
     read_batch,
     response_for,
 )
-from lanes.errors import AwsError
 from lanes.events import Event
 
 if TYPE_CHECKING:
@@ -99,10 +98,8 @@ class PullEngine:
             slot.ring()
         if bell is None or (seconds := self._returns_after(ring, slot)) is None:
             return rings[1:]
-        try:
-            bell.return_after(ring.receipt_handle, seconds)
-        except AwsError:
-            self._services.looking.telemetry.problem(Event.BELL_NOT_RETURNED)
+        back = partial(bell.return_after, ring.receipt_handle, seconds)
+        report.tried(self._services.looking.telemetry, Event.BELL_NOT_RETURNED, back)
         return rings
 
     def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:

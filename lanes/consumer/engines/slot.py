@@ -293,12 +293,8 @@ class Slot:
     def ring(self) -> None:
         """Ring for the other slots: more messages wait than this one has taken."""
         bell, self._rung_at = self.services.bell, self.clock()
-        if bell is None or self.is_alone:
-            return
-        try:
-            bell.ring()
-        except AwsError:
-            report.failed_call(self._telemetry, Event.BELL_NOT_RUNG)
+        if bell is not None and not self.is_alone:
+            report.tried(self._telemetry, Event.BELL_NOT_RUNG, bell.ring)
 
     def _report_for(self, lane: str | None) -> None:
         """Report from now on for a lane; None to end the reports."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
+from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Ending, Entry
 from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.consumer.settlement import Settlement, keep_dead_letter
-from lanes.consumer.telemetry import unopened
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.holds import HELD_BEHIND, Hold, Holds, copy_id, is_copy, order_of
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lanes.config import ConsumerSettings
     from lanes.consumer.records import Batch, RawRecord
     from lanes.message import Message
@@ -89,7 +92,9 @@ class Holding(Interception):
         if not holds.send_behind(lane, record.group, copy=copy):
             return _later(entry, soon(record))
         self._feature.settlement.queues.forward(lane, record, body=record.body, deduplication_id=copy)
-        self._feature.settlement.telemetry.event(Event.MESSAGE_SENT_BEHIND, lane=lane, **unopened(record))
+        self._feature.settlement.telemetry.event(
+            Event.MESSAGE_SENT_BEHIND, lane=lane, **report.unopened(record)
+        )
         return DONE
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
@@ -106,11 +111,9 @@ class Holding(Interception):
         sent = self._feature.settlement.dead_letter(lane, record, outcome)
         if sent.ending is not Ending.DEAD_LETTERED:
             return sent
-        try:
-            self._feature.holds.arrived(lane.name, record.group, leader=record.message_id)
-        except AwsError:
-            # A redrive that finds the letter records it too.
-            self._problem(Event.LEADER_NOT_NOTED, record)
+        # A redrive that finds the letter records it too.
+        arrived = partial(self._feature.holds.arrived, lane.name, record.group, leader=record.message_id)
+        self._try(Event.LEADER_NOT_NOTED, record, arrived)
         return dataclasses.replace(sent, ending=Ending.DONE)
 
     def _follow(self, record: RawRecord, entry: Entry, reason: str, *, error: str = "") -> Outcome:
@@ -127,7 +130,10 @@ class Holding(Interception):
             is_asked = holds or record.group in self._held
             return self._hold(record, message, outcome) if is_asked else outcome
         if outcome.ending is Ending.DONE and record.group in self._held and is_copy(record):
-            self._copy_done(record)
+            held, lane = self._feature.holds, self._batch.lane.name
+            # If that fails, the hold goes on until the next message of the group has passed.
+            is_done = partial(held.copy_done, lane, record.group, copy=record.deduplication_id)
+            self._try(Event.COPY_NOT_NOTED, record, is_done)
         return outcome
 
     def _hold(self, record: RawRecord, message: Message | None, outcome: Outcome) -> Outcome:
@@ -158,23 +164,16 @@ class Holding(Interception):
             "attempts": outcome.entry.attempts,
             "delay": wait,
         }
-        settlement.telemetry.event(Event.GROUP_HELD, lane=lane.name, **unopened(record), **fields)
+        settlement.telemetry.event(Event.GROUP_HELD, lane=lane.name, **report.unopened(record), **fields)
         return keep_dead_letter(outcome, delay=wait) if wait else self._dead_letter(record, outcome)
 
     def _wait_of(self, hold: Hold) -> int:
         """Return the seconds until every environment knows of a hold."""
         return max(0, math.ceil(hold.since + KNOWN_AFTER - self._feature.settlement.clock()))
 
-    def _copy_done(self, record: RawRecord) -> None:
-        try:
-            self._feature.holds.copy_done(self._batch.lane.name, record.group, copy=record.deduplication_id)
-        except AwsError:
-            # The hold goes on until the next message of the group has passed.
-            self._problem(Event.COPY_NOT_NOTED, record)
-
-    def _problem(self, problem: Event, record: RawRecord) -> None:
-        telemetry, lane = self._feature.settlement.telemetry, self._batch.lane.name
-        telemetry.problem(problem, lane=lane, message_id=record.message_id)
+    def _try(self, problem: Event, record: RawRecord, call: Callable[[], object]) -> None:
+        ids = {"lane": self._batch.lane.name, "message_id": record.message_id}
+        report.tried(self._feature.settlement.telemetry, problem, call, **ids)
 
 
 def _later(entry: Entry, delay: int) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
@@ -14,7 +15,7 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
     from lanes.consumer.handlers import Work
@@ -82,24 +83,21 @@ class _Claims(Interception):
         return outcome
 
     def _finish(self, record: RawRecord, effect_id: str) -> None:
-        feature = self._feature
-        # Twice: if it is not recorded, a redelivery runs the effect again.
-        for _ in range(2):
+        feature, owner = self._feature, self._owner(record)
+
+        def finish() -> None:
             now = feature.settlement.clock()
             until = now + feature.window.total_seconds()
-            try:
-                feature.ledger.finish_effect(effect_id, owner=self._owner(record), now=now, keep_until=until)
-            except AwsError:
-                self._problem(Event.SUCCESS_NOT_NOTED, record)
-            else:
-                return
+            feature.ledger.finish_effect(effect_id, owner=owner, now=now, keep_until=until)
+
+        # Twice: if it is not recorded, a redelivery runs the effect again.
+        if not self._try(Event.SUCCESS_NOT_NOTED, record, finish):
+            self._try(Event.SUCCESS_NOT_NOTED, record, finish)
 
     def _release(self, record: RawRecord, effect_id: str) -> None:
-        try:
-            self._feature.ledger.release_effect(effect_id, owner=self._owner(record))
-        except AwsError:
-            self._problem(Event.EFFECT_NOT_RELEASED, record)
+        release = partial(self._feature.ledger.release_effect, effect_id, owner=self._owner(record))
+        self._try(Event.EFFECT_NOT_RELEASED, record, release)
 
-    def _problem(self, problem: Event, record: RawRecord) -> None:
-        telemetry, lane = self._feature.settlement.telemetry, self._batch.lane.name
-        telemetry.problem(problem, lane=lane, message_id=record.message_id)
+    def _try(self, problem: Event, record: RawRecord, call: Callable[[], object]) -> bool:
+        ids = {"lane": self._batch.lane.name, "message_id": record.message_id}
+        return report.tried(self._feature.settlement.telemetry, problem, call, **ids)

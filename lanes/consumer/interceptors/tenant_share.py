@@ -17,11 +17,10 @@ from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.interceptors import Interception
 from lanes.consumer.settlement import Settlement, oldest_batches
-from lanes.errors import AwsError
 from lanes.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.engines.presence import Peers
@@ -107,27 +106,23 @@ class Tenants:
 
     def begin(self, batch: Batch) -> None:
         """Publish that a slot serves a batch."""
-        try:
-            self.peers.acquire(batch)
-        except AwsError:
-            self.settlement.telemetry.problem(Event.SLOT_NOT_ENTERED, lane=batch.lane.name)
+        self._try(Event.SLOT_NOT_ENTERED, batch.lane, lambda: self.peers.acquire(batch))
 
     def end(self, batch: Batch, *, finished: int) -> None:
         """Publish that the slot is free, and wake a parked batch if its tenant has a share left."""
-        try:
-            self.peers.release(batch, finished=finished)
-        except AwsError:
-            self.settlement.telemetry.problem(Event.SLOT_NOT_LEFT, lane=batch.lane.name)
+        self._try(Event.SLOT_NOT_LEFT, batch.lane, lambda: self.peers.release(batch, finished=finished))
         if leaves_share(batch, self.peers, self.slots):
             self.wake(batch.lane)
 
     def wake(self, lane: Lane) -> None:
         """Wake the batch of a lane that was parked first."""
-        if lane.tenant_share is None:
-            return
-        try:
-            self.settlement.ledger.read_parked(lane.name)
-            if entries := oldest_batches(self.settlement.wakeable(lane), count=1):
-                self.settlement.wake(lane, entries, by=lane)
-        except AwsError:
-            self.settlement.telemetry.problem(Event.WAKE_FAILED, lane=lane.name)
+        if lane.tenant_share is not None:
+            self._try(Event.WAKE_FAILED, lane, lambda: self._wake(lane))
+
+    def _wake(self, lane: Lane) -> None:
+        self.settlement.ledger.read_parked(lane.name)
+        if entries := oldest_batches(self.settlement.wakeable(lane), count=1):
+            self.settlement.wake(lane, entries, by=lane)
+
+    def _try(self, problem: Event, lane: Lane, call: Callable[[], object]) -> None:
+        report.tried(self.settlement.telemetry, problem, call, lane=lane.name)
