@@ -20,65 +20,38 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
 
-# Without savings, overdue messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull
-# engine, and a MAIN backlog gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
+# The worth of each of these numbers is in docs/decisions/0016-pull-engine.md, but for the savings: without them,
+# overdue messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN
+# backlog gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
 SAVED_UP = 60.0
 """Seconds of capacity that the reserve may save up; more would let a burst of overdue messages through at once."""
 
+# With the whole pause 20 to 40 % of a rate were used, since records came back too late; with a quarter all of it, for
+# six receives a record instead of two (600 records at 30 and 60 a minute, in simulation).
 PROMISED = 0.25
-"""
-Share of its pause after which the next returned record is promised a time.
+"""Share of its pause after which the next record that is returned for its rate is promised a time."""
 
-With the whole pause 20 to 40 % of a rate were used, since records came back too late; with a quarter all of it, for six
-receives a record instead of two (600 records at 30 and 60 a minute, in simulation).
-"""
-
+# After them a batch set aside returns, a failed lane is asked again, other slots are rung for, and figures are sent.
 PATIENCE = 5
-"""
-Seconds for which a slot puts up with something beside the record in hand.
-
-After them a batch set aside returns, a lane that failed is asked again, other slots are rung for, and figures are sent;
-a record that returns within them is worth staying for.
-"""
+"""Seconds for which a slot puts up with something beside the record in hand, or stays for a record that returns."""
 
 SPREAD = 0.2
-"""
-Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share.
-
-With ten records for all slots together, four for each of three, the last slot to end a burst works longer than the
-others: HIGH's p99 is 1.10 of the ideal instead of 1.06 in simulation, at 1.11 instead of 1.15 dollars a million.
-"""
+"""Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""
 
 LONG_RECORD = 1.0
-"""
-Seconds for which a received record may wait behind another while a slot may be free.
-
-A lane that had a longer one lately is received record by record: where one in a hundred takes 3 s instead of 0.1 s,
-HIGH's p99 at ten slots is 1.1 of the ideal instead of 1.8, for 2 % less work.
-"""
+"""Seconds of a record from which its lane is received record by record: others would wait behind it in hand."""
 
 REMEMBERED = 0.995
-"""
-Share of a lane's longest record that is left after each further one.
-
-A first record of 1.5 s, which connects, is forgotten after 80 of 0.02 s. If it never were, p99 of MEDIUM would be 139 s
-instead of 5 s at three slots; with 0.99, HIGH's p99 in the case above is 1.8 of the ideal instead of 1.1.
-"""
+"""Share of a lane's longest record that is left after each further one, so that a first slow one is forgotten."""
 
 NEW = 0.3
-"""Weight of the newest measurement in a mean; with one half, five urgent groups are finished 7 % later."""
+"""Weight of the newest measurement in a mean."""
 
 FRESH = 0.05
 """Seconds for which a look counts as taken right now."""
 
 TRIES = 5
-"""
-Polls until a deep lane counts as empty where second polls found that first ones miss messages.
-
-Where one in three does, HIGH's p99 at three slots is 1.05 of the ideal instead of 1.24, and a lane with a reserve of
-5 % takes 5.6 % of a flood's time instead of 14.8 %; with four polls 6.3 %. A lane that may be empty is polled once:
-with two polls HIGH's p99 is at most 3 % shorter, but calls cost a tenth more.
-"""
+"""Polls until a deep lane counts as empty where second polls found that first ones miss messages."""
 
 MOST_MISSED = 10 * TRIES
 """Most that polls with missed messages weigh: after so many that missed none, a lane is polled as before."""
