@@ -191,6 +191,7 @@ INDEX_LAG = 2 * TRUSTED
 """Seconds for which this environment's own writes count more than the ledger's index."""
 
 
+@dataclasses.dataclass(slots=True)
 class CachedLedger:
     """
     The ledger with the one cache of an environment: the entries that it wrote or read last.
@@ -198,14 +199,13 @@ class CachedLedger:
     An entry written at receive 4 is complete at receive 5: no other environment had the record in between.
     """
 
-    def __init__(self, ledger: Ledger, *, clock: Callable[[], float]) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
-        self._parked: dict[str, dict[str, Entry]] = defaultdict(dict)
-        self._parked_read_at: dict[str, float] = {}
-        self._cut: set[str] = set()
-        self._unwritten: set[tuple[str, str]] = set()
+    table: Ledger
+    clock: Callable[[], float]
+    _entries: OrderedDict[tuple[str, str], Entry] = dataclasses.field(default_factory=OrderedDict)
+    _parked: dict[str, dict[str, Entry]] = dataclasses.field(default_factory=lambda: defaultdict(dict))
+    _parked_read_at: dict[str, float] = dataclasses.field(default_factory=dict)
+    _cut: set[str] = dataclasses.field(default_factory=set)
+    _unwritten: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
     def entries_of(self, lane: str, records: Sequence[RawRecord]) -> dict[str, Entry]:
         """Return the entry of each record by message id, a new one for a first receive; raises `AwsError`."""
@@ -223,7 +223,7 @@ class CachedLedger:
                 # Another environment may have written it.
                 missing.append(record.message_id)
         if missing:
-            known |= twice(lambda: self._ledger.read(lane, missing))
+            known |= twice(lambda: self.table.read(lane, missing))
         return {one.message_id: _entry_at(one, lane, known.get(one.message_id)) for one in records}
 
     def write(self, entries: Sequence[Entry], *, amends: bool = False) -> None:
@@ -232,7 +232,7 @@ class CachedLedger:
         for entry in entries:
             self.remember(entry)
             self._unwritten.discard((entry.lane, entry.message_id))
-        (self._ledger.amend if amends else self._ledger.note)(entries)
+        (self.table.amend if amends else self.table.note)(entries)
 
     def remember(self, entry: Entry) -> None:
         """Cache an entry without writing it."""
@@ -249,13 +249,13 @@ class CachedLedger:
 
     def lanes_with_parked(self, published: Mapping[str, float]) -> set[str]:
         """Return the lanes with records parked now: those of this environment, and of others until published times."""
-        now = self._clock()
+        now = self.clock()
         own = ((lane, entry.parked_until) for lane, known in self._parked.items() for entry in known.values())
         return {lane for lane, until in (*published.items(), *own) if until > now}
 
     def parked(self, lane: str) -> list[Entry]:
         """Return the records of a lane that are parked now, as far as this environment knows."""
-        now, known = self._clock(), self._parked[lane]
+        now, known = self.clock(), self._parked[lane]
         for entry in [entry for entry in known.values() if entry.parked_until <= now]:
             del known[entry.message_id]
         return list(known.values())
@@ -266,12 +266,12 @@ class CachedLedger:
 
         `alone` if the ledger has no more than this environment wrote, but for the records of one before it.
         """
-        now = self._clock()
+        now = self.clock()
         is_fresh = now - self._parked_read_at.get(lane, float("-inf")) <= TRUSTED * (15 if alone else 1)
         # A limited reading proves nothing once all of its entries are woken.
         if is_fresh and (lane not in self._cut or self.parked(lane)):
             return
-        entries = list(self._ledger.parked(lane, after=now, limit=limit))
+        entries = list(self.table.parked(lane, after=now, limit=limit))
         is_cut = limit is not None and len(entries) >= limit
         (self._cut.add if is_cut else self._cut.discard)(lane)
         if is_cut and entries[0].batch != entries[-1].batch:
@@ -292,7 +292,7 @@ class CachedLedger:
     def unpark(self, entries: Sequence[Entry]) -> bool:
         """Record that entries are no longer parked; return False, and change none, as `Ledger.unpark` does."""
         written = [entry for entry in entries if (entry.lane, entry.message_id) not in self._unwritten]
-        unparked = not written or self._ledger.unpark(written)
+        unparked = not written or self.table.unpark(written)
         for entry in entries:
             self._parked[entry.lane].pop(entry.message_id, None)
             if not unparked:

@@ -179,12 +179,12 @@ def soon(record: RawRecord) -> int:
     return max(SOON, shortest_delay([record]))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Delays:
     """Delays in whole seconds, as SQS takes them: after a yield, after a failure, and on a handler's request."""
 
-    def __init__(self, settings: ConsumerSettings, random: Random) -> None:
-        self._settings = settings
-        self._random = random
+    settings: ConsumerSettings
+    random: Random
 
     def after_yield(
         self, lane: Lane, records: Sequence[RawRecord], *, to: Lane | None = None, at_least: float = 0.0
@@ -199,9 +199,9 @@ class Delays:
         # (docs/decisions/0002-yield-park-wake.md).
         low, high = lane.yield_delay_min.total_seconds(), lane.yield_delay_max.total_seconds()
         # SQS takes whole seconds, and rounding up must not pass the upper bound.
-        chosen = min(math.ceil(self._random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
+        chosen = min(math.ceil(self.random.uniform(low, high)), max(math.floor(high), math.ceil(low)))
         floor = receive_floor(max(record.receive_count for record in records))
-        longer = at_least * self._random.uniform(1.0, 1.5) if at_least else 0.0
+        longer = at_least * self.random.uniform(1.0, 1.5) if at_least else 0.0
         delay = _in_limits(max(chosen, floor, longer), lane)
         return Outcome(ending=Ending.YIELDED, delay=delay, wakeable=floor <= high, to=to)
 
@@ -209,9 +209,9 @@ class Delays:
         """Return the seconds until the next attempt: doubled each time, capped, up to a quarter less at random."""
         # The default five attempts take about 26 s, so an outage of that length dead-letters nothing
         # (docs/decisions/0014-defaults.md).
-        base, cap = self._settings.backoff_base.total_seconds(), self._settings.backoff_max.total_seconds()
+        base, cap = self.settings.backoff_base.total_seconds(), self.settings.backoff_max.total_seconds()
         full = min(cap, base * 2.0 ** min(attempt - 1, 32))
-        return _in_limits(full * self._random.uniform(0.75, 1.0), lane)
+        return _in_limits(full * self.random.uniform(0.75, 1.0), lane)
 
     def after_error(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until a call that failed for a record is repeated: more if it was received often."""

@@ -91,14 +91,15 @@ class Runtime:
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
-        peers = Peers(config=config, table=self.presence, environment=environment, clock=clock)
+        slots = config.consumer.reserved_concurrency
+        peers = Peers(slots=slots, table=self.presence, environment=environment, clock=clock)
         attempts = Attempts(config=config, handlers=handlers, settlement=settlement)
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock)
         if config.consumer.engine is EngineName.PULL:
-            slots = self._slot_services(corridor, reserve, peers)
-            return PullEngine(deployment=self.deployment, services=slots)
+            services = self._slot_services(corridor, reserve, peers)
+            return PullEngine(deployment=self.deployment, services=services)
         turns = self._turn_services(settlement, reserve, peers)
         return MappedEngine(deployment=self.deployment, corridor=corridor, services=turns)
 

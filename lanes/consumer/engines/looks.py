@@ -65,6 +65,7 @@ class Looking:
     clock: Callable[[], float]
 
 
+@dataclasses.dataclass(slots=True)
 class Looks:
     """
     The looks of one invocation, and the records in hand that no batch has yet.
@@ -76,16 +77,15 @@ class Looks:
 
     """
 
-    def __init__(self, looking: Looking, *, seconds_left: Callable[[], float]) -> None:
-        self._looking = looking
-        self._seconds_left = seconds_left
-        self._looked_at: dict[str, float] = {}
-        self._timed: Pending[Sequence[Look]] | None = None
-        self._polls: dict[str, Pending[Look]] = {}
-        self._deletions: dict[str, list[Pending[Sequence[RawRecord]]]] = {}
-        self.hands: dict[str, list[RawRecord]] = {}
-        self.has_more = False
-        self.failed: set[str] = set()
+    looking: Looking
+    seconds_left: Callable[[], float]
+    hands: dict[str, list[RawRecord]] = dataclasses.field(default_factory=dict)
+    has_more: bool = False
+    failed: set[str] = dataclasses.field(default_factory=set)
+    _looked_at: dict[str, float] = dataclasses.field(default_factory=dict)
+    _timed: Pending[Sequence[Look]] | None = None
+    _polls: dict[str, Pending[Look]] = dataclasses.field(default_factory=dict)
+    _deletions: dict[str, list[Pending[Sequence[RawRecord]]]] = dataclasses.field(default_factory=dict)
 
     def before_hands(self, order: Sequence[Lane]) -> Sequence[Lane]:
         """Return the lanes before the first one with records in hand, all of them if none has any."""
@@ -104,13 +104,13 @@ class Looks:
 
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane, expected: float) -> None:
         """Look at the lanes beside a record, just before its end, if a look will be due then."""
-        pace, record = self._looking.pace, self._looking.pace.typical(during)
+        pace, record = self.looking.pace, self.looking.pace.typical(during)
         if self._timed is not None or not record or not pace.is_short(during):
             return
         free = [lane for lane in lanes if lane.name not in self.hands]
         if due := [lane for lane in free if self._is_stale(lane, expected, later=record)]:
             # The highest last: its answer is the newest when the record ends.
-            self._timed = self._looking.beside.start(
+            self._timed = self.looking.beside.start(
                 lambda: [self._ask(lane) for lane in reversed(due)], after=pace.look_in(during, lanes=due)
             )
 
@@ -118,9 +118,9 @@ class Looks:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
         for lane in lanes:
             if lane.name not in self._polls:
-                self._polls[lane.name] = self._looking.beside.start(partial(self._ask, lane, wait=POLL))
+                self._polls[lane.name] = self.looking.beside.start(partial(self._ask, lane, wait=POLL))
         while self._polls and not self.hands:
-            self._looking.beside.wait(list(self._polls.values()))
+            self.looking.beside.wait(list(self._polls.values()))
             self.collect()
         return bool(self.hands)
 
@@ -135,7 +135,7 @@ class Looks:
 
     def delete(self, lane: Lane, records: Sequence[RawRecord]) -> None:
         """Delete finished records beside the work; the records behind them in their groups can be received then."""
-        call = self._looking.beside.start(lambda: self._delete(lane, records))
+        call = self.looking.beside.start(lambda: self._delete(lane, records))
         self._deletions.setdefault(lane.name, []).append(call)
 
     def land(self, lane: Lane) -> None:
@@ -152,13 +152,13 @@ class Looks:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
         at = self._looked_at.get(lane.name)
         # No look could see the next records of a chain before its deletion lands.
-        if at is None or (lane.name in self._deletions and self._looking.pace.is_chain(lane)):
+        if at is None or (lane.name in self._deletions and self.looking.pace.is_chain(lane)):
             return True
-        return self._looking.pace.is_stale(lane, self._looking.clock() + later - at, expected=expected)
+        return self.looking.pace.is_stale(lane, self.looking.clock() + later - at, expected=expected)
 
     def _ask(self, lane: Lane, *, wait: int = 0) -> Look:
         """Ask a lane. Runs beside the handler, so it changes nothing here."""
-        looking, left = self._looking, self._seconds_left()
+        looking, left = self.looking, self.seconds_left()
         asked, began_at = looking.pace.most(lane, seconds_left=left), looking.clock()
         look = Look(lane=lane, asked=asked, began_at=began_at)
         visibility, receive = visibility_in_hand(left), looking.queues.receive
@@ -179,7 +179,7 @@ class Looks:
             self.hands[lane.name] = oldest_first([*self.hands.get(lane.name, ()), *records])
 
     def _add(self, look: Look) -> None:
-        pace, name = self._looking.pace, look.lane.name
+        pace, name = self.looking.pace, look.lane.name
         if look.error is not None:
             self.failed.add(name)
             self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
@@ -199,7 +199,7 @@ class Looks:
     def _delete(self, lane: Lane, records: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Return the records that were not deleted."""
         try:
-            refused = self._looking.queues.delete(lane.name, records)
+            refused = self.looking.queues.delete(lane.name, records)
         except AwsError:
             return records
         return [record for record in records if record.message_id in refused]
@@ -209,18 +209,18 @@ class Looks:
         try:
             raise error
         except AwsError:
-            report.failed_call(self._looking.telemetry, problem, lane=lane.name)
+            report.failed_call(self.looking.telemetry, problem, lane=lane.name)
 
 
+@dataclasses.dataclass(slots=True)
 class Paused:
     """The lanes that an operator paused, read beside the handlers; those read last if they can't be read."""
 
-    def __init__(self, pauses: Pauses | None, looking: Looking) -> None:
-        self._pauses = pauses
-        self._looking = looking
-        self._known: Collection[str] = ()
-        self._read_at = float("-inf")
-        self._reading: Pending[Collection[str]] | None = None
+    pauses: Pauses | None
+    looking: Looking
+    _known: Collection[str] = ()
+    _read_at: float = float("-inf")
+    _reading: Pending[Collection[str]] | None = None
 
     def begin(self) -> None:
         """Wait for a reading if one is due or a lane is paused: the ring may be for its resumption."""
@@ -233,12 +233,12 @@ class Paused:
         """Return the names of the paused lanes, and read them again if that is due."""
         if self._reading is not None and self._reading.done():
             self.land()
-        now = self._looking.clock()
+        now = self.looking.clock()
         # A reading with a time in the future has no known age: the clock was set back.
         is_due = not 0 <= now - self._read_at < OVERRIDES_AGE
-        if self._pauses is not None and self._reading is None and is_due:
+        if self.pauses is not None and self._reading is None and is_due:
             self._read_at = now
-            self._reading = self._looking.beside.start(self._pauses.paused)
+            self._reading = self.looking.beside.start(self.pauses.paused)
         return self._known
 
     def land(self) -> None:
@@ -247,4 +247,4 @@ class Paused:
         try:
             self._known = reading.result() if reading else self._known
         except AwsError:
-            report.failed_call(self._looking.telemetry, Event.PAUSES_NOT_READ)
+            report.failed_call(self.looking.telemetry, Event.PAUSES_NOT_READ)

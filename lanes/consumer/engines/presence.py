@@ -17,7 +17,7 @@ from lanes.consumer.records import BEYOND, Batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from lanes.config import Lane, LanesConfig
+    from lanes.config import Lane
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,30 +67,20 @@ class PresenceTable(Protocol):
         """Return the peers' state."""
 
 
+@dataclasses.dataclass(slots=True, kw_only=True)
 class Peers:
-    """
-    The other environments of the function, as far as this one knows.
+    """The other environments of the function, as `seen` when this one last wrote or read the table; none if `alone`."""
 
-    Attributes:
-        alone: whether there are none: the function has one slot, and nothing is published or read.
-        seen: their state when the table was last written or read.
+    slots: int
+    table: PresenceTable | None
+    environment: str
+    clock: Callable[[], float]
+    seen: PresenceSnapshot = dataclasses.field(default_factory=PresenceSnapshot)
+    alone: bool = dataclasses.field(init=False)
 
-    """
-
-    def __init__(
-        self,
-        *,
-        config: LanesConfig,
-        table: PresenceTable | None,
-        environment: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self._slots = config.consumer.reserved_concurrency
-        self._table = table
-        self._environment = environment
-        self._clock = clock
-        self.seen = PresenceSnapshot()
-        self.alone = table is None
+    def __post_init__(self) -> None:
+        # With one slot there are none, and nothing is published or read.
+        self.alone = self.table is None
 
     def acquire(self, batch: Batch) -> None:
         """Publish that this environment has a slot for a batch; raises `AwsError`."""
@@ -108,13 +98,13 @@ class Peers:
     def _publish(
         self, batch: Batch, *, records: int, busy: bool, lasts: float, parked_for: float = 0.0
     ) -> None:
-        if self._table is None:
+        if self.table is None:
             return
-        lane, now = batch.lane, self._clock()
+        lane, now = batch.lane, self.clock()
         # The first record's tenant is published for all.
         tenant = lane.tenant_of(batch.records[0].group) if lane.tenant_share is not None else ""
         record = Presence(
-            environment=self._environment,
+            environment=self.environment,
             lane=lane.name,
             records=records,
             busy=busy,
@@ -126,16 +116,16 @@ class Peers:
         # (docs/decisions/0005-register-of-slots.md).
         is_news = now + parked_for > max(now, self.seen.parked_until.get(lane.name, 0.0))
         parked_until = {lane.name: now + parked_for} if is_news else {}
-        self.seen = self._table.publish(record, now=now, parked_until=parked_until)
+        self.seen = self.table.publish(record, now=now, parked_until=parked_until)
 
     def refresh(self) -> None:
         """Read the peers' state; raises `AwsError`."""
-        if self._table is not None:
-            self.seen = self._table.read(self._environment)
+        if self.table is not None:
+            self.seen = self.table.read(self.environment)
 
     def free_slots(self) -> int:
         """Return the slots without an environment, the asking one's left out."""
-        return max(0, self._slots - 1 - sum(record.busy for record in self._now()))
+        return max(0, self.slots - 1 - sum(record.busy for record in self._now()))
 
     def busy(self, lane: Lane, *, tenant: str | None = None) -> int:
         """Return how many slots the peers have for a lane, or for one tenant's records of it."""
@@ -147,7 +137,7 @@ class Peers:
 
     def _now(self, lane: Lane | None = None, *, dying: float = 0.0) -> Iterator[Presence]:
         """Yield the records that hold now, those of busy slots for some seconds more; of one lane if it is given."""
-        now = self._clock()
+        now = self.clock()
         for record in self.seen.peers:
             is_of_lane = lane is None or record.lane == lane.name
             if is_of_lane and record.until + (dying if record.busy else 0.0) > now:

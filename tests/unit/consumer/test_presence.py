@@ -25,7 +25,7 @@ class Environment:
         self.clock = FakeClock()
         self.slots = MemorySlots(Calls())
         self.peers = Peers(
-            config=CONFIG,
+            slots=CONFIG.consumer.reserved_concurrency,
             table=None if alone else self.slots,
             environment="me",
             clock=self.clock,

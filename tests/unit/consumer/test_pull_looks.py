@@ -180,7 +180,7 @@ def test_a_poll_that_is_still_waiting_is_not_made_twice(bench):
 
 def test_a_look_beside_a_record_asks_the_highest_lane_last(bench):
     """Its answer is the newest when the record ends."""
-    pace = bench.looks._looking.pace
+    pace = bench.looks.looking.pace
     pace.worked(bench.lanes[2], 0.5)
 
     bench.looks.look_soon(bench.lanes, during=bench.lanes[2], expected=0.5)
@@ -193,7 +193,7 @@ def test_a_look_beside_a_record_asks_the_highest_lane_last(bench):
 def test_paused_lanes_are_read_again_after_the_clock_was_set_back(bench):
     """A lane that is resumed does not wait until the clock has caught up."""
     pauses = MemoryPauses(Calls())
-    paused = Paused(pauses, bench.looks._looking)
+    paused = Paused(pauses, bench.looks.looking)
     pauses.pause("HIGH")
     paused.lanes()
     paused.land()
@@ -208,7 +208,7 @@ def test_paused_lanes_are_read_again_after_the_clock_was_set_back(bench):
 
 def test_no_look_adds_to_the_records_in_hand(bench):
     """Other slots could handle them, and records of lower lanes would find the lane empty."""
-    bench.looks._looking.pace.worked(bench.lanes[2], 0.5)
+    bench.looks.looking.pace.worked(bench.lanes[2], 0.5)
     bench.queues.waiting["HIGH"] = records(*(f"m{number}" for number in range(20)))
     bench.looks.look(bench.lanes[:1], expected=0.0)
     bench.asked()
@@ -223,7 +223,7 @@ def test_no_look_adds_to_the_records_in_hand(bench):
 def test_a_look_is_due_by_the_record_that_may_start_after_it(bench):
     """A short record that was served in between leaves the look before it fresh for others like it only."""
     short, high = bench.lanes[1], bench.lanes[:1]
-    bench.looks._looking.pace.worked(short, 0.05)
+    bench.looks.looking.pace.worked(short, 0.05)
     bench.looks.look(high, expected=0.05)
     bench.clock.advance(0.03)
     bench.asked()
@@ -236,7 +236,7 @@ def test_a_look_is_due_by_the_record_that_may_start_after_it(bench):
 
 def test_a_second_poll_counts_as_one_that_missed_records_only_if_they_were_there(bench):
     """Those that were sent meanwhile prove nothing."""
-    high, pace = bench.lanes[0], bench.looks._looking.pace
+    high, pace = bench.lanes[0], bench.looks.looking.pace
     (old,) = records("old")
     pace.received(high, [record_with(name, group=name) for name in ("a", "b")], is_full=True)
     receive = bench.queues.receive
@@ -259,7 +259,7 @@ def test_a_second_poll_counts_as_one_that_missed_records_only_if_they_were_there
 def test_a_slot_that_starts_for_a_resumed_lane_serves_it(bench):
     """Its environment may have read a moment ago that the lane is paused."""
     pauses = MemoryPauses(Calls())
-    paused = Paused(pauses, bench.looks._looking)
+    paused = Paused(pauses, bench.looks.looking)
     pauses.pause("HIGH")
     paused.begin()
     assert set(paused.lanes()) == {"HIGH"}
