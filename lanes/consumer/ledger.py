@@ -250,8 +250,13 @@ class CachedLedger:
     def lanes_with_parked(self, published: Mapping[str, float]) -> set[str]:
         """Return the lanes with records parked now: those of this environment, and of others until published times."""
         now = self.clock()
-        own = ((lane, entry.parked_until) for lane, known in self._parked.items() for entry in known.values())
-        return {lane for lane, until in (*published.items(), *own) if until > now}
+        # The first entry is enough for most lanes, and there may be thousands.
+        own = {
+            lane
+            for lane, known in self._parked.items()
+            if any(entry.parked_until > now for entry in known.values())
+        }
+        return own | {lane for lane, until in published.items() if until > now}
 
     def parked(self, lane: str) -> list[Entry]:
         """Return the records of a lane that are parked now, as far as this environment knows."""
