@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from lanes.config.lane_tables import LONGEST_VISIBILITY
+from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer.ledger import Ending, Entry
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Outcomes:
 
 # AWS: a message lives at most 14 days (SQS quotas). Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields
 # nor failing calls let SQS dead-letter a healthy message by itself.
-RECEIVE_FLOOR = 0.004
+RECEIVE_FLOOR = round(15 * 24 * 3600 / sum(count**2 for count in range(MAX_RECEIVES)), 3)
 """Seconds times the square of the receive count: the shortest yield delay of a record received so often."""
 
 
