@@ -77,7 +77,7 @@ class HandlerContext:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """A registered function, and whether it takes a context; `read` returns data in its type, or a problem."""
+    """A registered function, and whether it takes a context; `read` returns its type of data, and problems."""
 
     function: Callable[..., Any]
     takes_context: bool
@@ -175,7 +175,10 @@ def registered(handler: Callable[..., Any]) -> Registered:
             f"{name} is a coroutine function or a generator, which does nothing when called; handlers are plain "
             f"functions (use asyncio.run inside one)"
         )
-    signature = inspect.signature(handler)
+    try:
+        signature = inspect.signature(handler)
+    except ValueError as error:
+        raise TypeError(f"{name} has no signature to read; call it in a function of your own") from error
     takes_one, takes_two = _accepts(signature, 1), _accepts(signature, 2)
     if not takes_one and not takes_two:
         raise TypeError(f"{name}{signature} must take (message) or (message, context)")

@@ -191,7 +191,7 @@ INDEX_LAG = 2 * TRUSTED
 """Seconds for which this environment's own writes count more than the ledger's index."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class CachedLedger:
     """
     The ledger with the one cache of an environment: the entries that it wrote or read last.
@@ -212,7 +212,7 @@ class CachedLedger:
         known: dict[str, Entry] = {}
         missing: list[str] = []
         for record in records:
-            if record.receive_count == 1:
+            if record.receive_count <= 1:
                 continue
             self._parked[lane].pop(record.message_id, None)
             # Taken out: an entry explains the one receive after it.

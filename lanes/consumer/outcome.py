@@ -161,12 +161,12 @@ class Outcomes:
 
 # AWS: a message lives at most 14 days (SQS quotas). Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields
 # nor failing calls let SQS dead-letter a healthy message by itself.
-RECEIVE_FLOOR = round(15 * 24 * 3600 / sum(count**2 for count in range(MAX_RECEIVES)), 3)
+RECEIVE_FLOOR = math.ceil(15 * 86_400_000 / sum(count**2 for count in range(MAX_RECEIVES))) / 1000
 """Seconds times the square of the receive count: the shortest yield delay of a record received so often."""
 
 
 def receive_floor(receive_count: int) -> float:
-    """Return that delay."""
+    """Return the shortest yield delay of a record received `receive_count` times, in seconds."""
     return RECEIVE_FLOOR * receive_count**2
 
 

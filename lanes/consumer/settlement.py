@@ -129,10 +129,10 @@ class Settlement:
 
     def resend(self, lane: Lane, record: RawRecord, outcome: Outcome, problem: Event) -> Outcome:
         """Report a failed call for a dead letter, in an `except` block; return the outcome to send it later."""
-        receives, attempts = record.receive_count, outcome.entry.attempts if outcome.entry else 0
-        ids = {"message_id": record.message_id, "receive_count": receives}
+        assert outcome.entry is not None  # noqa: S101 - see above
+        ids = {"message_id": record.message_id, "receive_count": record.receive_count}
         report.failed_call(self.telemetry, problem, lane=lane.name, **ids)
-        delay = self.delays.after_failure(lane, attempt=max(1, attempts))
+        delay = self.delays.after_failure(lane, attempt=max(1, outcome.entry.attempts))
         return keep_dead_letter(outcome, delay=min(max(delay, shortest_delay([record])), LONGEST_RESEND))
 
     def deferred(

@@ -92,8 +92,8 @@ def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
 @_changes_nothing
 def failed_call(telemetry: Telemetry, problem: Event, **fields: Any) -> None:
     """Report a failed call to AWS, in an `except` block."""
-    telemetry.problem(problem, **fields)
     telemetry.count(Metric.AWS_ERRORS)
+    telemetry.problem(problem, **fields)
 
 
 def tried(telemetry: Telemetry, problem: Event, call: Callable[[], object], **fields: Any) -> bool:

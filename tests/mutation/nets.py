@@ -19,7 +19,8 @@ class Net:
     def paths(self):
         """Give the modules' paths, relative to the project."""
         found = {path for pattern in self.modules for path in ROOT.glob(pattern)}
-        return sorted(path.relative_to(ROOT) for path in found if "    def " in path.read_text())
+        kept = (path for path in found if path.name != "__init__.py" or "    def " in path.read_text())
+        return sorted(path.relative_to(ROOT) for path in kept)
 
     def arguments(self):
         """Give the arguments of pytest."""

@@ -65,7 +65,7 @@ class Looking:
     clock: Callable[[], float]
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Looks:
     """
     The looks of one invocation, and the records in hand that no batch has yet.
@@ -212,7 +212,7 @@ class Looks:
             report.failed_call(self.looking.telemetry, problem, lane=lane.name)
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Paused:
     """The lanes that an operator paused, read beside the handlers; those read last if they can't be read."""
 

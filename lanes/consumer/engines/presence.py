@@ -67,7 +67,7 @@ class PresenceTable(Protocol):
         """Return the peers' state."""
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Peers:
     """The other environments of the function, as `seen` when this one last wrote or read the table; none if `alone`."""
 

@@ -117,6 +117,12 @@ def test_what_would_not_run_when_called_is_refused(function):
         registered(function)
 
 
+def test_a_builtin_without_a_signature_is_refused():
+    """Python can't say how it is called, and its own error names no way out."""
+    with pytest.raises(TypeError, match="max has no signature to read; call it in a function of your own"):
+        registered(max)
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [(later, "never awaited"), (stepwise, "never run"), (later_stepwise, "never run")],
