@@ -1,13 +1,16 @@
 """What the consumer prints: JSON lines with an event, and one object of metrics for each invocation."""
 
+import dataclasses
 import json
 import uuid
 
 import pytest
 
+from lanes import Consumer
 from lanes.aws.telemetry.powertools import MOST_VALUES, PowertoolsTelemetry
 from lanes.metrics import Metric
-from tests.support.memory import World
+from lanes.testing.pauses import PAUSES_READ, MemoryPauses
+from tests.support.memory import World, aws_error
 
 
 class Context:
@@ -151,3 +154,39 @@ def test_a_whole_invocation_prints_lines_that_can_be_read(new_telemetry, printed
     assert len(metrics_of(lines)) == 2
     events = [line["event"] for line in lines if "_aws" not in line]
     assert {"batch_yielded", "message_handled", "message_dead_lettered", "handler_failed"} <= set(events)
+
+
+@pytest.mark.parametrize(
+    ("call", "event", "sent"),
+    [
+        (PAUSES_READ, "pauses_not_read", 0),
+        (PAUSES_READ, "pauses_not_read", 3),
+        ("ReceiveMessage", "lane_not_received", 3),
+        ("SendMessageBatch", "bell_not_rung", 0),
+        ("SendMessageBatch", "bell_not_rung", 30),
+        ("ChangeMessageVisibility", "bell_not_returned", 0),
+    ],
+)
+def test_each_failed_call_of_a_slot_is_counted_in_its_invocation(new_telemetry, printed, call, event, sent):
+    """Also one before the first batch or after the last: an alarm watches the count, you look for the request id."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    world = World({"consumer": {"reserved_concurrency": 3}, "lanes": lanes}, engine="pull")
+    pauses = MemoryPauses(world.calls)
+    runtime = dataclasses.replace(world.consumer._runtime, telemetry=new_telemetry(), pauses=pauses)
+    consumer = Consumer(runtime)
+    consumer.handler("work")(lambda _message: world.clock.advance(1))
+    world.step("HIGH", consumer=consumer)
+    world.clock.advance(60)
+    for number in range(sent):
+        world.send("HIGH" if number % 3 else "MAIN", group=f"g{number}")
+    printed()
+    world.calls.break_if = lambda operation, _: aws_error() if operation == call else None
+
+    world.ring(consumer=consumer)
+    world.deliver(consumer=consumer)
+
+    lines = printed()
+    problems = [line for line in lines if line.get("event") == event]
+    assert sum(sum(line.get("ConsumerCallErrors", [])) for line in metrics_of(lines)) == len(problems) > 0
+    started = {f"request-{number}" for number in range(2, world.requests + 1)}
+    assert {line["correlation_id"] for line in problems} <= started

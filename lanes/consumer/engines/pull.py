@@ -65,17 +65,17 @@ class PullEngine:
         if self._deployment.is_bell(queue):
             return response_for(self._answer(records, context))
         lane = self._deployment.lane_of_queue(queue)
-        slot = self._slot(context, self._lanes)
-        outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
-        slot.leave()
+        with self._slot(context, self._lanes) as slot:
+            outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
+            slot.leave()
         return response_for(outcomes.kept)
 
     def work(self, context: Any, *, slot: int) -> float:
         """Serve the lanes as a slot that no ring started; return the seconds until it should do so again."""
         lanes = self._lanes_of(slot)
-        held = self._slot(context, lanes)
-        held.returns_in(PATIENCE)
-        held.work()
+        with self._slot(context, lanes) as held:
+            held.returns_in(PATIENCE)
+            held.work()
         if held.has_worked:
             return 0.0
         if held.looks.failed or {lane.name for lane in lanes} <= set(self._services.paused.lanes()):
@@ -89,18 +89,18 @@ class PullEngine:
         is_heartbeat = ring.group == HEARTBEAT
         is_stale = is_heartbeat or ring.sent_at + STALE < self._empty_at
         lanes = self._lanes_of(slot_of(ring.group))
-        slot = self._slot(context, lanes, is_rung=self._was_cut_off or not is_stale)
-        slot.work()
-        self._was_cut_off = slot.is_over and slot.has_worked
-        if slot.has_waited:
-            self._empty_at = self._clock()
-        if is_heartbeat and len(lanes) < len(self._lanes):
-            slot.ring()
-        if bell is None or (seconds := self._returns_after(ring, slot)) is None:
-            return rings[1:]
-        back = partial(bell.return_after, ring.receipt_handle, seconds)
-        report.tried(self._services.looking.telemetry, Event.BELL_NOT_RETURNED, back)
-        return rings
+        with self._slot(context, lanes, is_rung=self._was_cut_off or not is_stale) as slot:
+            slot.work()
+            self._was_cut_off = slot.is_over and slot.has_worked
+            if slot.has_waited:
+                self._empty_at = self._clock()
+            if is_heartbeat and len(lanes) < len(self._lanes):
+                slot.ring()
+            if bell is None or (seconds := self._returns_after(ring, slot)) is None:
+                return rings[1:]
+            back = partial(bell.return_after, ring.receipt_handle, seconds)
+            report.tried(self._services.looking.telemetry, Event.BELL_NOT_RETURNED, back)
+            return rings
 
     def _returns_after(self, ring: RawRecord, slot: Slot) -> int | None:
         """Return the seconds after which a ring comes back; None if it has done its work."""

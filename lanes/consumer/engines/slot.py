@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from itertools import takewhile
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer import telemetry as report
@@ -98,6 +98,14 @@ class Slot:
         self._has_polled = False
         self._overdue_at: dict[str, float] = {}
         self._from_reserve: Lane | None = None
+
+    def __enter__(self) -> Self:
+        """Report for the highest lane until there are records of another, so that a call that fails now is counted."""
+        self._report_for(self.services.config.lanes[0].name)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._report_for(None)
 
     def work(self) -> None:
         """Serve the lanes until they are empty, or until this invocation has no time for another record."""
@@ -283,7 +291,6 @@ class Slot:
         for lane in self._lanes:
             self.looks.land(lane)
         self.services.paused.land()
-        self._report_for(None)
 
     def _served(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return those of the lanes that this slot serves, but for paused ones."""
