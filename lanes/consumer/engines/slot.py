@@ -169,9 +169,11 @@ class Slot:
         if not records:
             return
         outcomes = Outcomes(records, {})
-        # Without an entry, their next receive has no known cause.
-        with contextlib.suppress(AwsError):
+        try:
             outcomes.entries = self.settlement.ledger.entries_of(lane.name, records)
+        except AwsError:
+            # Without an entry, their next receive has no known cause.
+            report.failed_call(self._telemetry, Event.LEDGER_NOT_READ, lane=lane.name)
         outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
         self.settlement.settle(self._batch(lane, records), outcomes)
 

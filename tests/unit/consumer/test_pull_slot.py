@@ -1,5 +1,7 @@
 """A slot of the pull engine: its batches, its rings, and its leave."""
 
+from datetime import timedelta
+
 import pytest
 
 from lanes.bell import HEARTBEAT, RETURN_EVERY
@@ -375,6 +377,32 @@ def test_records_in_hand_of_other_lanes_return_before_a_long_one(beside):
     assert returned(scenario) == ["aside"]
     scenario.drain()
     assert scenario.done[:2] == ["first", "long"]
+    scenario.check_kept()
+
+
+def test_records_return_though_their_entries_can_not_be_read():
+    """The failed call is reported; their next receive has no known cause."""
+    scenario = scenario_with(reserved_concurrency=3, linger=5)
+    scenario.takes = 2.0
+    scenario.send("MEDIUM", "first")
+    scenario.send("MAIN", "other")
+    (other,) = scenario.world.receive("MAIN")
+    receive = scenario.world.queues.receive
+
+    def visible_at_the_poll(lane, **options):
+        if options["wait"] and scenario.done and len(scenario.sent) == 2:
+            scenario.send("MEDIUM", "long")
+            scenario.world.queues.live["MAIN"].change_visibility(other.receipt_handle, timedelta(0))
+        return receive(lane, **options)
+
+    scenario.world.queues.receive = visible_at_the_poll
+    scenario.world.calls.break_if = lambda name, _: aws_error() if name == "BatchGetItem" else None
+    scenario.step("MEDIUM")
+
+    assert returned(scenario) == ["aside", "unprepared"]
+    assert scenario.world.recorder.problems == [("ledger_not_read", {"lane": "MAIN"})] * 2
+    scenario.world.calls.break_if = lambda _name, _place: None
+    scenario.drain()
     scenario.check_kept()
 
 
