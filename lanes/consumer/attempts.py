@@ -121,8 +121,7 @@ class Attempts:
             try:
                 entry = self._count(entry, record, Ending.STARTED, error="")
             except AwsError:
-                problem = Event.ATTEMPT_NOT_BEGUN
-                return self._settlement.deferred(lane, record, entry, problem, Reason.NOT_BEGUN)
+                return self._settlement.deferred(lane, record, entry, Reason.NOT_BEGUN)
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
             if ahead and ages:

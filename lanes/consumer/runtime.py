@@ -113,10 +113,10 @@ class Runtime:
             telemetry=self.telemetry,
             clock=self.clock,
         )
-        tenants = Tenants(peers=peers, settlement=corridor.settlement, slots=consumer.reserved_concurrency)
+        shares = self._shares_slots and not peers.alone
         return SlotServices(
             paused=Paused(self.pauses, looking),
-            tenants=tenants if self._shares_slots and not peers.alone else None,
+            tenants=Tenants(peers=peers, settlement=corridor.settlement) if shares else None,
             config=config,
             corridor=corridor,
             looking=looking,
@@ -161,8 +161,7 @@ class Runtime:
                 hold = GroupHold(holds=self.holds, settlement=settlement, settings=settings)
             found.append(OverrideFilter(overrides=overrides, hold=hold, settlement=settlement, config=config))
         if self._shares_slots:
-            slots = settings.reserved_concurrency
-            found.append(TenantShare(slots=slots, peers=peers, settlement=settlement))
+            found.append(TenantShare(peers=peers, settlement=settlement))
         if settings.max_rates:
             rates = {kind: self._rate(rate) for kind, rate in settings.max_rates.items()}
             found.append(KindRate(rates=rates, sleep=self.sleep))

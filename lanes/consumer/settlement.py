@@ -135,15 +135,9 @@ class Settlement:
         delay = self.delays.after_failure(lane, attempt=max(1, outcome.entry.attempts))
         return keep_dead_letter(outcome, delay=min(max(delay, shortest_delay([record])), LONGEST_RESEND))
 
-    def deferred(
-        self,
-        lane: Lane,
-        record: RawRecord,
-        entry: Entry,
-        problem: Event = Event.MESSAGE_NOT_DIVERTED,
-        reason: Reason = Reason.DIVERTED,
-    ) -> Outcome:
+    def deferred(self, lane: Lane, record: RawRecord, entry: Entry, reason: Reason) -> Outcome:
         """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""
+        problem = Event.ATTEMPT_NOT_BEGUN if reason is Reason.NOT_BEGUN else Event.MESSAGE_NOT_DIVERTED
         report.failed_call(self.telemetry, problem, lane=lane.name, message_id=record.message_id)
         return Outcome(entry=entry, delay=self.delays.after_error(lane, record), reason=reason)
 
@@ -201,7 +195,7 @@ class Settlement:
                 continue
             delay = batch.lane.visibility_timeout.total_seconds() if refused else outcome.delay
             park = None if delay == 0 else Park.YIELD if outcome.wakeable and not refused else Park.REST
-            kept_entry = dataclasses.replace(
+            entry = dataclasses.replace(
                 entry,
                 yields=entry.yields + (outcome.ending is Ending.YIELDED),
                 returns=entry.returns + (outcome.ending is Ending.RETURNED),
@@ -213,7 +207,7 @@ class Settlement:
                 batch=batch.name if park else "",
                 receipt_handle=record.receipt_handle if park is Park.YIELD else "",
             )
-            found.append(kept_entry)
+            found.append(entry)
         return found
 
     def _write(self, lane: Lane, entries: Sequence[Entry], *, amends: bool = False) -> bool:

@@ -157,6 +157,6 @@ def test_only_a_share_of_several_slots_can_be_left(share, slots, leaves):
         milliseconds_left=lambda: 1_000.0,
         began_at=0.0,
     )
-    peers = Peers(slots=1, table=None, environment="e", clock=lambda: 0.0)
+    peers = Peers(slots=slots, table=None, environment="e", clock=lambda: 0.0)
 
-    assert leaves_share(batch, peers, slots) is leaves
+    assert leaves_share(batch, peers) is leaves

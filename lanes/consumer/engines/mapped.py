@@ -224,7 +224,6 @@ class Waker:
         self, *, config: LanesConfig, check: BacklogCheck, peers: Peers, settlement: Settlement
     ) -> None:
         self._needed = max(2 * SETTLING, WAKING_SHARE * config.consumer.function_timeout.total_seconds())
-        self._slots = config.consumer.reserved_concurrency
         self._last_lane = config.last_lane
         # Nothing has priority over the highest lane, but its tenants may yield to each other.
         self._lanes = config.lanes if config.lanes[0].tenant_share is not None else config.lanes[1:]
@@ -281,7 +280,7 @@ class Waker:
         batches = self._batches
         if lane.tenant_share is not None and self._check.has_visible(lane):
             # A tenant's parked records are older, and would come in front of those that others wait for.
-            batches = int(lane == batch.lane and leaves_share(batch, self._peers, self._slots))
+            batches = int(lane == batch.lane and leaves_share(batch, self._peers))
         # Again, if another environment was faster with one of them.
         for _ in range(2 if batches else 0):
             entries = oldest_batches(self._wakeable(lane), count=batches)

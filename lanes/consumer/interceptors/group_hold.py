@@ -62,7 +62,7 @@ class Holding(Interception):
         try:
             return self._admit_held(record, entry, hold)
         except AwsError:
-            return self._feature.settlement.deferred(self._batch.lane, record, entry)
+            return self._feature.settlement.deferred(self._batch.lane, record, entry, Reason.DIVERTED)
 
     def _admit_held(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome | None:
         lane, holds = self._batch.lane.name, self._feature.holds

@@ -58,8 +58,7 @@ class _Claims(Interception):
         try:
             effect = feature.ledger.begin_effect(work.effect_id, owner=owner, now=now, until=until)
         except AwsError:
-            problem = Event.ATTEMPT_NOT_BEGUN
-            deferred = feature.settlement.deferred(lane, record, entry, problem, Reason.NOT_BEGUN)
+            deferred = feature.settlement.deferred(lane, record, entry, Reason.NOT_BEGUN)
             # Only the answer may be lost: the claim would keep the record until its end.
             self._release(record, work.effect_id)
             return deferred

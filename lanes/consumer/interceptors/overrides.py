@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.body import with_priority
 from lanes.consumer.interceptors import Interception, decoded
 from lanes.consumer.ledger import Entry, twice
-from lanes.consumer.outcome import DONE, Outcome
+from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message
@@ -88,11 +88,11 @@ class _Cancels(Interception):
             return None
         settlement, source = self.feature.settlement, message.source if message else ""
         fields = _fields(self.batch, record, message, override)
-        by: dict[str, Any] = {"cancelled_at": settlement.clock(), "who": override.who, "why": override.why}
+        by = {"cancelled_at": settlement.clock(), "who": override.who, "why": override.why}
         try:
-            self.feature.overrides.cancelled(Cancelled(**fields, source=source, **by))
+            self.feature.overrides.cancelled(Cancelled(**fields | by, source=source))
         except AwsError:
-            return settlement.deferred(self.batch.lane, record, entry)
+            return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.CANCELLED)
         settlement.telemetry.event(Event.MESSAGE_CANCELLED, **fields)
         return DONE
@@ -123,7 +123,7 @@ class _Moves(Interception):
             moved_id = override.moved_id(record)
             settlement.queues.forward(target.name, record, body=body, deduplication_id=moved_id)
         except AwsError:
-            return settlement.deferred(self.batch.lane, record, entry)
+            return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
         settlement.telemetry.count(Metric.MOVED)
         settlement.telemetry.event(Event.MESSAGE_MOVED, priority=override.priority, **fields)
         return DONE

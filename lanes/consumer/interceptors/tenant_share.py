@@ -42,7 +42,6 @@ PARKED = 60.0
 class TenantShare:
     """Parks records of tenants that hold their share of slots already."""
 
-    slots: int
     peers: Peers
     settlement: Settlement
 
@@ -66,7 +65,7 @@ class TenantShare:
     def _is_over_share(self, lane: Lane, tenant: str, records: Sequence[RawRecord]) -> bool:
         if max(record.receive_count for record in records) >= MAX_RECEIVES:
             return False
-        if self.peers.busy(lane, tenant=tenant) < most_slots(lane, self.slots):
+        if self.peers.busy(lane, tenant=tenant) < _most_slots(lane, self.peers):
             return False
         now = self.settlement.clock()
         return any(record.receive_count == 1 and now - record.sent_at > FRESH for record in records)
@@ -81,19 +80,19 @@ class _Yields(Interception):
         return outcome and dataclasses.replace(outcome, entry=entry)
 
 
-def most_slots(lane: Lane, slots: int) -> int:
+def _most_slots(lane: Lane, peers: Peers) -> int:
     """Return the number of slots that one tenant may hold while others may wait: at least one."""
-    return max(1, math.floor((lane.tenant_share or 1.0) * min(slots, lane.maximum_concurrency)))
+    return max(1, math.floor((lane.tenant_share or 1.0) * min(peers.slots, lane.maximum_concurrency)))
 
 
-def leaves_share(batch: Batch, peers: Peers, slots: int) -> bool:
+def leaves_share(batch: Batch, peers: Peers) -> bool:
     """Whether a batch leaves a slot to a tenant that holds less than its share and may have records parked."""
     lane = batch.lane
-    if lane.tenant_share is None or slots == 1:
+    if lane.tenant_share is None or peers.slots == 1:
         return False
     elsewhere = peers.busy(lane, tenant=lane.tenant_of(batch.records[0].group))
     again = any(record.receive_count > 1 for record in batch.records)
-    return (again or elsewhere > 0) and elsewhere < most_slots(lane, slots)
+    return (again or elsewhere > 0) and elsewhere < _most_slots(lane, peers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +101,6 @@ class Tenants:
 
     peers: Peers
     settlement: Settlement
-    slots: int
 
     def begin(self, batch: Batch) -> None:
         """Publish that a slot serves a batch."""
@@ -111,7 +109,7 @@ class Tenants:
     def end(self, batch: Batch, *, finished: int) -> None:
         """Publish that the slot is free, and wake a parked batch if its tenant has a share left."""
         self._try(Event.SLOT_NOT_LEFT, batch.lane, lambda: self.peers.release(batch, finished=finished))
-        if leaves_share(batch, self.peers, self.slots):
+        if leaves_share(batch, self.peers):
             self.wake(batch.lane)
 
     def wake(self, lane: Lane) -> None:
