@@ -15,7 +15,7 @@ LOAD = ["--arrivals", "HIGH rate=2 service=50ms", "--arrivals", "MAIN backlog=40
 @pytest.fixture
 def lanes(typed, monkeypatch):
     """Give the command, in a window that is wide enough for its tables."""
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setitem(typed.variables, "COLUMNS", "200")
     return typed
 
 

@@ -6,7 +6,7 @@ batch it gives the corridor a `Turn`, which the corridor asks before every recor
 
 *Mapped* (`mapped.py`): a mapping hands over batches of one lane, and a record yields to the backlog (`backlog.py`) that
 a check (`check.py`) finds in a lane above. *Pull* (`pull.py`): an invocation holds a slot (`slot.py`), which receives
-from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot in pure numbers.
+from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policies: the decisions of a slot in pure numbers. Which lane is next, and when, and how much to receive at once."""
+"""Policies: which lane is next in a slot, and when, and how much to receive at once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
 
-# The worth of each of these numbers is in docs/decisions/0016-pull-engine.md, but for the savings: without them,
-# overdue messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN
-# backlog gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
+# The worth of the numbers without one beside them is in docs/decisions/0016-pull-engine.md. Without the savings, overdue
+# messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN backlog
+# gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
 SAVED_UP = 60.0
 """Seconds of capacity that the reserve may save up; more would let a burst of overdue messages through at once."""
 
