@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, RawRecord
 
-# The worth of the numbers without one beside them is in docs/decisions/0016-pull-engine.md. Without the savings, overdue
-# messages start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN backlog
-# gets 0.4 % of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
+# Numbers without a figure here have theirs in docs/decisions/0016-pull-engine.md. Without the savings, overdue messages
+# start up to 27 s after their `max_wait` instead of 0.3 s at one slot of the pull engine, and a MAIN backlog gets 0.4 %
+# of three slots instead of 4.3 % in the mapped engine (`benchmarks.bounded`).
 SAVED_UP = 60.0
 """Seconds of capacity that the reserve may save up; more would let a burst of overdue messages through at once."""
 
@@ -52,9 +52,6 @@ FRESH = 0.05
 
 TRIES = 5
 """Polls until a deep lane counts as empty where second polls found that first ones miss messages."""
-
-MOST_MISSED = 10 * TRIES
-"""Most that polls with missed messages weigh: after so many that missed none, a lane is polled as before."""
 
 
 class Reserve:
@@ -289,7 +286,7 @@ class Pace:
     def asked_again(self, lane: Lane, *, found: bool) -> None:
         """Count a lane's polls after the first one: a find of older records weighs as much as five without."""
         if self._is_expected(lane):
-            self._missed = min(MOST_MISSED, max(0, self._missed + (TRIES if found else -1)))
+            self._missed = min(2 * TRIES, max(0, self._missed + (TRIES if found else -1)))
 
     def _is_expected(self, lane: Lane) -> bool:
         """Whether more records must be there, but for those behind a deletion: the last receive was full."""

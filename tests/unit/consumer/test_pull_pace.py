@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.policy import FRESH, LONG_RECORD, MOST_MISSED, TRIES, Pace
+from lanes.consumer.engines.policy import FRESH, LONG_RECORD, TRIES, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0
@@ -232,7 +232,7 @@ def test_polls_that_missed_messages_for_long_are_forgotten_as_soon_as_others():
     for _ in range(10_000):
         pace.asked_again(lanes[0], found=True)
 
-    for _ in range(MOST_MISSED):
+    for _ in range(TRIES):
         pace.asked_again(lanes[0], found=False)
 
     assert pace.tries(lanes[0]) == 2
