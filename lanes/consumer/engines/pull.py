@@ -92,9 +92,10 @@ class PullEngine:
         with self._slot(context, lanes, is_rung=self._was_cut_off or not is_stale) as slot:
             slot.work()
             self._was_cut_off = slot.is_over and slot.has_worked
-            if slot.has_waited:
+            serves_all = len(lanes) == len(self._lanes)
+            if slot.has_waited and serves_all:
                 self._empty_at = self._clock()
-            if is_heartbeat and len(lanes) < len(self._lanes):
+            if is_heartbeat and not serves_all:
                 slot.ring()
             if bell is None or (seconds := self._returns_after(ring, slot)) is None:
                 return rings[1:]

@@ -301,6 +301,25 @@ def test_a_lane_with_a_low_maximum_concurrency_is_left_to_the_first_slots():
     assert scenario.done == ["high", "low"]
 
 
+def test_a_slot_that_serves_some_lanes_proves_nothing_of_the_others():
+    """An old ring is worth more than one look at them: a short poll may miss a message."""
+    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "maximum_concurrency": 2}]
+    scenario = scenario_with(lanes=lanes, reserved_concurrency=4)
+    world, receive = scenario.world, scenario.world.queues.receive
+    world.queues.receive = lambda lane, **options: receive(lane, **options) if options["wait"] else []
+    scenario.send("MAIN", "low")
+    rung = {}
+    for group in ("slot-0", "slot-3"):
+        world.bell.send("ring", group=group, deduplication_id=group)
+        (rung[group],) = world.bell.receive(1)
+        world.clock.advance(30)
+
+    for group in ("slot-3", "slot-0"):
+        world.invoke(BELL, [rung[group]], consumer=scenario.environments[0])
+
+    assert scenario.done == ["low"]
+
+
 def test_a_slot_stays_for_a_record_that_returns_soon():
     """Nobody rings for it."""
     scenario = scenario_with(backoff_base=4)
