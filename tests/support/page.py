@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.client
 import io
@@ -55,11 +56,12 @@ class Scene:
     Lanes with a function that never runs, so that a test alone changes them.
 
     Args:
-        endpoint_url: of the server.
+        server: answers for AWS.
     """
 
-    def __init__(self, endpoint_url):
-        self.endpoint_url = endpoint_url
+    def __init__(self, server):
+        self.endpoint_url = server.endpoint_url
+        self._server = server
         made = make_deployment(self.client)
         self.outbox = DynamoDBSubject(self.client("dynamodb"), f"{STACK}-outbox")
         self.deployment = dataclasses.replace(made, outbox=self.outbox.name)
@@ -71,6 +73,16 @@ class Scene:
     def client(self, service):
         """Return a client of the server."""
         return make_client(service, self.endpoint_url)
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """Answer no call meanwhile."""
+        number = self._server._process.pid
+        os.kill(number, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(number, signal.SIGCONT)
 
     def _add_function(self):
         code = io.BytesIO()

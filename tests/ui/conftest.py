@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 def scene(tmp_path_factory):
     """Lanes, their mappings and an outbox, on an AWS server of the tests' own."""
     with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as server:
-        made = Scene(server.endpoint_url)
+        made = Scene(server)
         # The page averages the last minutes, however many have passed when a slow machine comes to look at it.
         made.figures("MAIN", [MINUTE] * 90, ahead=60)
         yield made

@@ -168,10 +168,13 @@ def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, pu
     dialog = tab.locator("dialog")
 
     tab.get_by_role("button", name="Redrive all that match").click()
-    dialog.locator("#act").click()
-    dialog.get_by_role("button", name="Leave it running").click()
-    tab.locator("#jobs button").click()
-    dialog.get_by_role("button", name="Stop").click()
+    expect(dialog.locator("#act")).to_be_visible()
+    with scene.frozen():
+        dialog.locator("#act").click()
+        dialog.get_by_role("button", name="Leave it running").click()
+        tab.locator("#jobs button").click()
+        with tab.expect_response("**/stop"):
+            dialog.get_by_role("button", name="Stop").click()
 
     expect(dialog).to_contain_text("Stopped: Redrive")
     expect(tab.locator("#jobs button")).to_have_count(0)

@@ -33,7 +33,7 @@ RECEIVED, PARKED = 10, 7
 def story(tmp_path_factory):
     """A morning on which a backfill makes way for orders and payments."""
     with AwsServer(log_path=tmp_path_factory.mktemp("server") / "server.log") as server:
-        scene = Scene(server.endpoint_url)
+        scene = Scene(server)
         for lane, minute in (("HIGH", high), ("MEDIUM", medium), ("MAIN", main)):
             scene.figures(lane, [minute(ago) for ago in range(1, 63)])
         scene.send("MEDIUM", 38, prefix="now")

@@ -60,7 +60,10 @@ export function sampleTable(rows) {
 
 async function make(dialog, plan, then) {
   try {
-    await follow(dialog, await ask("start", { plan }), then);
+    const job = await ask("start", { plan });
+    // Not with the next reading, which AWS may keep waiting.
+    showJobs();
+    await follow(dialog, job, then);
   } catch (error) {
     fill(dialog, "The change was not started", faultBox(faultOf(error)), [closer(dialog, "Close")]);
   }
