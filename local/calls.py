@@ -9,11 +9,12 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs
 
+from .callers import Application
+
 CALLS_PATH = "/_lanes/calls"
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
-Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/[^/]+/[^/]+/([^/,\s]+)/")
 _NOBODY = ("unsigned", "unknown")

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from botocore.exceptions import ClientError
 
 from .account import ACCOUNT, HOST, REGION
+from .callers import HEADERS, Application, refusal_of
 from .environment import Invocation
 
 ADDRESS = "LANES_SERVER_INVOCATIONS"
@@ -30,8 +31,6 @@ _TYPE = "X-Amz-Invocation-Type"
 # (Lambda developer guide, "How Lambda handles errors and retries with asynchronous invocation").
 _RETRY_SECONDS = (60.0, 120.0)
 _THROTTLED_SECONDS = 1.0
-
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def function_arn(name: str) -> str:
@@ -111,6 +110,10 @@ class InvokeEndpoint:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 payload = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                refusal = refusal_of({name: ",".join(self.headers.get_all(name, [])) for name in HEADERS})
+                if refusal is not None:
+                    self.send_error(int(refusal[0].split()[0]), explain=refusal[1])
+                    return
                 try:
                     answer = endpoint.answer(unquote(self.path[1:]), self.headers.get(_TYPE, ""), payload)
                 except (ClientError, OSError) as error:

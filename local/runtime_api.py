@@ -6,6 +6,7 @@ the event, so an invocation costs no other thread.
 """
 
 import contextlib
+import json
 import selectors
 import socket
 import time
@@ -14,6 +15,7 @@ from enum import Enum
 from typing import BinaryIO
 
 from .account import HOST
+from .callers import refusal_of
 
 # AWS: paths of the Runtime API, "Using the Lambda runtime API for custom runtimes".
 _NEXT = "/2018-06-01/runtime/invocation/next"
@@ -106,11 +108,17 @@ class RuntimeApi:
         connection.settimeout(max(0.001, until - time.monotonic()))
         try:
             with connection.makefile("rb") as stream:
-                return _read(stream, connection)
+                request, headers = _read(stream, connection)
         except (OSError, ValueError):
             # The process died while it spoke, or time ran out; the lifeline or the clock decides.
             connection.close()
             return None
+        refusal = refusal_of(headers)
+        if refusal is None:
+            return request
+        status, reason = refusal
+        request.reply(status, json.dumps({"errorMessage": reason}).encode())
+        return None
 
     def close(self) -> None:
         """Stop listening."""
@@ -118,17 +126,17 @@ class RuntimeApi:
         self._listener.close()
 
 
-def _read(stream: BinaryIO, connection: socket.socket) -> RuntimeRequest:
+def _read(stream: BinaryIO, connection: socket.socket) -> tuple[RuntimeRequest, dict[str, str]]:
     method, path, _ = stream.readline().decode("latin-1").split(" ", 2)
     headers: dict[str, str] = {}
     while (line := stream.readline().decode("latin-1").strip()) != "":
         name, _, value = line.partition(":")
-        headers[name.lower()] = value.strip()
+        headers[name.strip().lower()] = value.strip()
     if "100-continue" in headers.get("expect", "").lower():
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = _body(stream, headers)
     call, request_id = _meaning(method, path)
-    return RuntimeRequest(call=call, body=body, connection=connection, request_id=request_id)
+    return RuntimeRequest(call=call, body=body, connection=connection, request_id=request_id), headers
 
 
 def _body(stream: BinaryIO, headers: dict[str, str]) -> bytes:

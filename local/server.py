@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .account import ACCOUNT, HOST, REGION, without_aws_settings
+from .callers import ProgramsOnly
 from .calls import CALLS_PATH
 from .invocations import ADDRESS, InvokeRoute
 from .unknowns import QueueUnknowns
@@ -174,7 +175,7 @@ def serve(port: int, *options: str, environment: Mapping[str, str] = os.environ)
     application: Any = DomainDispatcherApplication(create_backend_app)
     if ADDRESS in environment:
         application = InvokeRoute(application, port=int(environment[ADDRESS]))
-    application = CallCounter(application)
+    application = ProgramsOnly(CallCounter(application))
     server = make_server(
         HOST, port, application, threaded=True, request_handler=MotoRequestHandler, fd=listener.fileno()
     )
