@@ -16,7 +16,7 @@ export PYTHON
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo local cdk synth test test-deep screenshots bench check docs format lock clean
+.PHONY: help setup demo local cdk synth test test-deep nightly screenshots bench check docs format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,10 +39,13 @@ synth: $(STAMP) ## Synthesise the CloudFormation template into cdk.out
 	cdk synth --quiet $(ARGS)
 
 test: $(STAMP) ## Run the tests that guard the product (ARGS="tests/unit -k priority")
-	$(PYTEST) -m "not deep" $(ARGS)
+	$(PYTEST) -m "not deep and not nightly" $(ARGS)
 
 test-deep: $(STAMP) ## Run the long searches and whole runs, which guard the tests themselves
 	$(PYTEST) -m deep $(ARGS)
+
+nightly: $(STAMP) ## Run mutants of the code against its tests, and compare the pictures in the docs
+	$(PYTEST) -m nightly $(ARGS)
 
 bench: $(STAMP) ## Run all benchmarks into build/bench and docs/benchmarks.md (ARGS="--quick")
 	python -m benchmarks.all $(ARGS)

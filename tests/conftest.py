@@ -59,7 +59,7 @@ DEEP_TIMEOUT_SECONDS = 1_800  # against a test that hangs; the longest takes a f
 def pytest_collection_modifyitems(items):
     """Put shared units first, then files with deep tests: short files at the end let no worker wait for another."""
     places = {unit: place for place, unit in enumerate(dict.fromkeys(UNITS.values()))}
-    deep = [item for item in items if item.get_closest_marker("deep")]
+    deep = [item for item in items if item.get_closest_marker("deep") or item.get_closest_marker("nightly")]
     long = {item.path for item in deep}
     items.sort(key=lambda item: (places.get(_unit(item.nodeid), len(places)), item.path not in long))
     for item in deep:
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items):
 def pytest_xdist_auto_num_workers(config):
     """Start more workers than there are cores: many tests wait for processes and for AWS's times."""
     cores = yield
-    return cores + (2 if config.option.markexpr == "not deep" else 1)
+    return cores + (2 if "not deep" in config.option.markexpr else 1)
 
 
 class UnitScheduling(LoadFileScheduling):

@@ -9,10 +9,10 @@ import pytest
 from tests.mutation.nets import NETS, Net
 from tests.support.mutation import argued, mutants, survivors
 
+pytestmark = pytest.mark.nightly
 SIZES = {"consumer": 24, "outbox": 16, "spark": 40}
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("package", NETS)
 def test_no_more_mutants_survive_than_are_recorded(package):
     """A sample, the same one in each run. Write a test for each new survivor, or record why none can notice it."""
@@ -22,7 +22,6 @@ def test_no_more_mutants_survive_than_are_recorded(package):
     assert len(found) / number <= argued()[package]["share"], f"{len(found)} of {number} survived:\n{listed}"
 
 
-@pytest.mark.deep
 def test_a_mutant_that_no_test_touches_survives(monkeypatch):
     """Otherwise the tests above could not fail."""
     unguarded = Net(modules=("lanes/outbox/filter.py",), tests=("tests/outbox/test_rules.py",))

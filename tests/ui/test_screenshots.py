@@ -1,5 +1,5 @@
 """
-The pictures of the page in the docs: each deep run makes them; `make screenshots` puts the new ones into the docs.
+The pictures of the page in the docs: `make nightly` makes them anew, `make screenshots` puts them into the docs.
 
 They show a story that is put together here, so that they are alike from one renewal to the next.
 """
@@ -17,7 +17,7 @@ from local.server import AwsServer
 from tests.support.operating import put_dead_letters
 from tests.support.page import ROOT, PageProcess, Scene
 
-pytestmark = pytest.mark.deep
+pytestmark = pytest.mark.nightly
 IMAGES = ROOT / "docs" / "images"
 WIDE, PHONE = {"width": 1280, "height": 820}, {"width": 390, "height": 844}
 ME = {

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from lanes.charts.svg import LANE_COLOURS, Drawing, LogAxis, duration, tick_words
-from lanes.charts.timeline import Panel, Row, draw
 
 
 def test_the_colours_of_lanes_are_those_of_the_page():
@@ -78,23 +77,3 @@ def test_names_are_escaped():
 
     assert [mark.text for mark in root if mark.tag.endswith("text")] == ["<b>&"]
     assert root.attrib["viewBox"] == "0 0 100 50"
-
-
-def test_a_timeline_has_an_area_for_each_wait_and_a_tick_for_each_wave():
-    """All panels have one axis, so a shorter run ends earlier."""
-    waves = Row(name="payments", waits=[(1.0, 5.0), (1.0, 6.0), (3.0, 3.2)], figure="5 s", words="wait")
-    backfill = Row(name="backfill", ends=[1.0, 2.0, 9.0], figure="9 s", words="done")
-    panels = [
-        Panel(title="one", rows=[waves, backfill], seconds=10),
-        Panel(title="two", rows=[waves], seconds=5),
-    ]
-
-    root = ET.fromstring(draw(panels, title="t", description="d"))  # noqa: S314 - our own
-
-    shapes = [mark.attrib for mark in root if mark.tag.endswith("polygon")]
-    assert len([shape for shape in shapes if shape["class"] == "lane-0"]) == 6
-    assert len([shape for shape in shapes if shape["class"] == "lane-1"]) == 1
-    ticks = [mark for mark in root if mark.tag.endswith("line") and mark.attrib["class"] == "ink-line"]
-    assert len(ticks) == 4
-    starts = [shape["points"].split(",")[0] for shape in shapes if shape["class"] == "lane-0"]
-    assert starts[:3] == starts[3:]
