@@ -5,7 +5,7 @@ The mixes: a backlog of one lane below empty ones, single messages now and then,
 MEDIUM over a backlog of MAIN at 1, 3 and 10 slots, and those at three slots with idempotency on (the plain pattern has
 none). Calls are those of the function; requests also count receives and deletions of the mappings, rings of the bell,
 and invocations. Dollars cover all of these, the function's time and the table's units, at the prices of
-`lanes/operate/cost/prices.toml`. The producers' other requests, empty polls of mappings and logs are left out. The
+`simulator/prices.toml`. The producers' other requests, empty polls of mappings and logs are left out. The
 plain pattern is priced with batches of one and of ten; `dollars_over_plain` compares with the cheaper of them.
 """
 
@@ -19,10 +19,10 @@ from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
 from benchmarks.report import Findings, NotSaturatedError, Table, run_engine
 from benchmarks.saturation import require_overtaken
 from benchmarks.scenarios import Load, simulate
-from lanes.operate.cost.model import cost_of, times
-from lanes.operate.cost.prices import read_prices
+from simulator.cost import cost_of, times
 from simulator.outcome import queue_requests, use_of
 from simulator.parameters import Unknowns
+from simulator.prices import read_prices
 from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """
 Metrics of queues and of functions' log lines in CloudWatch, published within the AWS server.
 
-moto counts nothing by itself, so `lanes status`, `lanes cost` and the page would know no figures. Figures are sums of a
+moto counts nothing by itself, so `lanes status` and the page would know no figures. Figures are sums of a
 minute, as CloudWatch keeps them.
 """
 

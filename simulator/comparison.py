@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.operate.cost.prices import Prices
 
     from .parameters import Unknowns
+    from .prices import Prices
     from .scenario import Scenario
 
 NAMES = {Pattern.LANES: "ours", Pattern.PULL: "pull", Pattern.PLAIN: "plain", Pattern.NONE: "none"}

@@ -8,17 +8,16 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from lanes.metrics import Metric
-from lanes.operate.cost.model import cost_of, gb_seconds, sqs_use, times
-from lanes.operate.cost.prices import Item
 
 from .bodies import data_of
+from .cost import cost_of, gb_seconds, sqs_use, times
+from .prices import Item
 from .scheduler import START
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.operate.cost.prices import Prices
-
+    from .prices import Prices
     from .scenario import Scenario
     from .simulated_lanes import SimulatedLanes
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lanes.config import LanesConfig
-    from lanes.operate.cost.prices import Prices
 
     from .outcome import Outcome
+    from .prices import Prices
     from .scenario import Scenario
     from .targets import Target
 

@@ -112,9 +112,8 @@ def simulate(
     if experiment is not None:
         _experiments(context, experiment)
         return
-    from lanes.operate.cost.prices import read_prices
-
     from . import comparison, plots
+    from .prices import read_prices
     from .simulated_lanes import Pattern
 
     if unknowns not in ("all", "given"):
@@ -165,9 +164,8 @@ def plan(
     """
     _require_greenlet()
     check_plot(plot)
-    from lanes.operate.cost.prices import read_prices
-
     from . import plots, search
+    from .prices import read_prices
     from .targets import parse_target
 
     config = read_config(context, file, None)

@@ -130,7 +130,6 @@ class BulkEnqueue(Construct):
                     "packages": self.packages.s3_object_url,
                     "files": self.files.s3_url_for_object(),
                     "catalog": self._has_catalog,
-                    "endpoint_zones": self.network.endpoint_zones,
                 }
             ),
         )

@@ -49,7 +49,6 @@ class JobNetwork(Construct):
         vpc: The VPC.
         subnets: The subnets of the workers.
         workers: The security group of the workers.
-        endpoint_zones: The number of interface endpoints times their zones, which AWS charges by the hour.
 
     """
 
@@ -65,7 +64,6 @@ class JobNetwork(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         _refuse(zones, own_vpc=vpc is not None)
-        self.endpoint_zones = 0
         self.vpc = vpc or self._closed_vpc(zones)
         self.workers = ec2.SecurityGroup(
             self, "Workers", vpc=self.vpc, description="Workers of bulk jobs", allow_all_outbound=True
@@ -143,7 +141,6 @@ class JobNetwork(Construct):
         endpoint.add_to_policy(
             iam.PolicyStatement(principals=[iam.AnyPrincipal()], actions=[*actions], resources=[*resources])
         )
-        self.endpoint_zones += len(self.vpc.isolated_subnets)
 
 
 def _refuse(zones: Sequence[str], *, own_vpc: bool) -> None:

@@ -28,7 +28,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "audit": ("lanes audit --since 2d",),
     "trace": ("lanes trace order-7", "lanes trace order-7 --since 14d"),
     "tail": ('lanes tail --lane HIGH --kind "order.*"', "lanes tail --event failed --event dead-lettered"),
-    "cost": ("lanes cost", "lanes cost --window 1d --prices prices.toml"),
     "ui": ("lanes ui --open", "lanes ui --stage prod --write"),
     "work": ("lanes work my_app.handlers:consumer", "lanes work my_app.handlers:consumer --slots 1"),
     "simulate": (

@@ -14,7 +14,6 @@ from lanes.cli import (
     bulk,
     check,
     config,
-    cost,
     move,
     new,
     overrides,
@@ -63,7 +62,6 @@ app.add_typer(overrides.app, name="overrides")
 app.command()(audit.audit)
 app.command()(trace.trace)
 app.command()(tail.tail)
-app.command()(cost.cost)
 app.command()(ui.ui)
 app.command()(work.work)
 app.add_typer(outbox.app, name="outbox")

@@ -98,7 +98,7 @@ class Plan:
         """
         Return the cost of one round of each experiment in US dollars, estimated upwards.
 
-        Prices of us-east-1 (`lanes/operate/cost/prices.toml`): a million FIFO requests 0.50, invocations 0.20,
+        Prices of us-east-1 (`simulator/prices.toml`): a million FIFO requests 0.50, invocations 0.20,
         GB-seconds 13.33 and writes 0.625. Idle mappings are taken to poll twice a second with five pollers
         each, as AWS documents no number for FIFO queues.
         """

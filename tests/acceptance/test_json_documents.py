@@ -55,7 +55,6 @@ DOCUMENTS = {
 """Arguments by verb; those in capitals are filled in."""
 ELSEWHERE = {
     ("new",): "prints no document",
-    ("cost",): "needs a deployed function; its lines have codes",
     ("pause",): "names and states of AWS",
     ("resume",): "names and states of AWS",
     ("rollback",): "numbers, times and a state of one word",

@@ -72,7 +72,7 @@ def test_wheel_and_sdist_are_complete(release):
 
     assert tops == {"lanes", "lanes_cdk", "lanes_local", "lanes_simulator", "lanes_spark"}
     assert {f"{top}/py.typed" for top in tops} <= files
-    assert {"lanes/ui/assets/index.html", template, "lanes/operate/cost/prices.toml"} <= files
+    assert {"lanes/ui/assets/index.html", template, "lanes_simulator/prices.toml"} <= files
     assert {f"lanes_cdk/alarms/pages/{page}.md" for page in Page} <= files
     assert f"{info}/licenses/LICENSE" in files
     assert (metadata["Version"], metadata["License-Expression"]) == (lanes.__version__, "MIT")

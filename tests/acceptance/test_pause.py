@@ -195,17 +195,6 @@ def test_a_message_that_yielded_and_failed_is_traced_as_that(handled, lanes):
     assert "attempt 2 succeeded" in trace["steps"][-1]["why"]
 
 
-def test_a_bill_says_what_it_does_not_know(lanes):
-    """On this machine there are no figures: what the stack rents is known, and the rest is told to be missing."""
-    done = lanes("--stage", "demo", "--output", "json", "cost", "--window", "10m")
-
-    bill = json.loads(done.stdout)
-    assert (done.returncode, "CloudWatch has no metrics" in done.stderr) == (3, True)
-    assert {line["what"] for line in bill["lines"] if line["dollars"]} == {"alarms", "dashboard"}
-    assert {"sends", "log", "writes_to_the_table"} <= set(bill["unknown"])
-    assert bill["prices"]["region"] == "us-east-1"
-
-
 def whats(trace):
     """Give what happened, step by step."""
     return [step["what"] for step in trace["steps"]]

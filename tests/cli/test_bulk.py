@@ -52,7 +52,6 @@ def application(aws, lanes):
         "packages": "s3://assets/packages.zip",
         "files": "s3://files",
         "catalog": False,
-        "endpoint_zones": 2,
     }
     ssm = boto3.client("ssm", endpoint_url=aws.endpoint_url)
     ssm.put_parameter(Name=f"/lanes/{lanes.name}/bulk", Type="String", Value=json.dumps(document))

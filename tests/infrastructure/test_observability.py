@@ -21,8 +21,8 @@ from lanes.consumer.telemetry import receives
 from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
-from lanes.operate.cost.prices import Item, read_prices
 from lanes.outbox.telemetry import RelayMetric
+from simulator.prices import Item, read_prices
 from tests.support.infrastructure import (
     FOREIGN_CODE,
     ROOT,

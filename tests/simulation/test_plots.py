@@ -8,10 +8,10 @@ import pytest
 
 from lanes.charts.svg import LANE_COLOURS, duration
 from lanes.config import LanesConfig
-from lanes.operate.cost.prices import read_prices
 from simulator import front_picture
 from simulator.comparison import compare, lane_rows
 from simulator.plots import PlotError, draw_plan, draw_waits, write
+from simulator.prices import read_prices
 from simulator.scenario import resolve
 from simulator.search import Search
 from simulator.simulated_lanes import Pattern

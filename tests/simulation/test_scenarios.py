@@ -10,13 +10,13 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
-from lanes.operate.cost.prices import read_prices
 from simulator.comparison import Range, compare, lane_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of, percentile
 from simulator.parameters import Unknowns, variants
 from simulator.presentation import plain, readable
+from simulator.prices import read_prices
 from simulator.scenario import arrivals_option, resolve
 from simulator.search import Search
 from simulator.settings import Settings, alternatives, combined

@@ -43,7 +43,6 @@ class BulkApplication:
         packages: archive of its packages.
         files: the bucket with manifests and logs.
         catalog: whether jobs read the Glue Data Catalog.
-        endpoint_zones: number of interface endpoints times their zones, which AWS charges by the hour.
     """
 
     application: str
@@ -52,7 +51,6 @@ class BulkApplication:
     packages: str
     files: str
     catalog: bool
-    endpoint_zones: int
 
     @classmethod
     def of_stack(cls, clients: Clients, stack_name: str) -> BulkApplication:
@@ -82,7 +80,6 @@ class BulkApplication:
             packages=document["packages"],
             files=document["files"].rstrip("/"),
             catalog=document["catalog"],
-            endpoint_zones=document["endpoint_zones"],
         )
 
 

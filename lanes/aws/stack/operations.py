@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.bulk.runs import BulkApplication
-from lanes.aws.cloudwatch.costs import CloudWatchUse
 from lanes.aws.cloudwatch.figures import CloudWatchFigures
 from lanes.aws.cloudwatch.history import CloudWatchHistory
 from lanes.aws.cloudwatch.logs import LogCalls
@@ -153,26 +151,6 @@ class Operations:
     def releases(self) -> FunctionReleases:
         """Return the versions of the function; raises the errors of `function`."""
         return FunctionReleases(function=self.function().name, client=self._client("lambda"))
-
-    def use(self) -> CloudWatchUse:
-        """Return the reader of usage for a bill; raises the errors of `function`."""
-        function = self.function()
-        return CloudWatchUse(
-            deployment=self.deployment,
-            function=function,
-            service=function.variables.get(SERVICE_VARIABLE, self.stack_name),
-            stack_name=self.stack_name,
-            cloudwatch=self.cloudwatch,
-            cloudformation=self._client("cloudformation"),
-            endpoint_zones=self._endpoint_zones,
-        )
-
-    def _endpoint_zones(self) -> int:
-        try:
-            return BulkApplication.of_stack(self._clients, self.stack_name).endpoint_zones
-        # Without bulk jobs there is no parameter.
-        except ConfigurationError:
-            return 0
 
     def logs(self, group: str | None = None) -> LogCalls:
         """Return the function's log, or another log group; without a group it raises the errors of `function`."""

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.operate.cost.model import cost_of, gb_seconds, sqs_use, times
-from lanes.operate.cost.prices import Item, read_prices
+from simulator.cost import cost_of, gb_seconds, sqs_use, times
+from simulator.prices import Item, read_prices
 
 
 def test_every_item_has_a_price_with_its_origin():

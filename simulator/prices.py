@@ -1,7 +1,7 @@
 """
 The priced items of AWS, and their prices with region, date and source.
 
-The library's own prices are in `prices.toml` beside this module.
+The simulator's own prices are in `prices.toml` beside this module.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_prices(path: Path | None = None) -> Prices:
     Raises:
         ConfigurationError: the file could not be read, or has an unknown item or an invalid price.
     """
-    own = _from(resources.files("lanes.operate.cost").joinpath(OWN_FILE).read_text("utf-8"), source=OWN_FILE)
+    own = _from(resources.files(__package__).joinpath(OWN_FILE).read_text("utf-8"), source=OWN_FILE)
     if path is None:
         return own
     try:

@@ -1,8 +1,7 @@
 """
 The cost of an amount of use.
 
-`cost_of` takes amounts of priced items; `sqs_use` makes them from counted calls, for benchmarks and planning. `lanes
-cost` takes its amounts from CloudWatch.
+`cost_of` takes amounts of priced items; `sqs_use` makes them from counted calls.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lanes.operate.cost.prices import Item
+from .prices import Item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lanes.operate.cost.prices import Prices
+    from .prices import Prices
 
 MEGABYTES_A_GIGABYTE = 1024
 # AWS: send, receive, delete and change of visibility on a FIFO queue have a price of their own; a batch call is one
@@ -60,10 +59,10 @@ def cost_of(use: Mapping[Item, float], prices: Prices) -> Cost:
 
     Args:
         use: the amount of each item; missing items are not used.
-        prices: from `lanes.operate.cost.prices.read_prices`.
+        prices: from `simulator.prices.read_prices`.
 
     Example:
-        >>> from lanes.operate.cost.prices import Item, read_prices
+        >>> from .prices import Item, read_prices
         >>> use = {Item.SQS_FIFO: 300_000, Item.INVOCATIONS: 100_000, Item.COMPUTE_ARM: gb_seconds(10_000, 512)}
         >>> round(cost_of(use, read_prices()).dollars, 2)
         0.24

@@ -1,1 +1,0 @@
-"""Estimate what a deployment costs."""
