@@ -30,20 +30,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-OTHER_THROTTLES = frozenset(
-    {
-        "BandwidthLimitExceeded",
-        "LimitExceededException",
-        "PriorRequestNotComplete",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "SlowDown",
-        "TooManyRequestsException",
-        # AWS: a transaction with the same token still runs (API_TransactWriteItems); a repeat finds its result.
-        "TransactionInProgressException",
-    }
-)
-
 
 class LanesError(Exception):
     """Root of all errors of this library."""
@@ -170,12 +156,6 @@ class AwsError(LanesError):
         self.retryable = retryable
         self.answered = answered
         super().__init__(f"{operation}: {code}{': ' if message else ''}{message}")
-
-
-def is_throttle(code: str) -> bool:
-    """Whether an error code of AWS means throttling."""
-    # AWS: codes of SQS may have a prefix such as AWS.SimpleQueueService (SQS, error code mapping).
-    return "throttl" in code.lower() or code.rpartition(".")[2] in OTHER_THROTTLES
 
 
 class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error

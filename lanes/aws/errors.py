@@ -15,12 +15,12 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from lanes.errors import AwsError, is_throttle
+from lanes.errors import AwsError
+from lanes.fault_codes import Cause, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SERVER_FAULT = 500
 TRANSIENT = (
     ConnectionError,
     CredentialRetrievalError,
@@ -29,7 +29,6 @@ TRANSIENT = (
     ResponseParserError,
 )
 NOT_AWS = "the server is not AWS, or does not know the call"
-SERVER_FAULTS = frozenset({"InternalError", "InternalFailure", "InternalServerError", "ServiceUnavailable"})
 
 
 @contextmanager
@@ -62,25 +61,19 @@ def aws_errors(operation: str) -> Iterator[None]:
         ) from error
 
 
-def is_server_fault(code: str) -> bool:
-    """Whether an error code of AWS means a fault of AWS."""
-    return code.rpartition(".")[2] in SERVER_FAULTS
-
-
 def _refused(operation: str, error: ClientError) -> AwsError:
     details = error.response.get("Error", {})
     code = str(details.get("Code", "Unknown"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    throttled = is_throttle(code)
-    # A throttled call was refused before any work. A server fault may come after it, so the message may be in its
-    # queue.
-    fault = not throttled and (status >= SERVER_FAULT or is_server_fault(code))
+    cause = cause_of(code, status=status)
     return AwsError(
         operation=operation,
         code=code,
         message=_text(str(details.get("Message", ""))),
-        retryable=throttled or fault,
-        answered=not fault,
+        retryable=cause.passes,
+        # A throttled call was refused before any work. Any other failure of AWS may come after it, so the message may
+        # be in its queue.
+        answered=cause is Cause.THROTTLED or not cause.passes,
     )
 
 

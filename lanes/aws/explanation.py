@@ -7,37 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from lanes.aws.errors import NOT_AWS
-from lanes.errors import is_throttle
+from lanes.fault_codes import NO_CREDENTIALS, Cause, bare, cause_of
 
 if TYPE_CHECKING:
     from lanes.errors import AwsError
-
-EXPIRED = frozenset(
-    {
-        "CredentialRetrievalError",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "RequestExpired",
-        "SSOTokenLoadError",
-        "TokenRetrievalError",
-        "UnauthorizedSSOTokenError",
-        "UnrecognizedClientException",
-    }
-)
-MISSING = frozenset({"NoCredentialsError", "PartialCredentialsError"})
-DENIED = ("AccessDenied", "AuthorizationError", "NotAuthorized", "UnauthorizedOperation")
-UNREACHED = frozenset(
-    {
-        "ConnectTimeoutError",
-        "ConnectionClosedError",
-        "ConnectionError",
-        "EndpointConnectionError",
-        "ProxyConnectionError",
-        "ReadTimeoutError",
-    }
-)
-GONE = frozenset({"NonExistentQueue", "QueueDoesNotExist", "ResourceNotFoundException"})
 
 # AWS: "User: ARN is not authorized to perform: ACTION on resource: ARN because ..." (IAM, troubleshoot access denied
 # messages); SQS and some others name neither.
@@ -80,23 +53,23 @@ class Explanation:
 
 def explained(error: AwsError) -> Explanation:
     """Explain an error of AWS; the message of AWS is in the error itself."""
-    code = error.code.rpartition(".")[2]
-    if code in EXPIRED:
+    code, cause = bare(error.code), cause_of(error.code)
+    if cause is Cause.CREDENTIALS and code not in NO_CREDENTIALS:
         title = "Your AWS credentials have expired or are not valid"
         return Explanation(title=title, advice=SIGN_IN, needs_sign_in=True)
-    if code in MISSING:
+    if cause is Cause.CREDENTIALS:
         title = (
             "There are no AWS credentials"
             if code == "NoCredentialsError"
             else "AWS credentials are incomplete"
         )
         return Explanation(title=title, advice=FIND_CREDENTIALS, needs_sign_in=True)
-    if code.startswith(DENIED):
+    if cause is Cause.PERMISSION:
         return _denied(error)
-    if is_throttle(code):
+    if cause is Cause.THROTTLED:
         title = f"AWS asks for fewer calls of {error.operation}"
         return Explanation(title=title, advice="Try again in a moment.", passes=True)
-    if code in UNREACHED:
+    if cause is Cause.UNREACHABLE and NOT_AWS not in str(error):
         return Explanation(title="AWS can't be reached", advice=FIND_AWS, passes=True)
     return _other(error, code)
 
@@ -117,7 +90,7 @@ def _other(error: AwsError, code: str) -> Explanation:
             "List your profiles with `aws configure list-profiles`; name one with --profile or AWS_PROFILE."
         )
         return Explanation(title="There is no such profile in the AWS configuration", advice=advice)
-    if code in GONE:
+    if cause_of(code) is Cause.MISSING:
         advice = "Run `lanes check` to find the missing part of the stack, then deploy the stack again."
         return Explanation(title=f"{error.operation} names a resource that does not exist", advice=advice)
     if NOT_AWS in str(error):

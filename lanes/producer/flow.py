@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.errors import is_throttle
+from lanes.fault_codes import is_throttle
 from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
-from lanes.errors import AwsError, is_throttle
+from lanes.errors import AwsError
+from lanes.fault_codes import is_throttle
 from lanes.producer.flow import CallFlow
 from lanes.producer.outgoing import Accepted, Outgoing, Refused
 from lanes.producer.report import SentMessage, UnsentMessage

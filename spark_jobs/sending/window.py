@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lanes.errors import is_throttle
+from lanes.fault_codes import is_throttle
 from lanes.producer.flow import CallFlow
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
 from lanes.producer.outgoing import Refused

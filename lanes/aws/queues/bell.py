@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.aws.errors import aws_errors
 from lanes.bell import BODY, Ring, rings, second_of
-from lanes.errors import AwsError, is_throttle
+from lanes.errors import AwsError
+from lanes.fault_codes import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +90,7 @@ class BellQueue:
                 operation=OPERATION,
                 code=failed["Code"],
                 message=failed.get("Message", ""),
-                retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
+                retryable=may_pass(failed["Code"], sender_fault=failed["SenderFault"]),
             )
 
 

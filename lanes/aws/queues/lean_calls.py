@@ -29,7 +29,8 @@ from lanes.aws.queues.bell import SenderBell, sender_bell
 from lanes.aws.queues.connection import Answer, Connection
 from lanes.aws.queues.request_form import FormNotKnownError, RequestForm, batch_body, learn_form
 from lanes.aws.queues.sending import SqsSender
-from lanes.errors import AwsError, is_throttle
+from lanes.errors import AwsError
+from lanes.fault_codes import may_pass
 from lanes.producer.outgoing import Refused
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def _answers(body: bytes, number: int, entries: int) -> list[Refused | None]:
             answers[places[failed["Id"]]] = Refused(
                 code=failed["Code"],
                 reason=failed.get("Message", ""),
-                retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
+                retryable=may_pass(failed["Code"], sender_fault=failed["SenderFault"]),
             )
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise AwsError(

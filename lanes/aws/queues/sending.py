@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
-from lanes.errors import is_throttle
+from lanes.fault_codes import may_pass
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SqsSender:
             answers[failed["Id"]] = Refused(
                 code=failed["Code"],
                 reason=failed.get("Message", ""),
-                retryable=not failed["SenderFault"] or is_throttle(failed["Code"]),
+                retryable=may_pass(failed["Code"], sender_fault=failed["SenderFault"]),
             )
         return answers
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError
+from lanes.fault_codes import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ class ProbeStand:
                     operation="SendMessageBatch",
                     code=failed["Code"],
                     message=failed.get("Message", ""),
-                    retryable=not failed["SenderFault"],
+                    retryable=may_pass(failed["Code"], sender_fault=failed["SenderFault"]),
                 )
 
     def events(self, run: str) -> list[dict[str, Any]]:

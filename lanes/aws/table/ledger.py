@@ -19,10 +19,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.errors import SERVER_FAULT, aws_errors
+from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
 from lanes.consumer.ledger import NEXT_GENERATION, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
+from lanes.fault_codes import Cause, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +85,8 @@ class DynamoDBLedger:
         self, *, response: tuple[Any, Any] | None, caught_exception: Exception | None, **_: Any
     ) -> None:
         """Note a try without an answer, which botocore repeats; a throttled one was refused before any work."""
-        if caught_exception is not None or (response is not None and response[0].status_code >= SERVER_FAULT):
+        cause = Cause.OTHER if response is None else cause_of("", status=response[0].status_code)
+        if caught_exception is not None or cause in {Cause.SERVER_FAULT, Cause.UNREACHABLE}:
             self._has_unanswered = True
 
     def amend(self, entries: Sequence[Entry]) -> None:
