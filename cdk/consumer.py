@@ -75,7 +75,7 @@ class PriorityConsumer(Construct):
     Attributes:
         ledger: The table of the consumer.
         function: The function.
-        live: The alias ``live``, which the mappings invoke. Going back to an earlier version changes only this alias.
+        live: The alias ``live``, which the mappings invoke.
         log_group: Its log group.
         mappings: The event source mapping of each lane, by lane name; in the pull engine only that of the bell, as
             ``bell``.

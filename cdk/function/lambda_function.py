@@ -10,13 +10,13 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from lanes.config import deployment
-from lanes.operate.lanes.releases import ALIAS
 
 from ..findings import acknowledge
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 ARCHITECTURE = lambda_.Architecture.ARM_64
 METRICS_NAMESPACE = "PriorityLanes"
+ALIAS = "live"
 
 
 def own_variables(document: str, *, service: str, log_level: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def add_function(
         reserved_concurrent_executions=reserved_concurrency,
         recursive_loop=recursive_loop,
         log_group=log_group,
-        # CloudFormation would delete the version that you may want to go back to.
+        # CloudFormation would delete the version before, which still has running invocations.
         current_version_options=lambda_.VersionOptions(
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
         ),
@@ -109,8 +109,8 @@ def add_live_alias(scope: Construct, function: lambda_.Function) -> lambda_.Alia
     """
     Add the alias that mappings and schedules invoke, on the version of this deployment.
 
-    Each deployment that changes the function publishes a version, and earlier ones stay: going back is a change of the
-    alias. The reserved concurrency bounds all versions together.
+    Each deployment that changes the function publishes a version, and earlier ones stay. The
+    reserved concurrency bounds all versions together.
 
     Args:
         scope: The construct to add it to, with the id ``Live``.

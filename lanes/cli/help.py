@@ -24,7 +24,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'lanes cancel --kind "report.*" --dry-run',
         'lanes cancel --id order-7 --id order-8 --why "sent twice"',
     ),
-    "rollback": ("lanes rollback --dry-run", "lanes rollback --to 12"),
     "audit": ("lanes audit --since 2d",),
     "trace": ("lanes trace order-7", "lanes trace order-7 --since 14d"),
     "tail": ('lanes tail --lane HIGH --kind "order.*"', "lanes tail --event failed --event dead-lettered"),

@@ -20,7 +20,6 @@ from lanes.cli import (
     packages,
     pause,
     probe,
-    rollback,
     send,
     status,
     tail,
@@ -55,7 +54,6 @@ app.command()(send.send)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(pause.pause)
 app.command()(pause.resume)
-app.command()(rollback.rollback)
 app.command()(move.prioritize)
 app.command()(move.cancel)
 app.add_typer(overrides.app, name="overrides")

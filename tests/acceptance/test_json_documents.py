@@ -57,7 +57,6 @@ ELSEWHERE = {
     ("new",): "prints no document",
     ("pause",): "names and states of AWS",
     ("resume",): "names and states of AWS",
-    ("rollback",): "numbers, times and a state of one word",
     ("ui",): "an address",
     ("work",): "the log of the function, with the names of events",
     ("local", "up"): "addresses",

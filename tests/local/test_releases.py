@@ -1,4 +1,4 @@
-"""Versions and the alias of a function: deployments publish, `lanes rollback` goes back, and mappings follow."""
+"""Versions and the alias of a function: deployments publish, and mappings follow."""
 
 import json
 
@@ -9,8 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 
 from cdk.function.lambda_function import add_live_alias
-from lanes.aws.stack.releases import FunctionReleases
-from lanes.operate.lanes.releases import release_to_return_to
+from lanes.aws.stack.deployed_state import DeployedStateCalls
 from local.deployed import DeploymentReader, make_client
 
 STACK = "Released"
@@ -66,16 +65,19 @@ def test_a_deployment_publishes_a_version_and_the_mapping_follows_the_alias(serv
     assert second.reserved_concurrency == 3
 
 
-def test_going_back_is_one_change_of_the_alias_and_a_deployment_goes_forward(server, stack):
-    """The earlier version is still there, and the next one becomes live by itself."""
+def test_a_version_made_live_by_hand_is_not_the_newest(server, stack):
+    """The mapping follows it, `lanes check` can tell, and the next deployment that changes the function ends it."""
     first = deployed(server)
     stack("second")
-    releases = FunctionReleases(function=first.name, client=make_client("lambda", server.endpoint_url))
-    chosen = release_to_return_to(releases.all(), live=releases.live())
-    releases.make_live(chosen.version)
+    functions = make_client("lambda", server.endpoint_url)
+    functions.update_alias(FunctionName=first.name, Name="live", FunctionVersion="1")
+    state = DeployedStateCalls(
+        sqs=None, dynamodb=None, functions=functions, iam=None, mappings=None, audit=None
+    )
+    by_hand, newest = state.function(first.arn).version, state.newest_version(first.name)
     back = deployed(server)
     stack("third")
 
-    assert (chosen.version, releases.live()) == (1, 3)
+    assert (by_hand, newest) == ("1", 2)
     assert back.same_environments(first)
-    assert [one.version for one in releases.all()] == [1, 2, 3]
+    assert (state.function(first.arn).version, state.newest_version(first.name)) == ("3", 3)

@@ -82,10 +82,17 @@ class DeployedStateCalls:
             variables=answer.get("Environment", {}).get("Variables", {}),
             role_arn=answer["Role"],
             reserved_concurrency=concurrency.get("ReservedConcurrentExecutions"),
-            architecture=answer.get("Architectures", ["x86_64"])[0],
+            version=answer["Version"],
             # AWS: always present, also for the default group of /aws/lambda/ and the name (GetFunctionConfiguration).
             log_group=answer["LoggingConfig"]["LogGroup"],
         )
+
+    def newest_version(self, name: str) -> int:
+        """Return the newest published version of a function; 0 if there is none."""
+        with aws_errors("ListVersionsByFunction"):
+            pages = self._functions.get_paginator("list_versions_by_function").paginate(FunctionName=name)
+            found = [one["Version"] for page in pages for one in page["Versions"]]
+        return max((int(one) for one in found if one.isdecimal()), default=0)
 
     def table(self, name: str) -> TableState:
         """Return a table."""

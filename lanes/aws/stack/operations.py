@@ -15,7 +15,6 @@ from lanes.aws.queues.depths import Depths
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.stack.deployed_state import DeployedStateCalls
 from lanes.aws.stack.mappings import MappingCalls
-from lanes.aws.stack.releases import FunctionReleases
 from lanes.aws.table.audit import DynamoDBAuditTrail
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.ledger import DynamoDBLedger
@@ -147,10 +146,6 @@ class Operations:
             problem = f"no event source mapping serves {lane}, so its function is unknown; deploy the stack"
             raise ConfigurationError([problem], source=f"stack {self.stack_name}")
         return self.state.function(mappings[0].function_arn)
-
-    def releases(self) -> FunctionReleases:
-        """Return the versions of the function; raises the errors of `function`."""
-        return FunctionReleases(function=self.function().name, client=self._client("lambda"))
 
     def logs(self, group: str | None = None) -> LogCalls:
         """Return the function's log, or another log group; without a group it raises the errors of `function`."""

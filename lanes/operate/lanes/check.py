@@ -212,7 +212,18 @@ class Check:
             if function is not None:
                 text = f"{function.reserved_concurrency} at once, {format_duration(function.timeout)} each"
                 self._findings.expect("function", text, rules.function_problems(self._deployment, function))
+                self._version(function)
                 self._permissions(function)
+
+    def _version(self, function: FunctionState) -> None:
+        """Check that the live version is that of the last deployment."""
+        if not function.version.isdecimal():
+            return
+        read = partial(self._state.newest_version, function.name)
+        newest = self._findings.ask("version", read, right="lambda:ListVersionsByFunction")
+        if newest is not None:
+            live = int(function.version)
+            self._findings.expect("version", f"{live} is live", rules.version_problems(live, newest))
 
     def _permissions(self, function: FunctionState) -> None:
         """Ask IAM whether the function's role has all rights of the consumer."""

@@ -230,6 +230,16 @@ def function_problems(deployment: Deployment, function: FunctionState) -> Proble
     return problems
 
 
+def version_problems(live: int, newest: int) -> Problems:
+    """Compare the live version with the newest one, which a deployment makes live."""
+    if live >= newest:
+        return []
+    text = f"{live} is live, but {newest} is the newest: a deployment is in progress, or the alias was moved by hand"
+    # A deployment without a change of the function leaves the alias, and one that fails restores that of the template.
+    advice = "deploy the commit that is to run, with a change of the function such as its description"
+    return [Problem("older_version_live", text, advice)]
+
+
 def table_problems(table: TableState) -> Problems:
     """Compare the table with the requirements of the ledger."""
     problems = []

@@ -18,7 +18,7 @@ class FunctionState:
     """
     A deployed function; without `reserved_concurrency` it shares the account's.
 
-    `architecture` is its processor in AWS's words, `log_group` the name of its log group.
+    `version` is the one that the mappings invoke, `log_group` the name of its log group.
     """
 
     name: str
@@ -27,7 +27,7 @@ class FunctionState:
     variables: Mapping[str, str]
     role_arn: str
     reserved_concurrency: int | None
-    architecture: str
+    version: str
     log_group: str
 
 
@@ -69,6 +69,9 @@ class DeployedState(Protocol):
 
     def function(self, arn: str) -> FunctionState:
         """Return a function."""
+
+    def newest_version(self, name: str) -> int:
+        """Return the newest published version of a function; 0 if there is none."""
 
     def table(self, name: str) -> TableState:
         """Return a table."""

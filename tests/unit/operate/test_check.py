@@ -40,7 +40,7 @@ FUNCTION = FunctionState(
     variables={"LANES_DEPLOYMENT": DEPLOYMENT.to_json()},
     role_arn="role",
     reserved_concurrency=1,
-    architecture="arm64",
+    version="7",
     log_group="/aws/lambda/f",
 )
 
@@ -52,6 +52,7 @@ class Deployed:
         self.changed = {}
         self.found = [MAPPING]
         self.the_function = FUNCTION
+        self.newest = 7
         self.the_table = TableState(arn="table", status="ACTIVE", expires_by="expires_at", indexes=["parked"])
         self.the_account = AccountState(concurrency=1000, unreserved=900)
         self.refused = []
@@ -81,6 +82,10 @@ class Deployed:
     def function(self, _arn):
         self._fail("function")
         return self.the_function
+
+    def newest_version(self, _name):
+        self._fail("newest_version")
+        return self.newest
 
     def table(self, _name):
         self._fail("table")
@@ -123,6 +128,7 @@ def test_a_sound_deployment_has_nothing_wrong():
         ),
         "table",
         "function",
+        "version",
         "permissions",
         "account",
     }
@@ -355,6 +361,22 @@ def test_a_function_that_was_changed_is_found(change, text):
     deployed.the_function = dataclasses.replace(FUNCTION, **change)
 
     assert any(text in line for line in wrong(deployed))
+
+
+@pytest.mark.parametrize(
+    ("live", "newest", "found"),
+    [("7", 7, 0), ("6", 7, 1), ("9", 10, 1), ("10", 10, 0), ("$LATEST", 7, 0)],
+)
+def test_an_older_version_that_is_live_is_found(live, newest, found):
+    """An alias moved by hand stays where it is until the function changes."""
+    deployed = Deployed()
+    deployed.the_function = dataclasses.replace(FUNCTION, version=live)
+    deployed.newest = newest
+
+    lines = [line for line in wrong(deployed) if line.startswith("version: ")]
+
+    assert len(lines) == found
+    assert all(f"{live} is live, but {newest} is the newest" in line for line in lines)
 
 
 def test_missing_rights_of_the_function_are_named():
