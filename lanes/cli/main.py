@@ -33,7 +33,7 @@ from lanes.cli.exit_codes import ExitCode
 from lanes.cli.global_options import RootGroup
 from lanes.cli.help import add_help
 from lanes.cli.outbox import app as outbox
-from lanes.cli.printing import say
+from lanes.cli.printing import escape_unwritable, say
 from lanes.cli.target import Output, Target
 from lanes.cli.usage import UsageError
 from lanes.errors import AwsError, LanesError
@@ -120,6 +120,8 @@ def command() -> Any:
 
 def main() -> None:
     """Run the command; print the errors of the library without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        escape_unwritable(stream)
     try:
         command()(prog_name="lanes")
     except UsageError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
-import re
 import sys
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.cells import cell_len
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 UNKNOWN = "unknown"
 # Shows the beginning of a body or traceback without filling the screen; JSON has the whole text.
 MAX_CELL_LENGTH = 400
-# All of C0 and C1 except tabs and line ends, and the characters that change the direction of writing.
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+SPACE = "Zs"
+"""The Unicode category of spaces; Python calls only one of them printable."""
 # A pipe has no width, and rich would take 80 columns.
 FILE_WIDTH = 200
 """Width of tables that are written to a file or a pipe."""
@@ -149,8 +150,25 @@ def say(text: str) -> None:
 
 
 def escape_controls(text: str) -> str:
-    """Escape control characters: in a terminal they could hide, move or colour other text."""
-    return CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+    """
+    Escape all characters without a glyph except tabs, line ends and spaces.
+
+    In a terminal, control and format characters could hide, move or colour other text, and half of a surrogate pair
+    can't be written at all.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if _is_shown(one) else ascii(one)[1:-1] for one in text)
+
+
+def _is_shown(character: str) -> bool:
+    return character.isprintable() or character in "\t\n" or unicodedata.category(character) == SPACE
+
+
+def escape_unwritable(stream: TextIO) -> None:
+    """Let a stream escape characters that its encoding lacks: a message's text must not end a command."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def format_value(value: object) -> str:

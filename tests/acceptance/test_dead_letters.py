@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 
+from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
 from lanes.operate.dead_letters.progress import RunProgress
 from tests.support.operating import drain, put_dead_letters
 
@@ -66,6 +67,32 @@ def test_one_is_shown_with_everything_that_was_noted(typed, sqs, deployment, req
     assert typed.json("dead-letters", "show", "original-1")["message_id"] == shown["message_id"]
     missing = typed("dead-letters", "show", "nobody")
     assert (missing.returncode, "nobody" in missing.stderr) == (3, True)
+
+
+def test_no_dead_letter_hides_the_others(typed, sqs, deployment, request):
+    """SQS moves a message with the note that its sender wrote, and an id may be half of a surrogate pair."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "MAIN", 2, groups=1, kind=kind)
+    for number, note in enumerate(
+        ('{"dead_lettered_at": "x", "attributes": 7}', "[]", '{"order": "' + "9" * 5_000 + '"}')
+    ):
+        sqs.send_message(
+            QueueUrl=deployment.queues["MAIN"].dead_letter_url,
+            MessageBody='{"type": "half \\ud800 \\u2028", "id": "\\udfff"}',
+            MessageGroupId=f"foreign-{number}",
+            MessageDeduplicationId=f"{kind}-foreign-{number}",
+            MessageAttributes={NOTE_ATTRIBUTE: {"DataType": "String", "StringValue": note}},
+        )
+
+    listed, shown = typed("dead-letters", "list"), typed("dead-letters", "show", f"{kind}-1")
+
+    assert (listed.returncode, shown.returncode) == (0, 0), listed.stderr + shown.stderr
+    assert listed.stdout.encode("utf-8").count(b"udfff") == 3
+    assert "\u2028" not in listed.stdout
+    assert len(typed.json("dead-letters", "list")) == 5
+    done = typed("dead-letters", "redrive", "main", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert count(sqs, deployment.queues["MAIN"].dead_letter_url) == 0
 
 
 def test_a_redrive_is_previewed_done_and_remembered(lanes, typed, sqs, deployment, request):

@@ -96,7 +96,21 @@ def test_what_does_not_pass_by_itself_ends_the_looking():
 
 
 @pytest.mark.parametrize(
-    "text", ["\x1b[2Jgone", "a\x07b", "\x9b31m", "abc\u202etxt.exe", "back\x08\x08\x08\x08"]
+    "text",
+    [
+        "\x1b[2Jgone",
+        "a\x07b",
+        "\x9b31m",
+        "abc\u202etxt.exe",
+        "back\x08\x08\x08\x08",
+        "half a pair \ud800",
+        "a line\u2028another",
+        "a paragraph\u2029another",
+        "left to right\u200e, right to left\u200f\u061c",
+        "hidden\u200b\u2060\ufeff",
+        "tagged \U000e0041",
+    ],
+    ids=ascii,
 )
 def test_what_a_message_says_can_do_nothing_to_the_terminal(text, capsys):
     """Ids, kinds and errors are words of others."""
@@ -107,9 +121,23 @@ def test_what_a_message_says_can_do_nothing_to_the_terminal(text, capsys):
         assert "\\" in told
 
 
-def test_lines_and_tabs_of_a_body_stay():
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_stream_takes_every_text(encoding):
+    """A terminal's encoding may lack a letter, and none has half of a surrogate pair."""
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding=encoding)
+    printing.escape_unwritable(stream)
+
+    stream.write("漢 \ud800")
+    stream.flush()
+
+    assert written.getvalue().endswith(b" \\ud800")
+
+
+def test_lines_tabs_and_spaces_of_a_body_stay():
     """They are how people write."""
-    assert format_value("one\n\ttwo é 漢") == "one\n\ttwo é 漢"
+    text = "one\n\ttwo é 漢 3\xa0€ 4\u202f% 五\u3000六 🎉"
+    assert format_value(text) == text
 
 
 def test_a_very_long_text_in_a_list_is_cut_and_says_so():

@@ -14,6 +14,7 @@ from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.message import LARGEST_BODY_BYTES
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
+from lanes.operate.dead_letters.note import read_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,7 +203,7 @@ class DeadLetterQueueCalls:
 
 def _letter(lane: str, message: Any) -> DeadLetteredMessage:
     attributes = dict(message.get("MessageAttributes", {}))
-    note = _note(attributes.pop(NOTE_ATTRIBUTE, {}).get("StringValue", ""))
+    note = read_note(attributes.pop(NOTE_ATTRIBUTE, {}).get("StringValue", ""))
     system = message["Attributes"]
     return DeadLetteredMessage(
         lane=lane,
@@ -215,14 +216,6 @@ def _letter(lane: str, message: Any) -> DeadLetteredMessage:
         attributes=attributes,
         note=note,
     )
-
-
-def _note(text: str) -> dict[str, Any]:
-    try:
-        note = json.loads(text)
-    except ValueError:
-        return {}
-    return note if isinstance(note, dict) else {}
 
 
 def _sent_attributes(letter: DeadLetteredMessage) -> Any:
