@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import ConfigurationError
+from lanes.pattern import Pattern, PatternError
 from lanes.priority import Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PATTERN_FIELDS = ("kind", "group", "source")
 
@@ -51,7 +52,7 @@ class MessageFilter:
         group: the group, as `kind`; messages without a group never match.
         source: the source, as `kind`.
         exact: compare kind, group and source as plain strings instead.
-        regex: compare the whole kind, group and source with regular expressions instead.
+        regex: compare the whole kind, group and source with regular expressions instead; see `Pattern`.
         lowest: lowest priority.
         highest: highest priority.
 
@@ -72,7 +73,7 @@ class MessageFilter:
     regex: bool = False
     lowest: int | None = None
     highest: int | None = None
-    _patterns: dict[str, re.Pattern[str]] = field(init=False, repr=False, compare=False)
+    _patterns: dict[str, Callable[[str], object]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         patterns, problems = {}, []
@@ -81,10 +82,11 @@ class MessageFilter:
             if text is None:
                 continue
             try:
-                patterns[name] = re.compile(self._expression(text))
-            except re.error as error:
+                patterns[name] = self._compiled(text)
+            except PatternError as error:
                 problems.append(
-                    f"{name} is not a regular expression: {error}; without --regex, * and ? match any characters"
+                    f"{name} is {text!r}, not a regular expression that can be used: {error}; "
+                    "without --regex, * and ? match any characters"
                 )
         if self.exact and self.regex:
             problems.append("exact and regex exclude each other; set one of them")
@@ -147,10 +149,11 @@ class MessageFilter:
             texts.append(f"priority <= {self.highest}")
         return texts
 
-    def _expression(self, text: str) -> str:
-        if self.regex:
-            return text
-        return re.escape(text) if self.exact else fnmatch.translate(text)
+    def _compiled(self, text: str) -> Callable[[str], object]:
+        if self.exact:
+            return text.__eq__
+        # fnmatch's expressions don't backtrack, an operator's may: they need an engine in linear time.
+        return Pattern(text).fullmatch if self.regex else re.compile(fnmatch.translate(text)).fullmatch
 
     def _meets(self, name: str, value: str | None) -> bool:
-        return value is not None and self._patterns[name].fullmatch(value) is not None
+        return value is not None and bool(self._patterns[name](value))
