@@ -297,3 +297,17 @@ def test_cancelled_and_moved_messages_need_no_reading_of_the_higher_lanes():
     assert sorted(scenario.waiting("HIGH")) == ["m1", "m2", "m3", "m4", "m5"]
     assert scenario.cancelled() == ["m0"]
     assert scenario.world.calls.counts["GetQueueAttributes"] == 0
+
+
+@pytest.mark.parametrize(
+    "foreign", ["moved-99999999999999-x", "moved-1-x", "moved-x", f"moved-{'9' * 100}-x"]
+)
+def test_a_sender_cannot_keep_its_messages_out_of_an_override(scenario, foreign):
+    """A raw sender may choose any deduplication id, those of moved messages too."""
+    body = Message(kind="work", data={"does": ["ok"]}, id="sly", group="g").to_body()
+    scenario.world.send_body("MAIN", body, group="g", deduplication_id=foreign)
+    scenario.put("prioritize", priority=50, group="g")
+
+    scenario.drain()
+
+    assert scenario.lane_of("sly") == "HIGH"

@@ -132,8 +132,10 @@ class _Moves(Interception):
         """Return the latest override that moves a record: it means the record, or one before it in its group."""
         follow, now = self.follows.get(record.group), self.feature.settlement.clock()
         for override in self.moves:
+            if override.has_moved(record):
+                return None
             follows = follow is not None and follow.override == override.id
-            if (follows or override.means(record, message)) and override.moves(record, now=now):
+            if override.is_known(now=now) and (follows or override.means(record, message)):
                 return override
         return None
 
