@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 BODY = '{"lanes":"ring"}'
 """The body of each message of the bell: JSON, since EventBridge can send no other constant."""
 _PREFIX = "slot-"
+# Lambda's maximum concurrency of a mapping is 1,000, so a slot has three digits at most.
+_SLOT = re.compile(rf"{_PREFIX}(0|[1-9][0-9]{{0,2}})")
 HEARTBEAT = "heartbeat"
 """The group of the heartbeat."""
 COALESCING = 1.0
@@ -78,8 +81,9 @@ def maximum_concurrency(slots: int) -> int:
 
 
 def slot_of(group: str) -> int | None:
-    """Return the number of the slot that a group rings for, from 0; None for the heartbeat's."""
-    return int(group.removeprefix(_PREFIX)) if group.startswith(_PREFIX) else None
+    """Return the number of the slot that a group rings for, from 0; None for the heartbeat's and for foreign groups."""
+    found = _SLOT.fullmatch(group)
+    return int(found[1]) if found else None
 
 
 def second_of(at: float) -> int:

@@ -1,5 +1,6 @@
 """The rules of the bell."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,15 @@ DEDUPLICATION_INTERVAL = 300
 SEED_INTERVAL = 60
 LONGEST_INVOCATION = 900
 PART = st.integers(0, 999)
+
+
+@pytest.mark.parametrize(
+    "group", ["slot-abc", "slot-", "slot--1", "slot-07", "slot-1000", "slot-²", "slot-1\n", "x"]
+)
+def test_a_foreign_group_is_of_no_slot(group):
+    """Whoever may send to the bell may choose a group; an invocation that fails would return it again and again."""
+    assert slot_of(group) is None
+    assert [slot_of(one) for one in groups(1_000)] == list(range(1_000))
 
 
 def test_every_slot_has_its_ring():
