@@ -111,25 +111,6 @@ def cancel(context: typer.Context, run: RunId) -> None:
     _show(target, runs, run)
 
 
-@app.command()
-def logs(
-    context: typer.Context,
-    run: RunId,
-    *,
-    answer: Annotated[
-        bool, typer.Option("--answer", help="Print the data of the run instead of progress and errors.")
-    ] = False,
-) -> None:
-    """Print the log of the driver of a run; EMR Serverless uploads it from time to time."""
-    runs = _runs(target_of(context))
-    # The log comes in parts as EMR Serverless uploads it, so each is printed at once.
-    pieces = 0
-    for pieces, piece in enumerate(runs.log(run, stream="stdout" if answer else "stderr"), start=1):  # noqa: B007
-        sys.stdout.write(piece)
-    if not pieces:
-        say("no log has been uploaded yet; try again in a minute")
-
-
 def _runs(target: Target) -> BulkRuns:
     clients = target.clients()
     return BulkRuns(BulkApplication.of_stack(clients, target.stack_name), clients)

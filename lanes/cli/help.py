@@ -68,7 +68,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "bulk status": ("lanes bulk status 00f5p1j9tn8kk009",),
     "bulk cancel": ("lanes bulk cancel 00f5p1j9tn8kk009",),
-    "bulk logs": ("lanes bulk logs 00f5p1j9tn8kk009",),
     "config show": ("lanes config show --stage prod --file lanes.toml",),
 }
 """Examples by verb; the tests parse each of them."""

@@ -66,7 +66,6 @@ ELSEWHERE = {
     ("bulk", "submit"): "the state of EMR Serverless, with its details",
     ("bulk", "status"): "the state of EMR Serverless, with its details",
     ("bulk", "cancel"): "the state of EMR Serverless, with its details",
-    ("bulk", "logs"): "prints no document",
     ("probe", "run"): "the document of `probe read`",
 }
 """Verbs whose documents need a deployed function or another service, or that print none."""

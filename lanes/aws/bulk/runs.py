@@ -1,8 +1,7 @@
-"""Bulk jobs on EMR Serverless: start, follow and cancel them, and read their files in S3."""
+"""Bulk jobs on EMR Serverless: start, follow and cancel them, and count their sent rows."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import re
@@ -199,23 +198,12 @@ class BulkRuns:
         manifest, name = run.argument("--manifest"), run.argument("--run")
         if manifest is None or name is None:
             return None
-        names = (key for key, _ in self._keys(f"{manifest.rstrip('/')}/{name}/{kind}/"))
+        names = self._keys(f"{manifest.rstrip('/')}/{name}/{kind}/")
         return sum(int(found[1]) for key in names if (found := SEGMENT.search(key)))
 
-    def log(self, run_id: str, *, stream: str) -> Iterator[str]:
-        """Yield the parts of the driver's `stdout` or `stderr` so far."""
-        bulk = self._application
-        prefix = f"{bulk.files}/logs/applications/{bulk.application}/jobs/{run_id}/"
-        # AWS: older parts have rotated names; the newest has none (EMR-Serverless-UserGuide/logging).
-        for key, _ in sorted(self._keys(prefix), key=lambda found: found[1]):
-            if "/SPARK_DRIVER/" in key and key.rpartition("/")[2].startswith(stream):
-                with aws_errors("GetObject"):
-                    content = self._s3.get_object(Bucket=urlsplit(prefix).netloc, Key=key)["Body"].read()
-                yield (gzip.decompress(content) if key.endswith(".gz") else content).decode(errors="replace")
-
-    def _keys(self, prefix: str) -> Iterator[tuple[str, Any]]:
+    def _keys(self, prefix: str) -> Iterator[str]:
         place = urlsplit(prefix)
         pages = self._s3.get_paginator("list_objects_v2")
         with aws_errors("ListObjectsV2"):
             for page in pages.paginate(Bucket=place.netloc, Prefix=place.path.lstrip("/")):
-                yield from ((item["Key"], item["LastModified"]) for item in page.get("Contents", ()))
+                yield from (item["Key"] for item in page.get("Contents", ()))
