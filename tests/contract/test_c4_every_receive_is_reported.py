@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lanes.consumer.ledger import Cause
@@ -57,16 +57,23 @@ def listen(scenario):
         ),
         max_size=25,
     ),
+    ahead=st.integers(0, 15),
     slots=st.sampled_from([1, 3]),
     idempotency=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_every_receive_is_told_once(engine, messages, slots, idempotency, seed):
-    """Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause."""
+@example(messages=[("HIGH", "ok", "b")], ahead=15, slots=3, idempotency=False, seed=0)
+def test_every_receive_is_told_once(engine, messages, ahead, slots, idempotency, seed):
+    """
+    Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause.
+
+    Behind more than ten messages of one group, a slot gives those of the others back unstarted.
+    """
     consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
     scenario = Scenario({"consumer": consumer}, environments=slots, seed=seed, engine=engine)
     received = listen(scenario)
-    for number, (lane, does, group) in enumerate(messages):
+    in_front = [("HIGH", "ok", "a")] * ahead
+    for number, (lane, does, group) in enumerate([*in_front, *messages]):
         scenario.send(lane, f"m{number}", does, "ok", group=group)
 
     scenario.drain()

@@ -174,6 +174,8 @@ class Slot:
         except AwsError:
             # Without an entry, their next receive has no known cause.
             report.failed_call(self._telemetry, Event.LEDGER_NOT_READ, lane=lane.name)
+        else:
+            report.received(self._telemetry, records, outcomes.entries)
         outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
         self.settlement.settle(self._batch(lane, records), outcomes)
 
