@@ -115,7 +115,7 @@ class Corridor:
         began = self.attempts.clock() if way.reserve else 0.0
         outcome = self.attempts.run(batch, record, entry, interceptions, check=check, ages=way.ages)
         if way.reserve:
-            way.reserve.charge(self.attempts.clock() - began)
+            way.reserve.charge(way.waited + self.attempts.clock() - began)
             self.settlement.telemetry.count(Metric.RESERVE)
         if outcome.ending is Ending.YIELDED:
             self._yield_in_mid_work(batch, turn, outcomes, rest, outcome)

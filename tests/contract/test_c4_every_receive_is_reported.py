@@ -58,19 +58,21 @@ def listen(scenario):
         max_size=25,
     ),
     ahead=st.integers(0, 15),
-    slots=st.sampled_from([1, 3]),
-    idempotency=st.booleans(),
+    consumer=st.fixed_dictionaries(
+        {"reserved_concurrency": st.sampled_from([1, 3]), "idempotency": st.booleans()}
+    ),
     seed=st.integers(0, 99),
 )
-@example(messages=[("HIGH", "ok", "b")], ahead=15, slots=3, idempotency=False, seed=0)
-def test_every_receive_is_told_once(engine, messages, ahead, slots, idempotency, seed):
+@example(messages=[("HIGH", "ok", "b")], ahead=15, consumer={"reserved_concurrency": 3}, seed=0)
+def test_every_receive_is_told_once(engine, messages, ahead, consumer, seed):
     """
     Whatever mixture of successes, failures, yields and returns it is; and counted once, by its cause.
 
     Behind more than ten messages of one group, a slot gives those of the others back unstarted.
     """
-    consumer = {"reserved_concurrency": slots, "idempotency": idempotency, "max_attempts": 3}
-    scenario = Scenario({"consumer": consumer}, environments=slots, seed=seed, engine=engine)
+    slots = consumer["reserved_concurrency"]
+    raw = {"consumer": {**consumer, "max_attempts": 3}}
+    scenario = Scenario(raw, environments=slots, seed=seed, engine=engine)
     received = listen(scenario)
     in_front = [("HIGH", "ok", "a")] * ahead
     for number, (lane, does, group) in enumerate([*in_front, *messages]):

@@ -240,6 +240,49 @@ def test_groups_keep_their_order_behind_an_overdue_message_that_fails(slots):
     assert violations(lanes) == []
 
 
+def share_under_a_flood(slots, *, high_groups, work=WORK, span=300.0, **consumer):
+    """Return MAIN's share of the slot time that a flood of HIGH in so many groups could use."""
+    main = {"name": "MAIN", "max_wait": MAX_WAIT}
+    raw = {
+        "consumer": {"engine": "pull", "reserved_concurrency": slots, **consumer},
+        "lanes": [{"name": "HIGH", "threshold": 50}, main],
+    }
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=Pattern.PULL)
+    for number in range(int(span * slots / work)):
+        lanes.send("HIGH", group=f"h{number % high_groups}", seconds=work)
+        lanes.send("MAIN", group=f"m{number % (10 * slots)}", seconds=work)
+    lanes.run(seconds=span)
+    assert violations(lanes) == []
+    share = sum(one.finished_at - one.started_at for one in main_of(lanes)) / (slots * span)
+    # Each group occupies one slot at a time.
+    return share - max(0, slots - high_groups) / slots
+
+
+@pytest.mark.parametrize("slots", [1, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("high_groups", [1, 2, 5, 30])
+def test_the_reserve_is_charged_while_higher_records_are_in_hand(slots, high_groups):
+    """The queue shows none of them then: their groups are locked by the slot itself."""
+    assert 0.03 <= share_under_a_flood(slots, high_groups=high_groups) <= 0.06
+
+
+@pytest.mark.parametrize("work", [0.02, pytest.param(1.5, marks=pytest.mark.deep)])
+def test_the_reserve_is_charged_for_short_and_long_records_beside_one_group(work):
+    """A batch that is overdue ends with the account."""
+    assert 0.03 <= share_under_a_flood(1, high_groups=1, work=work, span=150.0) <= 0.06
+
+
+@pytest.mark.parametrize(("max_rate", "share"), [(2, 0.05), (10, 0.1)])
+def test_records_from_the_reserve_keep_the_rate(max_rate, share):
+    """They take a part of it: the time that they wait for it is charged as well."""
+    lanes = flooded(1, max_wait=20.0, main_every=0.2, work=0.01, span=120.0, max_rate=max_rate, reserve=share)
+
+    starts = sorted(one.started_at for one in lanes.handled)
+    spans = [later - earlier for earlier, later in zip(starts, starts[max_rate * 10 :], strict=False)]
+    assert min(spans) > 9.9
+    assert len(starts) <= 120 * max_rate + 1
+    assert 0.5 * share <= len(main_of(lanes)) / len(starts) <= 1.2 * share
+
+
 @pytest.mark.parametrize("reserve", [0.05, 0.2])
 def test_the_reserve_of_slots_is_no_more_than_its_share(reserve):
     """However many messages are overdue."""

@@ -35,12 +35,14 @@ class Proceed:
 
     Attributes:
         reserve: the account that its time is charged to, if it is overdue and served from the reserve.
+        waited: seconds that it has had the slot before its start, which are charged as well.
         may_yield: whether its handler may yield at a checkpoint.
         ages: whether the knowledge of the lanes above ages in calls before its handler, so that it is checked again.
 
     """
 
     reserve: Reserve | None = None
+    waited: float = 0.0
     may_yield: bool = True
     ages: bool = False
 

@@ -129,12 +129,24 @@ class PullEngine:
 
 
 class PullTurn:
-    """One batch's turn; `is_mapped` if a mapping delivered it, after a change of engine: then Lambda deletes it too."""
+    """
+    One batch's turn with a slot.
 
-    def __init__(self, batch: Batch, slot: Slot, *, is_mapped: bool = False) -> None:
+    Args:
+        batch: the batch.
+        slot: the slot.
+        is_mapped: whether a mapping delivered it, after a change of engine: then Lambda deletes it too.
+        is_overdue: whether it was chosen from the reserve, ahead of records that wait: in a queue or in hand.
+
+    """
+
+    def __init__(
+        self, batch: Batch, slot: Slot, *, is_mapped: bool = False, is_overdue: bool = False
+    ) -> None:
         self._batch = batch
         self._slot = slot
         self._is_mapped = is_mapped
+        self._is_overdue = is_overdue
         self._outcomes = Outcomes(batch.records, {})
         self._deleted: set[str] = set()
         self._started_at: float | None = None
@@ -149,19 +161,24 @@ class PullTurn:
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
-        slot, lane = self._slot, self._batch.lane
+        slot, lane, reserve = self._slot, self._batch.lane, self._slot.services.reserve
         self._measure()
-        began = slot.clock()
-        while (above := slot.before(lane, expected=expected)) is not None:
-            if (reserve := slot.services.reserve).admits(lane, rest[0]):
-                return self._start(rest, Proceed(reserve=reserve, may_yield=False))
+        began, is_ahead = slot.clock(), self._is_overdue
+        while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
+            if is_ahead := reserve.admits(lane, rest[0]):
+                break
             self._serve(above)
             if not slot.has_time_for(lane):
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             if slot.clock() - began > PATIENCE and not slot.is_alone:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
-        if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate():
+        # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
+        chosen_at = slot.clock()
+        if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
+        if is_ahead:
+            waited = slot.clock() - chosen_at
+            return self._start(rest, Proceed(reserve=reserve, waited=waited, may_yield=False))
         return self._start(rest, Proceed(may_yield=rest[0].receive_count < MAX_RECEIVES))
 
     def checkpoint(self) -> Lane | None:
@@ -216,6 +233,9 @@ class PullTurn:
         """Serve a lane above; what this batch has finished need not wait for that."""
         self._delete_finished()
         self._slot.serve(above)
+        if (tenants := self._slot.services.tenants) is not None:
+            # The other batch has published its own tenant, and then a free slot.
+            tenants.begin(self._batch)
 
     def _delete_finished(self) -> None:
         left = [record for record, outcome in self._outcomes if not outcome.is_kept]
@@ -223,18 +243,23 @@ class PullTurn:
             self._deleted.update(record.message_id for record in finished)
             self._slot.looks.delete(self._batch.lane, finished)
 
-    def _wait_for_rate(self) -> bool:
-        """Wait until a record may start, and serve lanes above meanwhile; return whether time is left."""
+    def _wait_for_rate(self, *, is_ahead: bool) -> bool:
+        """
+        Wait until a record may start; return whether time is left.
+
+        Lanes above are served meanwhile, unless the record is ahead of them.
+        """
         slot, lane, rate = self._slot, self._batch.lane, self._slot.services.rate
-        if rate is None:
-            return True
         # With an interval of 0 no time would pass between two looks.
         recheck = max(FRESH, slot.services.config.consumer.recheck_interval.total_seconds())
-        while (wait := rate.wait()) > 0:
+        while rate is not None and (wait := rate.wait()) > 0:
             slot.services.sleep(min(wait, recheck))
-            while (above := slot.above(lane, expected=0.0)) is not None:
+            while not is_ahead and (above := slot.above(lane, expected=0.0)) is not None:
                 self._serve(above)
             if not slot.has_time_for(lane):
                 return False
-        rate.start()
+        if not slot.has_time_for(lane):
+            return False
+        if rate is not None:
+            rate.start()
         return True

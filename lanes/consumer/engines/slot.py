@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from itertools import takewhile
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
@@ -52,7 +52,7 @@ class SlotServices:
     sleep: Callable[[float], None]
 
 
-TurnMaker: TypeAlias = "Callable[[Batch, Slot], Turn]"
+TurnMaker: TypeAlias = "Callable[..., Turn]"
 
 
 class Slot:
@@ -120,8 +120,10 @@ class Slot:
 
     def serve(self, lane: Lane) -> None:
         """Handle the records in hand of a lane."""
+        is_overdue = lane is self._from_reserve
         began, (records, behind) = self.clock(), self._taken(lane)
-        if self.handle(lane, records).kept:
+        turn = partial(self._turn, is_overdue=True) if is_overdue else None
+        if self.handle(lane, records, turn=turn).kept:
             self._return(lane, behind, Reason.BEHIND)
         else:
             self.looks.take(lane, behind)
@@ -254,10 +256,8 @@ class Slot:
         if lane is self._from_reserve:
             self._from_reserve = None
             self.looks.take(lane, others)
-            # One batch with records that are not overdue would wait until they are.
-            admits = self.services.reserve.admits
-            overdue = 1 + len(list(takewhile(lambda record: admits(lane, record), group[1:])))
-            return group[:overdue], group[overdue:]
+            # One at a time: the account may not reach for the next one.
+            return group[:1], group[1:]
         if others and self.services.looking.pace.is_mixed(lane):
             self.looks.take(lane, others)
             self._give_back([lane])
