@@ -133,6 +133,7 @@ def entry_row(entry: Entry) -> dict[str, Any]:
     return {
         "id": entry.id,
         "state": entry.state.value,
+        **({"holds_group": True} if entry.holds_group else {}),
         "kind": entry.kind,
         "group": entry.group or "",
         "priority": entry.priority,

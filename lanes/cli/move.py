@@ -84,8 +84,9 @@ def cancel(
     """
     Cancel waiting work for good: it is recorded and never handled.
 
-    Entries in the outbox are abandoned at once, and `lanes outbox retry` can bring them back. A message in a lane is
-    cancelled when it is next received. Messages sent after the command are not affected.
+    Entries in the outbox are cancelled at once; only `lanes outbox retry --id` sends one all the same. An abandoned
+    entry that holds its group is cancelled too, and its group goes on. A message in a lane is cancelled when it is next
+    received. Messages sent after the command are not affected.
     """
     change = Change(action=Action.CANCEL, wanted=wanted, why=why, lifetime=duration(lasts, "--for"))
     outbox = OutboxTarget(stack=target_of(context), database=database, table=table)

@@ -15,6 +15,7 @@ MAX_ATTEMPTS = 100
 SHORTEST_LOCK = timedelta(seconds=2)
 SHORTEST_TICK = timedelta(milliseconds=50)
 LONGEST_LOCK = timedelta(hours=12)
+ON_ABANDONED = ("continue", "hold")
 
 
 def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> OutboxSettings:
@@ -44,6 +45,7 @@ def read_outbox(raw: object, lanes: Sequence[str], problems: list[str]) -> Outbo
         abandoned_retention=table.duration(
             "abandoned_retention", default.abandoned_retention, minimum=SECOND
         ),
+        on_abandoned=table.choice("on_abandoned", default.on_abandoned, allowed=ON_ABANDONED),
         lane_window=_lane_window(table, lanes),
     )
     if settings.retry_base > settings.retry_cap:

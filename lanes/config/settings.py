@@ -182,7 +182,9 @@ class OutboxSettings:
         retry_cap: maximum delay.
         retry_jitter: random share by which a delay shrinks or grows, 0 to 1.
         published_retention: how long a published entry is kept.
-        abandoned_retention: how long an abandoned entry is kept.
+        abandoned_retention: how long an abandoned or cancelled entry is kept.
+        on_abandoned: what an abandoned entry does to its group: `continue` lets later entries go on, `hold` keeps them
+            until an operator retries or cancels it.
         lane_window: maximum number of messages that the relay keeps in a lane, by its name; by default no limit.
     """
 
@@ -199,6 +201,7 @@ class OutboxSettings:
     retry_jitter: float = 0.25
     published_retention: timedelta = timedelta(days=7)
     abandoned_retention: timedelta = timedelta(days=30)
+    on_abandoned: str = "continue"
     lane_window: Mapping[str, int] = field(default_factory=dict)
 
 

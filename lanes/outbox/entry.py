@@ -6,6 +6,8 @@ Owns the words entry and state. Times are epoch seconds.
     PENDING ──claim──▶ PROCESSING ──sent──▶ PUBLISHED
        ▲                  │    │
        └──lock expired────┘    └─not sent─▶ FAILED ──claim──▶ PROCESSING, or ABANDONED after the last attempt
+
+An operator can cancel an entry that waits, which is then CANCELLED.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ class EntryState(StrEnum):
     FAILED = "FAILED"
     """It was not sent and waits for its next attempt."""
     ABANDONED = "ABANDONED"
-    """All its attempts failed, or an operator cancelled it."""
+    """All its attempts failed."""
+    CANCELLED = "CANCELLED"
+    """An operator cancelled it."""
 
 
 WAITING = frozenset({EntryState.PENDING, EntryState.FAILED})
-FINISHED = frozenset({EntryState.PUBLISHED, EntryState.ABANDONED})
+FINISHED = frozenset({EntryState.PUBLISHED, EntryState.ABANDONED, EntryState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,7 @@ class Entry:
         sequence_number: sequence number in its queue.
         expires_at: time from which a finished entry may be removed.
         is_parked: whether it waits for an earlier entry of its group and lane, and is not a candidate.
+        holds_group: whether it is abandoned and its group waits for an operator (`on_abandoned = "hold"`).
     """
 
     id: str
@@ -93,6 +98,7 @@ class Entry:
     sequence_number: str = ""
     expires_at: float | None = None
     is_parked: bool = False
+    holds_group: bool = False
 
     @property
     def created_at(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lanes.message_filter import MessageFilter
@@ -22,6 +22,7 @@ class EntryFilter(MessageFilter):
 
     Attributes:
         states: states of the entries; by default all.
+        unfinished: whether abandoned entries must hold their group.
 
     Raises:
         ConfigurationError: a regular expression is invalid.
@@ -32,6 +33,7 @@ class EntryFilter(MessageFilter):
     """
 
     states: frozenset[EntryState] = EVERY_STATE
+    unfinished: bool = False
 
     @classmethod
     def of(cls, wanted: MessageFilter, states: frozenset[EntryState]) -> EntryFilter:
@@ -51,16 +53,21 @@ class EntryFilter(MessageFilter):
     def meets(self, entry: Entry) -> bool:
         """Check whether the filter selects an entry."""
         described: Filterable = entry
-        return entry.state in self.states and self.matches(described)
+        is_selected = entry.state in self.states
+        if self.unfinished and entry.state is EntryState.ABANDONED:
+            is_selected = is_selected and entry.holds_group
+        return is_selected and self.matches(described)
 
     def describe(self) -> str:
         """Describe the filter for people."""
         texts = self._texts()
         if self.states != EVERY_STATE:
             texts.append(f"state in {', '.join(sorted(self.states))}")
+        if self.unfinished and EntryState.ABANDONED in self.states:
+            texts.append("ABANDONED only if it holds its group")
         return ", ".join(texts) or "everything"
 
     def only(self, states: frozenset[EntryState]) -> EntryFilter:
         """Return the same filter, limited to these states."""
         # The intersection: a verb may narrow your choice of states and never widen it.
-        return EntryFilter.of(self, self.states & states)
+        return replace(self, states=self.states & states)

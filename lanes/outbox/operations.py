@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lanes.errors import ConfigurationError
 from lanes.outbox.entry import LARGEST_PRIORITY, WAITING, Entry, EntryState
+from lanes.outbox.filter import EVERY_STATE
 from lanes.outbox.store import AuditEntry
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # One BatchGetItem of `seen`, and a short transaction in SQL.
 CHANGED_AT_ONCE = 100
 SAMPLE = 10
+RETRIED = frozenset({EntryState.ABANDONED, EntryState.FAILED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class Preview:
 
     Attributes:
         count: number of entries.
+        states: number of entries by state.
         kinds: number of entries by kind.
         lanes: number of entries by lane.
         lowest: their lowest priority.
@@ -43,6 +46,7 @@ class Preview:
     """
 
     count: int
+    states: dict[str, int]
     kinds: dict[str, int]
     lanes: dict[str, int]
     lowest: int | None
@@ -96,12 +100,14 @@ class Operator:
 
     def preview(self, wanted: EntryFilter) -> Preview:
         """Count the selected entries and return a sample."""
+        states: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
         lanes: Counter[str] = Counter()
         lowest: int | None = None
         highest: int | None = None
         sample: list[Entry] = []
         for entry in self.find(wanted):
+            states[entry.state.value] += 1
             kinds[entry.kind] += 1
             lanes[entry.lane] += 1
             lowest = entry.priority if lowest is None else min(lowest, entry.priority)
@@ -110,6 +116,7 @@ class Operator:
                 sample.append(entry)
         return Preview(
             count=kinds.total(),
+            states=dict(states.most_common()),
             kinds=dict(kinds.most_common()),
             lanes=dict(lanes.most_common()),
             lowest=lowest,
@@ -152,7 +159,11 @@ class Operator:
         )
 
     def cancel(self, wanted: EntryFilter, *, progress: Callable[[int], None] = lambda _: None) -> int:
-        """Abandon the selected waiting entries; return their number."""
+        """
+        Cancel the selected entries that wait, or are abandoned and hold their group; return their number.
+
+        Nothing sends a cancelled entry, except a retry that names its id.
+        """
         keep = self._config.outbox.abandoned_retention.total_seconds()
         reason = f"cancelled by {self._who}"
 
@@ -160,17 +171,18 @@ class Operator:
             now = self._clock()
             return self._store.cancel(entries, reason=reason, now=now, expires_at=now + keep)
 
-        found = self.find(wanted.only(WAITING))
+        wanted = cancelled_by(wanted)
+        found = self.find(wanted)
         return self._change("cancel", found, change, wanted, after="cancelled", progress=progress)
 
     def retry(self, wanted: EntryFilter, *, progress: Callable[[int], None] = lambda _: None) -> int:
         """
-        Reset the selected abandoned and failed entries to pending, with all their attempts.
+        Reset the selected entries to pending, with all their attempts; the states are those of `retried_by`.
 
-        Published entries are reset, and sent a second time, only if PUBLISHED is the one state of the filter.
+        Raises:
+            ConfigurationError: the filter selects cancelled entries and names no ids; nothing was changed.
         """
-        if wanted.states != {EntryState.PUBLISHED}:
-            wanted = wanted.only(frozenset({EntryState.ABANDONED, EntryState.FAILED}))
+        wanted = retried_by(wanted)
 
         def change(entries: Iterable[Entry]) -> int:
             return self._store.retry(entries, now=self._clock())
@@ -238,6 +250,33 @@ class Operator:
                 )
             )
         return changed
+
+
+def cancelled_by(wanted: EntryFilter) -> EntryFilter:
+    """Limit a filter to the entries that can be cancelled."""
+    return replace(wanted.only(WAITING | {EntryState.ABANDONED}), unfinished=True)
+
+
+def retried_by(wanted: EntryFilter) -> EntryFilter:
+    """
+    Limit a filter to the entries that a retry sends.
+
+    These are abandoned and failed entries, and cancelled ones only if the filter names ids. Published entries are sent
+    a second time only if PUBLISHED is the one state of the filter.
+
+    Raises:
+        ConfigurationError: the filter selects cancelled entries and names no ids.
+    """
+    if wanted.states == {EntryState.PUBLISHED}:
+        return wanted
+    if wanted.ids:
+        return wanted.only(RETRIED | {EntryState.CANCELLED})
+    if EntryState.CANCELLED in wanted.states and wanted.states != EVERY_STATE:
+        problem = (
+            "a retry sends cancelled entries only by their ids; give --id for each, or leave out CANCELLED"
+        )
+        raise ConfigurationError([problem], source="outbox")
+    return wanted.only(RETRIED)
 
 
 def _unseen(entries: Iterable[Entry], seen: Callable[[Iterable[Entry]], frozenset[str]]) -> tuple[Entry, ...]:

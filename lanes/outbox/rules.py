@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lanes.outbox.entry import LONGEST_ERROR, EntryState
+from lanes.outbox.entry import FINISHED, LONGEST_ERROR, EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -79,6 +79,7 @@ class Mark:
         last_error: error of the last failed attempt.
         due_at: time from which it is a candidate again; None for now, or for never if it is finished.
         is_parked: whether it was returned because an earlier entry of its group and lane was not sent.
+        holds_group: whether it is abandoned and stays the first of its group until an operator decides.
         expires_at: time from which a finished entry may be removed.
         sequence_number: sequence number in its queue.
     """
@@ -89,8 +90,14 @@ class Mark:
     last_error: str = ""
     due_at: float | None = None
     is_parked: bool = False
+    holds_group: bool = False
     expires_at: float | None = None
     sequence_number: str = ""
+
+    @property
+    def leaves_chain(self) -> bool:
+        """Whether the next entry of its group may be sent."""
+        return self.state in FINISHED and not self.holds_group
 
 
 def lane_shares(config: LanesConfig, free: Mapping[str, int] | None = None) -> list[LaneShare]:
@@ -207,12 +214,15 @@ def _returned(entry: Entry, settings: OutboxSettings, *, now: float, code: str, 
 
 def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: int, reason: str) -> Mark:
     """Mark an entry that will not be sent."""
+    holds_group = settings.on_abandoned == "hold" and entry.group is not None
     return Mark(
         entry=entry,
         state=EntryState.ABANDONED,
         attempts=attempts,
         last_error=reason[:LONGEST_ERROR],
-        expires_at=now + settings.abandoned_retention.total_seconds(),
+        holds_group=holds_group,
+        # What holds a group is kept until an operator decides.
+        expires_at=None if holds_group else now + settings.abandoned_retention.total_seconds(),
     )
 
 

@@ -56,11 +56,13 @@ class OutboxStatus:
 
     Attributes:
         counts: number of entries by state.
+        held_groups: number of abandoned entries that hold their group until an operator decides.
         oldest_at: time of writing of the oldest unfinished entry; None if there is none.
         is_complete: False if counting stopped at its limit, so that the counts are lower bounds.
     """
 
     counts: Mapping[EntryState, int]
+    held_groups: int = 0
     oldest_at: float | None = None
     is_complete: bool = True
 
@@ -129,7 +131,7 @@ class OperatorStore(Protocol):
         """Change the priority of waiting entries, unless they changed meanwhile; return their number."""
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
-        """Abandon waiting entries, unless they changed meanwhile; return their number."""
+        """Cancel waiting or abandoned entries, unless they changed meanwhile; return their number."""
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset finished or failed entries to pending, with all their attempts; return their number."""

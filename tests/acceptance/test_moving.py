@@ -47,7 +47,7 @@ def send(typed, lane_priority, name, kind="mail.sent"):
 
 def entries(typed, database):
     """Give state and priority of the outbox's entries by id."""
-    rows = typed.json("outbox", "--database", database, "list", "--state", "PENDING", "--state", "ABANDONED")
+    rows = typed.json("outbox", "--database", database, "list", "--state", "PENDING", "--state", "CANCELLED")
     return {row["id"]: (row["state"], row["priority"]) for row in rows}
 
 
@@ -78,11 +78,11 @@ def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_re
 
 
 def test_cancelling_says_so_for_both(typed, board, database):
-    """The entry is abandoned, the override stands."""
+    """The entry is cancelled, the override stands."""
     done = typed.json("cancel", "--id", "e1", "--database", database, "--yes")
 
     assert done["entries_changed"] == 1
-    assert entries(typed, database)["e1"][0] == "ABANDONED"
+    assert entries(typed, database)["e1"][0] == "CANCELLED"
     assert [one.wanted.ids for one in board.active().overrides] == [("e1",)]
 
 
@@ -104,7 +104,7 @@ def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, board, databa
 
     assert (done["override"] is None, done["messages_waiting"] is None) == (place == "outbox",) * 2
     assert (done["entries_found"] is None) == (place == "lanes")
-    assert entries(typed, database)["e2"][0] == ("ABANDONED" if place == "outbox" else "PENDING")
+    assert entries(typed, database)["e2"][0] == ("CANCELLED" if place == "outbox" else "PENDING")
 
 
 @pytest.mark.parametrize(

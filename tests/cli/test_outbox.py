@@ -116,11 +116,15 @@ def test_a_filter_has_stars_and_question_marks_as_everywhere(verbs):
 
 
 def test_a_cancelled_entry_can_be_brought_back(verbs):
-    """Lowering, cancelling and retrying are all undone by another verb."""
+    """By its id alone; the preview tells it from others."""
     verbs.write(a="mail.sent")
     verbs.rows("cancel", "--all", "--yes")
 
-    assert verbs.rows("retry", "--state", "ABANDONED", "--yes")["changed"] == 1
+    refused = verbs("retry", "--state", "CANCELLED", "--yes")
+    assert (refused.returncode, "only by their ids" in refused.stderr) == (1, True)
+    assert verbs.rows("retry", "--all", "--yes")["changed"] == 0
+    assert "states: CANCELLED 1;" in verbs("retry", "--id", "a", "--dry-run").stderr
+    assert verbs.rows("retry", "--id", "a", "--yes")["changed"] == 1
     assert verbs.rows("status")["PENDING"] == 1
     assert verbs.rows("show", "a")["message"]["type"] == "mail.sent"
 

@@ -5,6 +5,7 @@ Published and abandoned entries are removed after their retention. A relay never
 an earlier entry of the same group and lane.
 """
 
+from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
 from tests.support.outbox_bench import LOCK, abandoned, failed
@@ -65,6 +66,31 @@ def test_an_abandoned_entry_lets_its_group_go_on(bench):
     bench.settle(claim, owner, a=abandoned(claim.entries[0]))
 
     assert bench.ids() == ["b"]
+
+
+def test_an_abandoned_entry_holds_its_group_where_you_choose_so(subject, clock):
+    """Until an operator decides; other groups and entries without a group go on, and retention spares it."""
+    fails = {"a1", "x"}
+    run = Run(subject, clock, plan=lambda one: REFUSE if one in fails else ACCEPT, on_abandoned="hold")
+    for group in "ab":
+        run.write(f"{group}1", f"{group}2", group=group)
+    run.write("x", "y")
+    for _ in range(4):
+        run.relay.run_until(clock() + 1)
+        clock.advance(4000)
+
+    assert run.sent() == ["b1", "y", "b2"]
+    assert (run.state("a1"), run.state("a2")) == (EntryState.ABANDONED, EntryState.PENDING)
+    assert subject.operations.entry("x").expires_at
+    clock.advance(40 * 24 * 3600)
+    subject.store.remove_expired(now=clock(), limit=100)
+    assert {one.id for one in subject.operations.entries(frozenset(EntryState))} == {"a1", "a2"}
+
+    fails.clear()
+    operator = Operator(store=subject.operations, config=run.config, who="ops", clock=clock)
+    assert operator.retry(EntryFilter(group="a")) == 1
+    run.relay.run_until(clock() + 1)
+    assert run.sent()[-2:] == ["a1", "a2"]
 
 
 def test_a_group_keeps_its_order_in_each_lane_alone(bench):

@@ -5,11 +5,14 @@ O5: prioritise and cancel waiting entries.
 returns how many changed, and writes who changed what and when. `cancel(filter)` likewise.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.outbox.operations import cancelled_by
 from lanes.outbox.rules import Mark, lane_shares
 from lanes.outbox.store import AuditEntry
 from tests.support.outbox import new_outbox
@@ -149,15 +152,59 @@ def test_what_a_relay_holds_is_left_alone(desk):
     assert desk.subject.operations.entry(held).state is EntryState.PROCESSING
 
 
-def test_cancelling_and_retrying(desk):
-    """A cancelled entry says who did it, and is sent after all when it is retried."""
+def test_a_cancelled_entry_says_who_did_it_and_is_kept_for_a_while(desk):
+    """In a state of its own, which the status counts apart."""
     assert desk.operator.cancel(EntryFilter(group="g1")) == 1
     entry = desk.subject.operations.entry("a")
-    assert (entry.state, entry.last_error) == (EntryState.ABANDONED, "cancelled by ops")
+    assert (entry.state, entry.last_error) == (EntryState.CANCELLED, "cancelled by ops")
     assert entry.expires_at == pytest.approx(desk.clock() + 30 * 86400, abs=1)
+    counts = desk.subject.store.status().counts
+    assert (counts.get(EntryState.CANCELLED), counts.get(EntryState.ABANDONED, 0)) == (1, 0)
 
-    assert desk.operator.retry(EntryFilter(group="g1")) == 1
-    assert "a" in {entry.id for entry in desk.claim().entries}
+
+def test_only_a_retry_that_names_the_id_sends_a_cancelled_entry(desk):
+    """Two payouts were cancelled and one refund failed: a retry of all of them sends the refund alone."""
+    assert desk.operator.cancel(EntryFilter(kind="mail.sent")) == 2
+    claim = desk.claim()
+    desk.subject.store.settle([abandoned(claim.entries[0])], owner="relay", now=desk.clock())
+    cancelled, every = frozenset({EntryState.CANCELLED}), frozenset(EntryState)
+
+    for states in (cancelled, cancelled | {EntryState.ABANDONED}):
+        with pytest.raises(ConfigurationError, match="only by their ids"):
+            desk.operator.retry(EntryFilter(states=states))
+    preview = desk.operator.preview(EntryFilter())
+    assert preview.states == {"CANCELLED": 2, "ABANDONED": 1}
+    assert desk.operator.retry(EntryFilter(kind="mail*", states=every)) == 1
+    assert [entry.id for entry in desk.claim().entries] == ["c"]
+
+    assert desk.operator.retry(EntryFilter(ids=("a",))) == 1
+    assert [entry.id for entry in desk.claim().entries] == ["a"]
+    assert desk.operator.retry(EntryFilter(ids=("b",), states=cancelled)) == 1
+    assert desk.operator.prioritize(EntryFilter(states=cancelled), 5) == 0
+
+
+def test_an_abandoned_entry_that_holds_its_group_is_cancelled_or_retried(desk):
+    """Either lets the group go on; an abandoned entry that holds nothing is not cancelled."""
+    desk.write(*((f"{group}{number}", "k", group, -1) for group in "xyz" for number in (1, 2)))
+    claim = desk.claim()
+    by_id = {entry.id: entry for entry in claim.entries}
+    pending = [Mark(entry=by_id[one], state=EntryState.PENDING, attempts=0) for one in ("x2", "y2", "z2")]
+    held = [replace(abandoned(by_id[one]), holds_group=True, expires_at=None) for one in ("x1", "y1")]
+    desk.subject.store.settle([*pending, *held, abandoned(by_id["z1"])], owner="relay", now=desk.clock())
+
+    assert desk.subject.store.status().held_groups == 2
+    assert [entry.id for entry in desk.claim().entries] == ["z2"]
+    wanted = EntryFilter(kind="k")
+    assert desk.operator.preview(cancelled_by(EntryFilter(ids=("x1", "z1")))).count == 1
+    assert desk.operator.cancel(EntryFilter(ids=("x1", "z1"))) == 1
+    assert [entry.id for entry in desk.claim().entries] == ["x2"]
+    assert desk.operator.retry(EntryFilter(ids=("y1",))) == 1
+    assert [entry.id for entry in desk.claim().entries] == ["y1"]
+    assert desk.subject.store.status().held_groups == 0
+    assert {entry.state for entry in desk.operator.find(wanted) if entry.id in {"x1", "z1"}} == {
+        EntryState.CANCELLED,
+        EntryState.ABANDONED,
+    }
 
 
 def test_published_entries_are_sent_again_only_when_that_is_said(desk):
@@ -256,7 +303,7 @@ def test_moving_the_first_of_a_group_to_another_lane_frees_the_next(bench):
     assert bench.ids() == ["b", "a"]
 
 
-def test_a_cancelled_entry_is_abandoned_and_frees_its_group(bench):
+def test_a_cancelled_entry_frees_its_group(bench):
     """It says who cancelled it."""
     bench.write("a", group="g")
     bench.write("b", group="g", priority=1)
@@ -266,7 +313,7 @@ def test_a_cancelled_entry_is_abandoned_and_frees_its_group(bench):
     assert bench.operations.cancel([a], reason="cancelled by me", now=1.0, expires_at=2.0) == 1
     assert bench.ids() == ["b"]
     entry = bench.operations.entry("a")
-    assert (entry.state, entry.last_error) == (EntryState.ABANDONED, "cancelled by me")
+    assert (entry.state, entry.last_error) == (EntryState.CANCELLED, "cancelled by me")
 
 
 def test_an_abandoned_entry_can_be_retried(bench):

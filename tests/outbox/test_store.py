@@ -173,6 +173,7 @@ def test_the_standing_counts_what_is_unfinished(bench):
         EntryState.PROCESSING: 1,
         EntryState.FAILED: 1,
         EntryState.ABANDONED: 1,
+        EntryState.CANCELLED: 0,
     }
     assert status.oldest_at == pytest.approx(oldest, abs=0.001)
 

@@ -56,6 +56,7 @@ def status(context: typer.Context) -> None:
         outbox.stack,
         {
             **counted,
+            "held_groups": found.held_groups,
             "oldest_seconds": None if age is None else round(age, 1),
             "complete": found.is_complete,
         },

@@ -19,7 +19,9 @@ from lanes.cli.filters import (
 from lanes.cli.outbox.target import outbox_of
 from lanes.cli.printing import confirm, console, layout, say, show_one, without_code
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
-from lanes.outbox.entry import EntryState
+from lanes.outbox.entry import FINISHED
+from lanes.outbox.filter import EVERY_STATE
+from lanes.outbox.operations import retried_by
 
 if TYPE_CHECKING:
     from lanes.outbox.filter import EntryFilter
@@ -39,9 +41,13 @@ def retry(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Retry abandoned and failed entries now; --state PUBLISHED sends published ones a second time."""
+    """
+    Retry abandoned and failed entries now, and cancelled ones only by --id.
+
+    With --state PUBLISHED, published entries are sent a second time.
+    """
     require_filter(wanted, everything=everything or bool(state))
-    meant = entry_filter(wanted, state, frozenset({EntryState.ABANDONED, EntryState.FAILED}))
+    meant = retried_by(entry_filter(wanted, state, EVERY_STATE))
     outbox = outbox_of(context)
     operator = outbox.operator()
     preview = operator.preview(meant)
@@ -55,12 +61,11 @@ def retry(
 
 
 def cleanup(context: typer.Context, *, dry_run: DryRun = False) -> None:
-    """Remove published and abandoned entries after their retention; DynamoDB's time to live does so by itself."""
+    """Remove finished entries after their retention; DynamoDB's time to live does so by itself."""
     outbox = outbox_of(context)
     now = time.time()
     if dry_run:
-        finished = {EntryState.PUBLISHED, EntryState.ABANDONED}
-        expired = sum((entry.expires_at or now + 1) <= now for entry in outbox.operations.entries(finished))
+        expired = sum((entry.expires_at or now + 1) <= now for entry in outbox.operations.entries(FINISHED))
         show_one(outbox.stack, {"would_remove": expired})
         return
     removed = 0
@@ -77,6 +82,8 @@ def show_preview(preview: Preview, wanted: EntryFilter) -> None:
         return
     kinds = ", ".join(f"{kind} {count}" for kind, count in preview.kinds.items())
     lanes = ", ".join(f"{lane} {count}" for lane, count in preview.lanes.items())
-    say(f"kinds: {kinds}; lanes: {lanes}; priorities {preview.lowest} to {preview.highest}; among them:")
+    states = ", ".join(f"{state} {count}" for state, count in preview.states.items())
+    priorities = f"{preview.lowest} to {preview.highest}"
+    say(f"states: {states}; kinds: {kinds}; lanes: {lanes}; priorities {priorities}; among them:")
     out = console(stderr=True)
     out.print(layout([without_code(entry_row(entry)) for entry in preview.sample], out))

@@ -14,7 +14,8 @@ from lanes.errors import AwsError
 from lanes.operate.history.audit import audited
 from lanes.operate.overrides.change import override_for, waiting
 from lanes.outbox.entry import WAITING
-from lanes.outbox.filter import EntryFilter
+from lanes.outbox.filter import EVERY_STATE, EntryFilter
+from lanes.outbox.operations import cancelled_by
 from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ class Move:
         queues: Queues | None,
     ) -> None:
         self._change = change
-        self._entries = EntryFilter.of(change.wanted, WAITING)
+        every = EntryFilter.of(change.wanted, EVERY_STATE)
+        self._entries = cancelled_by(every) if change.action is Action.CANCEL else every.only(WAITING)
         self._config = config
         self._outbox = outbox
         self._queues = queues

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.outbox.dynamodb.item import ABANDONED, DUE, READY, part_of, sortable, typed
+from lanes.outbox.dynamodb.item import DEAD, DUE, HELD, READY, part_of, sortable, typed
 from lanes.outbox.entry import FINISHED, EntryState, chain_of
 from lanes.outbox.rules import Candidate
 
@@ -110,12 +110,11 @@ def outcome_of(mark: Mark, now: float) -> dict[str, Any]:
     if mark.due_at is not None:
         setting["timer"] = part_of(DUE, mark.entry)
     elif is_abandoned:
-        setting["timer"] = part_of(ABANDONED, mark.entry)
-        # Not a due time: it lists abandoned entries by their age.
+        setting["timer"] = part_of(HELD if mark.holds_group else DEAD, mark.entry)
+        # Not a due time: it lists them by their age.
         setting["due_at"] = sortable(mark.entry.created_at)
-    if mark.state in FINISHED:
-        # Out of the chain: the next entry of the group is its first one then.
+    if mark.leaves_chain:
         setting["chain_order"] = None
-    elif mark.due_at is None:
+    if mark.state not in FINISHED and mark.due_at is None:
         setting["ready"] = part_of(READY, mark.entry)
     return setting

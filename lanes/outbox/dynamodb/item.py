@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
-READY, DUE, ABANDONED = "ready", "due", "abandoned"
+# `dead` lists abandoned and cancelled entries by their age, `held` those of them that hold their group.
+READY, DUE, DEAD, HELD = "ready", "due", "dead", "held"
 
 # AWS: a partition of an index takes 1,000 write units a second, and an index that can't keep up throttles the writes to
 # its table (DynamoDB developer guide, "GSI write throttling and back pressure"). An entry takes two units in each
@@ -148,6 +149,7 @@ def _entry_of(item: Mapping[str, Any]) -> Entry:
         sequence_number=plain.get("sequence_number", ""),
         expires_at=_optional(plain.get("expires_at")),
         is_parked=plain.get("is_parked", False),
+        holds_group=plain["state"] == EntryState.ABANDONED and "chain_order" in plain,
     )
 
 

@@ -9,9 +9,10 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import number_in, text_in
 from lanes.outbox.dynamodb.changes import Change
 from lanes.outbox.dynamodb.item import (
-    ABANDONED,
     AUDIT,
+    DEAD,
     DUE,
+    HELD,
     READY,
     READY_INDEX,
     TIMERS_INDEX,
@@ -57,14 +58,15 @@ class DynamoDBOutboxOperations:
         """
         Read the entries in these states.
 
-        Unfinished and abandoned entries come from the indexes; published ones need a scan of the table.
+        Published entries need a scan of the table; the others come from the indexes.
         """
         if EntryState.PUBLISHED in states:
             yield from self._scan({":published": text(EntryState.PUBLISHED.value)}, "#state = :published")
         seen: set[str] = set()
         # Timers before candidates: an entry that moves from one to the other meanwhile is read at least once.
         for index, key, value in (
-            (TIMERS_INDEX, "timer", ABANDONED),
+            (TIMERS_INDEX, "timer", HELD),
+            (TIMERS_INDEX, "timer", DEAD),
             (TIMERS_INDEX, "timer", DUE),
             (READY_INDEX, "ready", READY),
         ):
@@ -151,15 +153,15 @@ class DynamoDBOutboxOperations:
         return self._change(entries, setting, WAITING)
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
-        """Abandon waiting entries."""
+        """Cancel waiting or abandoned entries."""
 
         def setting(entry: Entry) -> dict[str, Any]:
             return {
-                "state": EntryState.ABANDONED.value,
+                "state": EntryState.CANCELLED.value,
                 "last_error": reason,
                 "expires_at": int(expires_at),
                 "changed_at": now,
-                "timer": part_of(ABANDONED, entry),
+                "timer": part_of(DEAD, entry),
                 "due_at": sortable(entry.created_at),
                 "next_attempt_at": None,
                 "ready": None,
@@ -167,7 +169,7 @@ class DynamoDBOutboxOperations:
                 "chain_order": None,
             }
 
-        return self._change(entries, setting, WAITING)
+        return self._change(entries, setting, WAITING | {EntryState.ABANDONED})
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset finished or failed entries to pending."""

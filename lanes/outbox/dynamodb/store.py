@@ -17,9 +17,10 @@ from lanes.aws.errors import aws_errors
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
 from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, runs_of
 from lanes.outbox.dynamodb.item import (
-    ABANDONED,
     CHAINS_INDEX,
+    DEAD,
     DUE,
+    HELD,
     READY,
     READY_INDEX,
     TIMERS_INDEX,
@@ -33,7 +34,7 @@ from lanes.outbox.dynamodb.item import (
     state_of,
     text,
 )
-from lanes.outbox.entry import FINISHED, Entry, EntryState
+from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.rules import choose, joined
 from lanes.outbox.store import Claim, OutboxStatus
 
@@ -212,7 +213,7 @@ class DynamoDBOutboxStore:
 
         done = self.calls.in_parallel(write, marks)
         settled = [mark for mark, was_written in zip(marks, done, strict=True) if was_written]
-        self.wake(mark.entry.chain for mark in settled if mark.state in FINISHED)
+        self.wake(mark.entry.chain for mark in settled if mark.leaves_chain)
         return frozenset(mark.entry.id for mark in settled)
 
     def remove_expired(self, *, now: float, limit: int) -> int:
@@ -241,22 +242,28 @@ class DynamoDBOutboxStore:
         return removed
 
     def status(self, *, limit: int | None = None) -> OutboxStatus:
-        """Count unfinished and abandoned entries from the indexes; published entries are in no index."""
+        """Count the entries from the indexes; published entries are in no index."""
         counts: Counter[EntryState] = Counter()
+        held_groups = 0
         positions: list[int] = []
         is_complete = True
         for index, key, value in (
             (READY_INDEX, "ready", READY),
             (TIMERS_INDEX, "timer", DUE),
-            (TIMERS_INDEX, "timer", ABANDONED),
+            (TIMERS_INDEX, "timer", HELD),
+            (TIMERS_INDEX, "timer", DEAD),
         ):
             items, is_whole = self._counted(index, key, parts_of(value), limit)
             is_complete = is_complete and is_whole
             counts.update(state for item in items if (state := state_of(item)) is not None)
-            if value != ABANDONED:
+            if value == HELD:
+                held_groups += len(items)
+            if value in {READY, DUE}:
                 positions += [position for item in items if (position := position_of(item)) is not None]
         oldest_at = min(positions) / 1_000_000 if positions else None
-        return OutboxStatus(counts=dict(counts), oldest_at=oldest_at, is_complete=is_complete)
+        return OutboxStatus(
+            counts=dict(counts), held_groups=held_groups, oldest_at=oldest_at, is_complete=is_complete
+        )
 
     def _counted(
         self, index: str, key: str, parts: Sequence[str], limit: int | None

@@ -73,9 +73,9 @@ class SqlOutboxOperations:
         return self._change(entries, values, states=[state.value for state in WAITING])
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
-        """Abandon waiting entries."""
+        """Cancel waiting or abandoned entries."""
         values = {
-            "state": EntryState.ABANDONED.value,
+            "state": EntryState.CANCELLED.value,
             "last_error": reason,
             "expires_at": expires_at,
             "changed_at": now,
@@ -85,7 +85,8 @@ class SqlOutboxOperations:
             "due_at": None,
             "chain": None,
         }
-        return self._change(entries, lambda _: values, states=[state.value for state in WAITING])
+        states = [EntryState.ABANDONED.value, *(state.value for state in WAITING)]
+        return self._change(entries, lambda _: values, states=states)
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset finished or failed entries to pending."""

@@ -149,6 +149,7 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
         sequence_number=row["sequence_number"],
         expires_at=row["expires_at"],
         is_parked=row["is_parked"],
+        holds_group=row["state"] == EntryState.ABANDONED and row["chain"] is not None,
     )
 
 

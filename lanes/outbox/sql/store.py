@@ -218,7 +218,7 @@ class SqlOutboxStore:
                 held.update(connection.execute(written).scalars())
         settled = [mark for mark in marks if mark.entry.id in held]
         self.wake(
-            {mark.entry.chain for mark in settled if mark.state in FINISHED and mark.entry.chain is not None}
+            {mark.entry.chain for mark in settled if mark.leaves_chain and mark.entry.chain is not None}
         )
         return frozenset(held)
 
@@ -237,11 +237,18 @@ class SqlOutboxStore:
         """Count the entries."""
         column = self._table.c
         with self.reading() as connection:
-            rows = connection.execute(sa.select(column.state, sa.func.count()).group_by(column.state)).all()
+            counted = (
+                column.state,
+                sa.func.count().label("number"),
+                sa.func.count(column.chain).label("chained"),
+            )
+            rows = connection.execute(sa.select(*counted).group_by(column.state)).all()
             unfinished = column.state.not_in([state.value for state in FINISHED])
             oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()
         return OutboxStatus(
-            counts={EntryState(state): count for state, count in rows},
+            counts={EntryState(row.state): row.number for row in rows},
+            # An abandoned entry is in a chain only while it holds its group.
+            held_groups=sum(row.chained for row in rows if row.state == EntryState.ABANDONED),
             oldest_at=None if oldest is None else oldest / 1_000_000,
         )
 
@@ -281,6 +288,5 @@ def _outcome(mark: Mark, now: float) -> dict[str, Any]:
         "is_ready": not finished and mark.due_at is None,
         "is_parked": mark.is_parked,
         "due_at": mark.due_at,
-        # A finished entry leaves its chain; the others keep theirs.
-        **({"chain": None} if finished else {}),
+        **({"chain": None} if mark.leaves_chain else {}),
     }

@@ -8,7 +8,7 @@ import { ago, body, count, moment } from "./format.js";
 import { remember } from "./known.js";
 import { faultBox, faultOf } from "./fault.js";
 
-const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "PUBLISHED"];
+const STATES = ["PENDING", "FAILED", "PROCESSING", "ABANDONED", "CANCELLED", "PUBLISHED"];
 
 let view = null;
 

@@ -175,7 +175,9 @@ def test_an_unknown_job_is_said():
 def test_the_two_buttons_of_a_cancellation_differ(monkeypatch, entries, queued, kind, verb):
     """Beside a button that only says cancel, another one would do the opposite."""
     change = OverrideChange(action=Action.CANCEL, wanted=MessageFilter(kind=kind))
-    preview = EntriesPreview(count=entries, kinds={}, lanes={}, lowest=None, highest=None, sample=())
+    preview = EntriesPreview(
+        count=entries, states={}, kinds={}, lanes={}, lowest=None, highest=None, sample=()
+    )
     found = Found(entries=EntryFilter(), preview=preview, queued=queued)
     monkeypatch.setattr(Moving, "_move", lambda _moving: SimpleNamespace(find=lambda: found))
     session = SimpleNamespace(has_outbox=True)
