@@ -12,8 +12,8 @@ from lanes.bell import maximum_concurrency
 from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
-from lanes.consumer.handlers import Yielded
 from lanes.consumer.runtime import Runtime
+from lanes.consumer.signals import Yielded
 from lanes.metrics import Metric
 from lanes.testing.fifo.settings import LOOK_AHEAD
 

@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.handlers import HandlerContext, Handlers, Work, Yielded, check_ran
+from lanes.consumer.handlers import HandlerContext, Handlers, Work, check_ran
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
+from lanes.consumer.signals import Yielded, asked_delay, deciding
 from lanes.errors import AwsError, DeadLetter, Retry
 from lanes.events import Event
 from lanes.metrics import Metric
@@ -127,15 +128,16 @@ class Attempts:
             if ahead and ages:
                 check()
             self._call(batch, record, work, attempt=attempt, check=check)
-        except Yielded as left:
+        except BaseException as raised:  # noqa: BLE001 - the border to user code: every exception is an outcome
+            error = deciding(raised)
+            # It ends the process, and is not a failure of the record.
+            if isinstance(error, KeyboardInterrupt):
+                raise error from None
+            if not isinstance(error, Yielded):
+                return self._failed(lane, record, entry, work, error, ahead=ahead)
             # Settlement writes it together with the yield.
             forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if ahead else entry
-            return Outcome(ending=Ending.YIELDED, entry=forgiven, to=left.to)
-        # It ends the process, and is no failure of the record.
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001 - the border to user code: every exception is an outcome
-            return self._failed(lane, record, entry, work, error, ahead=ahead)
+            return Outcome(ending=Ending.YIELDED, entry=forgiven, to=error.to)
         # With idempotency the effect says that it is done, before any count is looked at.
         if ahead and not self._settings.idempotency:
             # Taken back: a failed call may repeat work later, never undo it.
@@ -203,11 +205,11 @@ class Attempts:
             self._telemetry.problem(Event.HANDLER_FAILED, lane=lane.name, **ids)
         if entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
-        # A subclass in your application may not have set `after`.
-        if isinstance(error, Retry) and isinstance(error.after, timedelta):
-            delay = self._settlement.delays.asked(lane, error.after)
+        delays = self._settlement.delays
+        if (after := asked_delay(error)) is not None:
+            delay = delays.asked(lane, after)
         else:
-            delay = self._settlement.delays.after_failure(lane, attempt=entry.attempts)
+            delay = delays.after_failure(lane, attempt=entry.attempts)
         fields = {"priority": work.priority, "attempt": entry.attempts, "sent_at": record.sent_at}
         failure = {"error": description, "delay": delay}
         report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields, **failure)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed, Turn
-from lanes.consumer.handlers import Yielded
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
+from lanes.consumer.signals import Yielded
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.metrics import Metric

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from lanes.config import Lane
     from lanes.consumer.records import RawRecord
 
 TRACE_HEADER = "AWSTraceHeader"
@@ -24,19 +23,6 @@ TRACE_HEADER = "AWSTraceHeader"
 
 Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, HandlerContext], Any]"
 """Called in place of each handler, with the handler, its message or raw record, and its context."""
-
-
-class Yielded(BaseException):
-    """
-    Raised by `HandlerContext.checkpoint` to leave a handler whose record yields.
-
-    Not an `Exception`, so that a handler's own `except Exception` lets it pass. `to` is the lane with priority; None
-    if the function's time is nearly over.
-    """
-
-    def __init__(self, to: Lane | None = None) -> None:
-        super().__init__()
-        self.to = to
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

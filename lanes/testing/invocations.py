@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lanes.consumer.handlers import Yielded
+from lanes.consumer.signals import Yielded, deciding
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import handled
 from lanes.testing.event import QUEUE_ARN, sqs_event
@@ -172,12 +172,11 @@ class Invocations:
         self._is_handling = True
         try:
             result = handler(argument, context)
-        except ProcessKilled:
-            self._calls.killed = True
-            raise
-        except (Yielded, KeyboardInterrupt):
-            raise
-        except BaseException as error:
+        except BaseException as raised:
+            error = deciding(raised)
+            if isinstance(error, Yielded | KeyboardInterrupt):
+                self._calls.killed |= isinstance(error, ProcessKilled)
+                raise
             self._take_time(deadline)
             self._journal.note_failed(
                 context.message_id, lane=context.lane, attempt=context.attempt, error=error
