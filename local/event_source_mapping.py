@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from lanes.mapping.answer import BatchOutcome, Verdict, failed, judge
+from lanes.mapping.answer import BatchOutcome, Verdict, failed, is_dropped, judge
 from lanes.mapping.event import Payload, payloads
 from lanes.mapping.rules import Batch, MappingRules, handled
 from lanes.mapping.settings import MappingSettings
@@ -26,6 +26,11 @@ from .polled_queue import PollError
 from .slots import SlotWait
 
 _logger = logging.getLogger(__name__)
+
+DROPPED = (
+    "the function of %s returned nothing, so every record of its batches is deleted, also those that failed or "
+    "yielded; return consumer.handle(event, context), or write lambda_handler = consumer.lambda_handler"
+)
 _LONG_POLL = timedelta(seconds=5)
 _PAUSE_AFTER_POLL_ERROR = 0.5
 _SCALE_EVERY = 1.0
@@ -124,7 +129,7 @@ class EventSourceMappingEmulator:
         self._clock = clock
         self._counters = MappingCounters()
         self._changed = threading.Condition()
-        self._stopping = False
+        self._stopping = self._said_dropped = False
         self._stopped = threading.Event()
         self._waits: set[SlotWait] = set()
         self._poller = threading.Thread(target=self._poll, name=f"poll {mapping.queue_name}", daemon=True)
@@ -273,6 +278,10 @@ class EventSourceMappingEmulator:
         return turn
 
     def _verdict(self, invocation: Invocation, message_ids: Sequence[str]) -> Verdict:
+        reports = self._rules.settings.reports_failures and invocation.function_error is None
+        if reports and is_dropped(invocation.payload) and not self._said_dropped:
+            self._said_dropped = True
+            _logger.warning(DROPPED, self._mapping.queue_name)
         verdict = judge(
             invocation.payload,
             message_ids=message_ids,

@@ -1,10 +1,9 @@
 """Handlers that fail, ask for a retry, give up, take long, send messages, and read bodies of any form."""
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes import S3EventBridgeNotificationEvent
 
@@ -65,9 +64,7 @@ def import_upload(record: RawRecord) -> None:
     import_file(detail.bucket.name, detail.object.key)
 
 
-def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Handle one invocation."""
-    return consumer.handle(event, context)
+lambda_handler = consumer.lambda_handler
 
 
 @functools.cache

@@ -10,14 +10,8 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 from lanes import Consumer, HandlerContext, Message
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 consumer = Consumer()
 
@@ -40,9 +34,7 @@ def book_payment(message: Message, context: HandlerContext) -> None:
     _use_resource(message, context)
 
 
-def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> Any:
-    """Handle one invocation."""
-    return consumer.handle(event, context)
+lambda_handler = consumer.lambda_handler
 
 
 def _use_resource(message: Message, context: HandlerContext) -> None:

@@ -8,6 +8,7 @@ outcome (`outcome.py`); `settlement.py` brings the outcomes to the queue and the
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer.handlers import Around, HandlerContext, Handlers
@@ -16,7 +17,7 @@ from lanes.errors import ConfigurationError
 from lanes.message import kind_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lanes.consumer.engines import Engine
     from lanes.consumer.runtime import Runtime
@@ -38,8 +39,7 @@ class Consumer:
         >>> @consumer.handler("order.placed")
         ... def place(message):
         ...     print(message.data["order"])
-        >>> def lambda_handler(event, context):
-        ...     return consumer.handle(event, context)
+        >>> lambda_handler = consumer.lambda_handler
 
     """
 
@@ -47,6 +47,7 @@ class Consumer:
         self._handlers = Handlers()
         self._runtime = runtime
         self._engine: Engine | None = None
+        self._stand_in: Consumer | None = None
 
     def handler(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """
@@ -105,7 +106,27 @@ class Consumer:
                 deployment. All its records stay.
 
         """
+        if self._stand_in is not None:
+            return self._stand_in.handle(event, context)
         return self._built().run(event, context)
+
+    def lambda_handler(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
+        """
+        Handle one invocation: the entry point of the function, as in `lambda_handler = consumer.lambda_handler`.
+
+        A function of your own must return what `handle` returns: without the answer Lambda deletes every record, also
+        those that failed or yielded.
+        """
+        return self.handle(event, context)
+
+    @contextlib.contextmanager
+    def replaced_by(self, other: Consumer) -> Iterator[None]:
+        """Let another consumer handle the events of this one for the length of a block, in tests of an entry point."""
+        before, self._stand_in = self._stand_in, other
+        try:
+            yield
+        finally:
+            self._stand_in = before
 
     def work(self, context: Any, *, slot: int) -> float:
         """

@@ -192,7 +192,7 @@ class Attempts:
         if isinstance(error, DeadLetter):
             # Written before it is sent: after a crash in between, it must not run again and perhaps succeed. An empty
             # reason would not count as given up.
-            entry = dataclasses.replace(entry, given_up=text_of(error.reason) or description)
+            entry = dataclasses.replace(entry, given_up=_reason_of(error) or description)
         if not ahead:
             entry = self._count(entry, record, Ending.FAILED, error=description)
         entry = dataclasses.replace(entry, last_error=description, ending=Ending.FAILED)
@@ -244,6 +244,13 @@ def _dead_letter(entry: Entry, reason: str, *, error: str = "", work: Work | Non
     return Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=reason, error=error, work=work)
 
 
+def _reason_of(error: DeadLetter) -> str:
+    try:
+        return text_of(error.reason)
+    except Exception:  # noqa: BLE001 - a subclass in your application may fail to compute it
+        return ""
+
+
 def last_error(entry: Entry) -> str:
     """Return the error of the last failed attempt."""
     if entry.ending is Ending.STARTED:
@@ -255,7 +262,9 @@ def text_of(value: object) -> str:
     """Return a value of user code as text that DynamoDB and SQS accept; its type if it has none."""
     try:
         text = str(value)
-    except (Exception, SystemExit):  # noqa: BLE001 - it comes from user code
+    except KeyboardInterrupt:  # it ends the process
+        raise
+    except BaseException:  # noqa: BLE001 - it comes from user code
         text = f"a {type(value).__name__} without text"
     # Half a surrogate pair is text to Python alone: DynamoDB and SQS refuse it.
     return text.encode("utf-8", "replace").decode()

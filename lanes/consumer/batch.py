@@ -44,9 +44,7 @@ class Corridor:
             if self._prepare(batch, turn, outcomes):
                 self._work(batch, turn, outcomes)
         except Exception:  # noqa: BLE001 - finished records stay finished, whatever fails after them
-            messages = [report.unopened(record) for record in outcomes.undecided]
-            telemetry = self.settlement.telemetry
-            telemetry.problem(Event.BATCH_INTERRUPTED, lane=batch.lane.name, messages=messages)
+            report.interrupted(self.settlement.telemetry, batch.lane, outcomes.undecided)
         finally:
             turn.close(outcomes)
         return outcomes

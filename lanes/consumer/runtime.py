@@ -28,6 +28,7 @@ from lanes.consumer.ledger import CachedLedger, Ledger
 from lanes.consumer.outcome import Delays
 from lanes.consumer.settlement import Queues as SettlementQueues
 from lanes.consumer.settlement import Settlement
+from lanes.consumer.telemetry import GuardedTelemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,8 +87,9 @@ class Runtime:
         """Assemble the services of one environment. Only here is it decided which engine runs."""
         config, clock = self.deployment.config, self.clock
         ledger, delays = CachedLedger(self.ledger, clock=clock), Delays(config.consumer, self.random)
+        telemetry = GuardedTelemetry(self.telemetry)
         settlement = Settlement(
-            queues=self.queues, ledger=ledger, delays=delays, telemetry=self.telemetry, clock=clock
+            queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
         )
         # From the given source of chance, so that a simulation with the same seed repeats itself.
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
@@ -110,7 +112,7 @@ class Runtime:
             # A poll and a deletion for each lane, a look, and the paused lanes.
             beside=self.beside or Threads(2 * len(config.lanes) + 2),
             pace=Pace(consumer),
-            telemetry=self.telemetry,
+            telemetry=corridor.settlement.telemetry,
             clock=self.clock,
         )
         shares = self._shares_slots and not peers.alone

@@ -68,13 +68,52 @@ def _changes_nothing(report: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(report)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:
-        # Not contextlib.suppress, which costs a microsecond for every message.
-        try:  # noqa: SIM105
+        try:
             report(*args, **kwargs)
-        except Exception:  # noqa: BLE001, S110 - the outcome counts, whatever becomes of its report
+        except KeyboardInterrupt:  # it ends the process
+            raise
+        # A value of user code may raise anything when it is printed, such as SystemExit or CancelledError.
+        except BaseException:  # noqa: BLE001, S110 - the outcome counts, whatever becomes of its report
             pass
 
     return reported
+
+
+class GuardedTelemetry:
+    """A telemetry that never raises, so that no report decides a batch."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._to = telemetry
+
+    @_changes_nothing
+    def begin(self, lane: str, context: Any) -> None:
+        """Start an invocation for one lane."""
+        self._to.begin(lane, context)
+
+    @_changes_nothing
+    def event(self, name: str, /, **fields: Any) -> None:
+        """Report an event."""
+        self._to.event(name, **fields)
+
+    @_changes_nothing
+    def problem(self, name: str, /, **fields: Any) -> None:
+        """Report an error."""
+        self._to.problem(name, **fields)
+
+    @_changes_nothing
+    def count(self, metric: Metric | str, value: float = 1) -> None:
+        """Add to a count."""
+        self._to.count(metric, value)
+
+    @_changes_nothing
+    def milliseconds(self, metric: Metric, value: float) -> None:
+        """Report a duration."""
+        self._to.milliseconds(metric, value)
+
+    @_changes_nothing
+    def end(self) -> None:
+        """Send the figures."""
+        self._to.end()
 
 
 def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
@@ -175,6 +214,13 @@ def together(
     """Report records that stay in their queue together, none of them decoded."""
     messages = [unopened(record) for record in records]
     telemetry.event(event, lane=lane.name, records=len(records), **fields, messages=messages)
+
+
+@_changes_nothing
+def interrupted(telemetry: Telemetry, lane: Lane, records: Sequence[RawRecord]) -> None:
+    """Report the unfinished records of a batch after an unexpected error, in an `except` block."""
+    messages = [unopened(record) for record in records]
+    telemetry.problem(Event.BATCH_INTERRUPTED, lane=lane.name, messages=messages)
 
 
 @_changes_nothing

@@ -35,6 +35,11 @@ class Verdict:
     reason: str = ""
 
 
+def is_dropped(payload: bytes) -> bool:
+    """Whether a function returned nothing: a mapping takes that for the success of every record."""
+    return payload.strip() in (b"", b"null")
+
+
 def failed(message_ids: Collection[str], reason: str) -> Verdict:
     """
     Return the verdict that deletes nothing.

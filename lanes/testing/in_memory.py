@@ -14,6 +14,7 @@ from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import SendEntry
 from lanes.testing import matching
 from lanes.testing.clock import FakeClock
+from lanes.testing.entry_point import Environment
 from lanes.testing.invocations import Invocations, KillableCalls
 from lanes.testing.journal import Journal
 from lanes.testing.mappings import Mappings
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lanes.outbox.store import RelayStore
     from lanes.priority import PriorityRules
     from lanes.testing.entries import JournalEntry
+    from lanes.testing.entry_point import EntryPoint
     from lanes.testing.invocations import Source
 
 _WAITING = "still waiting, until run_until_idle() or run_for(...) lets the lanes work"
@@ -94,6 +96,7 @@ class InMemoryLanes:
         self.clock = clock or FakeClock()
         self.journal = Journal(self.clock)
         self._consumer = consumer
+        self._entry_point: EntryPoint | None = None
         self._random = Random(seed)  # noqa: S311 - the jitter of tests
         self._raw_numbers = itertools.count(1)
         calls = KillableCalls()
@@ -120,9 +123,16 @@ class InMemoryLanes:
             clock=self.clock,
         )
 
-    def serve(self, consumer: Consumer) -> None:
-        """Handle messages with this consumer from now on, as after a deployment."""
-        self._consumer = consumer
+    def serve(self, consumer: Consumer, *, entry_point: EntryPoint | None = None) -> None:
+        """
+        Handle messages with this consumer from now on, as after a deployment.
+
+        Args:
+            consumer: the consumer with your handlers.
+            entry_point: your `lambda_handler`, if it is a function of your own around this consumer: events go
+                through it. A `TypeError` ends the run if it returns nothing.
+        """
+        self._consumer, self._entry_point = consumer, entry_point
         self._invocations.forget_environments()
 
     def new_producer(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
@@ -352,9 +362,10 @@ class InMemoryLanes:
             invocations=self._invocations,
         )
 
-    def _new_environment(self) -> Consumer:
+    def _new_environment(self) -> Environment:
         if self._consumer is None:
             raise ValueError("the lanes have no consumer; give one to InMemoryLanes(...) or to serve(...)")
         random = Random(self._random.getrandbits(64))  # noqa: S311
         runtime = self._stack.runtime(self.journal, random)
-        return self._consumer.within(runtime, around=self._invocations.around)
+        consumer = self._consumer.within(runtime, around=self._invocations.around)
+        return Environment(consumer, self._entry_point, self._consumer)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.config import ConsumerSettings
-    from lanes.consumer import Consumer
     from lanes.consumer.handlers import HandlerContext
     from lanes.testing.clock import FakeClock
+    from lanes.testing.entry_point import Environment
     from lanes.testing.fifo.message import ReceivedMessage
     from lanes.testing.journal import Journal
 
@@ -89,7 +89,7 @@ class Invocations:
         journal: records failures.
         calls: those of the process that runs.
         handler_time: duration of one handler.
-        new_environment: gives the consumer of a new process.
+        new_environment: gives a new process.
 
     Attributes:
         running: number of invocations at this moment.
@@ -107,7 +107,7 @@ class Invocations:
         journal: Journal,
         calls: KillableCalls,
         handler_time: timedelta,
-        new_environment: Callable[[], Consumer],
+        new_environment: Callable[[], Environment],
     ) -> None:
         self._timeout = settings.function_timeout.total_seconds()
         self._clock = clock
@@ -115,7 +115,7 @@ class Invocations:
         self._calls = calls
         self._handler_time = handler_time.total_seconds()
         self._new_environment = new_environment
-        self._warm: list[Consumer] = []
+        self._warm: list[Environment] = []
         self._deadlines: list[float] = []
         self._requests = itertools.count(1)
         self._is_handling = False
@@ -140,7 +140,7 @@ class Invocations:
 
         As soon as `until` holds between two handlers, the consumer sees that its time is over.
         """
-        consumer = self._warm.pop() if self._warm else self._new_environment()
+        environment = self._warm.pop() if self._warm else self._new_environment()
         self.total += 1
         self._clock.advance(INVOCATION)
         deadline = self._clock.now + self._timeout
@@ -152,13 +152,13 @@ class Invocations:
         )
         self._deadlines.append(deadline)
         try:
-            answer = consumer.handle(sqs_event(QUEUE_ARN.format(queue), messages), context)
+            answer = environment.handle(sqs_event(QUEUE_ARN.format(queue), messages), context)
         except ProcessKilled:
             self._calls.killed = False
             return ()
         finally:
             self._deadlines.pop()
-        self._warm.append(consumer)
+        self._warm.append(environment)
         return handled(
             messages, read_answer(answer, message_ids=[message.message_id for message in messages])
         )

@@ -16,6 +16,7 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
 from lanes.testing.bell import BELL
 from lanes.testing.entries import message_of
+from lanes.testing.entry_point import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lanes.consumer import Consumer
     from lanes.consumer.records import PartialBatchResponse
     from lanes.message import Message
+    from lanes.testing.entry_point import EntryPoint
 
 STACK, REGION = "PriorityLanes", "eu-central-1"
 LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
@@ -92,23 +94,28 @@ class MotoLanes:
             ]
         }
 
-    def deliver(self, lane: str, consumer: Consumer) -> PartialBatchResponse:
+    def deliver(
+        self, lane: str, consumer: Consumer, *, entry_point: EntryPoint | None = None
+    ) -> PartialBatchResponse:
         """
         Hand one batch of a lane to the consumer in a new process and delete the finished records, as a mapping does.
 
-        The pull engine handles a batch too, as after a change of engine.
+        The pull engine handles a batch too, as after a change of engine. With an `entry_point`, your `lambda_handler`
+        around this consumer, the batch goes through it.
 
         Returns:
             The consumer's answer; with an empty list also if the lane was empty.
 
         Raises:
             KeyError: there is no such lane.
+            TypeError: the entry point returned nothing.
 
         """
         event = self.receive(lane)
         if not event["Records"]:
             return {"batchItemFailures": []}
-        answer = consumer.within(runtime_from_env()).handle(event, None)
+        environment = Environment(consumer.within(runtime_from_env()), entry_point, consumer)
+        answer: PartialBatchResponse = environment.handle(event, None)
         kept = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
         for record in event["Records"]:
             if record["messageId"] not in kept:

@@ -1,11 +1,15 @@
 """C7: retries keep their lane; failed records return after a backoff, or when the handler asked for it."""
 
+import asyncio
+import dataclasses
+import io
 import json
 from datetime import timedelta
 
 import pytest
 
-from lanes import DeadLetter, Retry
+from lanes import Consumer, DeadLetter, Retry
+from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.consumer.engines.looks import POLL
 from lanes.priority import current_priority
 from tests.support.memory import World, aws_error
@@ -198,6 +202,32 @@ class LeavingError(Exception):
         raise SystemExit(1)
 
 
+class CancelledTextError(Exception):
+    """An exception whose text is cancelled."""
+
+    def __str__(self):
+        raise asyncio.CancelledError
+
+
+class RecursiveError(Exception):
+    """An exception in its own arguments."""
+
+    def __repr__(self):
+        return repr(self)
+
+
+class UnreadableError(DeadLetter):
+    """A signal whose reason can't be computed."""
+
+    @property
+    def reason(self):
+        raise RuntimeError("no reason")
+
+    @reason.setter
+    def reason(self, value):
+        """Take any."""
+
+
 class BusyError(Retry):
     """A signal of the application's own, which forgets to make what it is made of."""
 
@@ -224,6 +254,9 @@ def retry_after(after):
     [
         SpeechlessError(),
         LeavingError(),
+        CancelledTextError(),
+        ValueError(RecursiveError()),
+        UnreadableError(""),
         BusyError("bank"),
         NobodysError("bank"),
         retry_after(5),
@@ -242,7 +275,9 @@ def retry_after(after):
 def test_whatever_a_handler_raises_is_an_outcome(engine, error):
     """It is counted, told in words that travel, and ends where any failure ends; its neighbours go on."""
     world = World({"consumer": {"max_attempts": 2}}, engine=engine)
-    handled = []
+    stream, handled = io.BytesIO(), []
+    telemetry = PowertoolsTelemetry(environ={}, stream=stream)
+    world.consumer = Consumer(dataclasses.replace(world.consumer._runtime, telemetry=telemetry))
 
     @world.consumer.handler("work")
     def work(message):
@@ -260,4 +295,6 @@ def test_whatever_a_handler_raises_is_an_outcome(engine, error):
     (note,) = world.queues.notes.values()
     assert note.reason.encode()
     assert f"{note.reason}{note.error}".encode()
-    assert "batch_interrupted" not in [name for name, _ in world.recorder.problems]
+    events = [json.loads(line).get("event") for line in stream.getvalue().splitlines()]
+    assert "batch_interrupted" not in events
+    assert "message_dead_lettered" in events

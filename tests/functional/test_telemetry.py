@@ -1,8 +1,8 @@
 """What the consumer prints: JSON lines with an event, and one object of metrics for each invocation."""
 
 import dataclasses
+import io
 import json
-import uuid
 
 import pytest
 
@@ -18,30 +18,36 @@ class Context:
 
 
 @pytest.fixture
-def service():
-    """Return a name of its own: loggers of one name share where they print to."""
-    return f"orders-{uuid.uuid4().hex}"
+def stream():
+    """Return the stream that the telemetry writes to."""
+    return io.BytesIO()
 
 
 @pytest.fixture
-def new_telemetry(monkeypatch, service):
-    """Return a maker of telemetry: a logger prints to what standard output is when it is made."""
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", service)
-    monkeypatch.setenv("LOG_LEVEL", "INFO")
-    return lambda: PowertoolsTelemetry(environ={"POWERTOOLS_METRICS_NAMESPACE": "PriorityLanes"})
+def new_telemetry(stream):
+    """Return a maker of telemetry."""
+    environ = {"POWERTOOLS_METRICS_NAMESPACE": "PriorityLanes", "POWERTOOLS_SERVICE_NAME": "orders"}
+    return lambda: PowertoolsTelemetry(environ=environ, stream=stream)
 
 
 @pytest.fixture
-def printed(capsys):
-    """Return the printed objects, each on a line of its own."""
-    return lambda: [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def printed(stream):
+    """Return the objects printed since the last call, each on a line of its own."""
+
+    def take():
+        lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+        stream.truncate(0)
+        stream.seek(0)
+        return lines
+
+    return take
 
 
 def metrics_of(lines):
     return [line for line in lines if "_aws" in line]
 
 
-def test_events_are_json_lines_with_the_request(new_telemetry, printed, service):
+def test_events_are_json_lines_with_the_request(new_telemetry, printed):
     """The field `event` tells what happened, the correlation id in which invocation."""
     telemetry = new_telemetry()
     telemetry.begin("HIGH", Context())
@@ -51,7 +57,7 @@ def test_events_are_json_lines_with_the_request(new_telemetry, printed, service)
     assert line["event"] == "message_handled"
     assert (line["lane"], line["attempt"], line["sent_at"]) == ("HIGH", 1, 1.5)
     assert line["correlation_id"] == "request-7"
-    assert (line["level"], line["service"]) == ("INFO", service)
+    assert (line["level"], line["service"]) == ("INFO", "orders")
 
 
 def test_problems_come_with_their_traceback(new_telemetry, printed):

@@ -259,3 +259,27 @@ def test_a_mapping_that_does_not_grow_stays_small(run, monkeypatch):
 
     _wait_for(mapping, deleted=4)
     assert function.most_at_once == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "settings", "said"),
+    [
+        (b"null", SETTINGS, 1),
+        (b"", SETTINGS, 1),
+        (b'{"batchItemFailures": []}', SETTINGS, 0),
+        (b"null", replace(SETTINGS, reports_failures=False), 0),
+    ],
+    ids=["null", "empty", "answer", "no failures reported"],
+)
+def test_a_dropped_answer_is_said_once(run, caplog, payload, settings, said):
+    """Otherwise nothing would show that failed records are deleted too."""
+    queue = _ListQueue()
+    function = _ScriptedFunction(lambda _: Invocation(payload=payload))
+    run(queue, function, settings=settings)
+    queue.put("a")
+    queue.wait_for_deleted(1)
+    queue.put("b")
+    queue.wait_for_deleted(2)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert len([line for line in lines if "jobs.fifo returned nothing" in line]) == said

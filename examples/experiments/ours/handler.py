@@ -1,8 +1,6 @@
 """The same work with lanes."""
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from lanes import Consumer, Message
 
@@ -16,6 +14,4 @@ def work(message: Message) -> None:
     print("done", message.data["lane"], message.data["number"])  # noqa: T201 - the log
 
 
-def lambda_handler(event: Mapping[str, Any], context: Any) -> Any:
-    """Handle one invocation."""
-    return consumer.handle(event, context)
+lambda_handler = consumer.lambda_handler

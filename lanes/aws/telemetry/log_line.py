@@ -1,9 +1,10 @@
 """
-Write the most frequent log lines: events, and metric objects.
+Write log lines: events, problems with their traceback, and metric objects.
 
-The lines have the keys and the order of Powertools' logger and metrics. Those take 80 microseconds a line, more than
-the rest of a message's time here; these take a fifteenth of that. So a line is assembled as text; the JSON library
-writes only values other than text and numbers.
+The lines have the keys and the order of Powertools' logger and metrics, but share neither a logger, a level nor a
+stream with your code: nothing that it sets can hide them. Powertools takes 80 microseconds a line, more than the rest
+of a message's time here; these take a fifteenth of that. So a line is assembled as text; the JSON library writes only
+values other than text and numbers.
 """
 
 from __future__ import annotations
@@ -14,32 +15,53 @@ import logging
 import os
 import sys
 import time
+import traceback
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lanes.events import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from aws_lambda_powertools import Logger
-
 TRACE = "_X_AMZN_TRACE_ID"
+SERVICE = "POWERTOOLS_SERVICE_NAME"
+LEVELS = ("POWERTOOLS_LOG_LEVEL", "LOG_LEVEL", "AWS_LAMBDA_LOG_LEVEL")
+"""AWS: the last one is set by the function's log format JSON (Lambda developer guide, "Log-level filtering")."""
 
-_encode = json.JSONEncoder(default=str, ensure_ascii=False, separators=(",", ":")).encode
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a value of user code
+        return f"a {type(value).__name__} without text"
+
+
+_encode = json.JSONEncoder(default=_text, ensure_ascii=False, separators=(",", ":")).encode
+_NAMES = {logging.INFO: "INFO", logging.WARNING: "WARNING", logging.ERROR: "ERROR"}
 _FORMS: dict[type, Callable[[Any], str]] = {str: encode_basestring, int: repr, float: repr}
 
 
 class LogLines:
     """
-    Writes lines of JSON to standard output.
+    Writes lines of JSON.
 
     Args:
-        logger: has the level, service and form of the lines.
+        environ: the function's variables: the service, and the level.
+        stream: takes the lines; by default the standard output that the process began with.
 
+    Attributes:
+        service: name of the service, on every line.
     """
 
-    def __init__(self, logger: Logger) -> None:
-        self._level = logging.getLogger(logger.name)
-        self._service = _encode(logger.service)
+    def __init__(self, environ: Mapping[str, str], *, stream: BinaryIO | None = None) -> None:
+        self._stream = stream or _standard_output()
+        level = next((environ[name] for name in LEVELS if environ.get(name)), "INFO").upper()
+        self._level = logging.getLevelNamesMapping().get(level, logging.INFO)
+        self.service = environ.get(SERVICE) or "service_undefined"
+        self._service = _encode(self.service)
         self._before = self._after = ""
         self._second = 0
         self._stamp = ("", "")
@@ -52,12 +74,21 @@ class LogLines:
         self._after = _members({"xray_trace_id": trace.split(";")[0].replace("Root=", "")}) if trace else ""
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Write an event if the logger's level allows it, without fields that are None."""
-        if not self._level.isEnabledFor(logging.INFO):
+        """Write an event, without fields that are None."""
+        self._line(logging.INFO, name, fields)
+
+    def problem(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Write a problem with the traceback of the exception that is being handled, if there is one."""
+        # An alarm counts the one, the other is lost until you act: they are written at every level.
+        is_error = name in (Event.BATCH_INTERRUPTED, Event.ENTRY_ABANDONED)
+        self._line(logging.ERROR if is_error else logging.WARNING, name, {**fields, **_raised()})
+
+    def _line(self, level: int, name: str, fields: Mapping[str, Any]) -> None:
+        if level < min(self._level, logging.ERROR):
             return
         word, at = encode_basestring(name), self._timestamp(time.time())
         members = f'{self._before},"event":{word}{_members(fields)}{self._after}'
-        _write(f'{{"level":"INFO","message":{word},"timestamp":"{at}",{members}}}\n')
+        self.write(f'{{"level":"{_NAMES[level]}","message":{word},"timestamp":"{at}",{members}}}\n')
 
     def figures(
         self, namespace: str, lane: str, counts: Mapping[str, float], durations: Mapping[str, Sequence[float]]
@@ -71,7 +102,16 @@ class LogLines:
         values = [f'"{name}":[{float(value)!r}]' for name, value in counts.items()]
         values += [f'"{name}":[{_thousandths(values)}]' for name, values in durations.items()]
         meaning = f'{{"Timestamp":{int(time.time() * 1000)},"CloudWatchMetrics":{directive}}}'
-        _write(f'{{"_aws":{meaning},"lane":{_encode(lane)},"service":{self._service},{",".join(values)}}}\n')
+        self.write(
+            f'{{"_aws":{meaning},"lane":{_encode(lane)},"service":{self._service},{",".join(values)}}}\n'
+        )
+
+    def write(self, line: str) -> None:
+        """Write a line as it is."""
+        # One write for text and line end, so that the lines of threads never mix. Half of a surrogate pair, which JSON
+        # can have in an id and UTF-8 can't, is written as JSON escapes it.
+        self._stream.write(line.encode("utf-8", "backslashreplace"))
+        self._stream.flush()
 
     def _timestamp(self, now: float) -> str:
         second = int(now)
@@ -83,15 +123,36 @@ class LogLines:
         return f"{date},{int((now - second) * 1000):03d}{zone}"
 
 
+def _standard_output() -> BinaryIO:
+    """Open a stream to where Lambda reads: your code may put another in the place of `sys.stdout`."""
+    # None if the process has none, and then its descriptor may be a connection.
+    output: str | int = os.devnull if sys.__stdout__ is None else sys.__stdout__.fileno()
+    return open(output, "wb", closefd=isinstance(output, str))
+
+
+def _raised() -> dict[str, str]:
+    error = sys.exception()
+    if error is None:
+        return {}
+    name = type(error).__name__
+    try:
+        text = "".join(traceback.format_exception(error)).strip()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - an exception of user code may have arguments that can't be printed
+        text = f"a {name} without text"
+    return {"exception": text, "exception_name": name}
+
+
 def _members(fields: Mapping[str, Any]) -> str:
     """Return members of a JSON object, a comma before each; keys are Python names and need no escape."""
-    return "".join(
-        [
-            f',"{key}":{_FORMS.get(value.__class__, _encode)(value)}'
-            for key, value in fields.items()
-            if value is not None
-        ]
-    )
+    present = [(key, value) for key, value in fields.items() if value is not None]
+    try:
+        return "".join([f',"{key}":{_FORMS.get(value.__class__, _encode)(value)}' for key, value in present])
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - a value that JSON can't hold must not hide the others
+        return "".join([f',"{key}":{encode_basestring(_text(value))}' for key, value in present])
 
 
 def _thousandths(values: Sequence[float]) -> str:
@@ -105,12 +166,3 @@ def _directive(namespace: str, counts: Sequence[str], durations: Sequence[str]) 
     metrics = [{"Name": name, "Unit": "Count"} for name in counts]
     metrics += [{"Name": name, "Unit": "Milliseconds"} for name in durations]
     return _encode([{"Namespace": namespace, "Dimensions": [["lane", "service"]], "Metrics": metrics}])
-
-
-def _write(line: str) -> None:
-    # One write for text and line end, so that the lines of threads never mix. Lambda reads standard output.
-    try:
-        sys.stdout.write(line)
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, which JSON can have in an id and UTF-8 can't.
-        sys.stdout.write(json.dumps(json.loads(line)) + "\n")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
+from lanes.aws.telemetry.log_line import LogLines
 from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
 from lanes.events import Event
 from lanes.outbox.entry import EntryState
@@ -16,6 +16,7 @@ from lanes.outbox.telemetry import RelayMetric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import BinaryIO
 
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
@@ -31,10 +32,11 @@ class PowertoolsRelayTelemetry:
 
     Args:
         environ: the function's variables.
+        stream: takes the lines in place of standard output.
     """
 
-    def __init__(self, *, environ: Mapping[str, str]) -> None:
-        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
+    def __init__(self, *, environ: Mapping[str, str], stream: BinaryIO | None = None) -> None:
+        self._lines = LogLines(environ, stream=stream)
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._values: dict[RelayMetric, list[float]] = {}
 
@@ -45,23 +47,20 @@ class PowertoolsRelayTelemetry:
     def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
         """Log an entry that was not sent."""
         is_abandoned = mark.state is EntryState.ABANDONED
-        event = Event.ENTRY_ABANDONED if is_abandoned else Event.ENTRY_NOT_SENT
-        log = self._logger.error if is_abandoned else self._logger.warning
-        log(
-            event,
-            event=event,
-            id=entry.id,
-            kind=entry.kind,
-            group=entry.group,
-            priority=entry.priority,
-            attempts=mark.attempts,
-            next_attempt_at=mark.due_at,
-            reason=reason,
-        )
+        fields = {
+            "id": entry.id,
+            "kind": entry.kind,
+            "group": entry.group,
+            "priority": entry.priority,
+            "attempts": mark.attempts,
+            "next_attempt_at": mark.due_at,
+            "reason": reason,
+        }
+        self._lines.problem(Event.ENTRY_ABANDONED if is_abandoned else Event.ENTRY_NOT_SENT, fields)
 
     def outage(self, error: Exception) -> None:
         """Log an outage."""
-        self._logger.warning(Event.OUTBOX_OUT_OF_REACH, event=Event.OUTBOX_OUT_OF_REACH, reason=str(error))
+        self._lines.problem(Event.OUTBOX_OUT_OF_REACH, {"reason": str(error)})
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Count what a round did."""
@@ -95,12 +94,12 @@ class PowertoolsRelayTelemetry:
         self._values = {}
         if not values:
             return
-        provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._logger.service)
+        provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._lines.service)
         provider.clear_metrics()
         for metric, numbers in values.items():
             for number in numbers:
                 provider.add_metric(name=metric.value, unit=_unit(metric), value=number)
-        print(json.dumps(provider.serialize_metric_set(), separators=(",", ":")))  # noqa: T201
+        self._lines.write(json.dumps(provider.serialize_metric_set(), separators=(",", ":")) + "\n")
 
 
 def _unit(metric: RelayMetric) -> MetricUnit:

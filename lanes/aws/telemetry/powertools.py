@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools import Logger
-
 from lanes.aws.telemetry.log_line import LogLines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import BinaryIO
 
     from lanes.metrics import Metric
 
@@ -24,26 +23,26 @@ class PowertoolsTelemetry:
     """
     Reports events as structured log lines, and figures as one metric object an invocation, or more if it is long.
 
-    Both go to standard output, where Lambda picks them up: no call is made. The dimension is `lane`; the service
-    name and the log level come from Powertools' own variables.
+    Both go to standard output, where Lambda picks them up: no call is made. The dimension is `lane`.
+
+    Args:
+        environ: the function's variables: service name and log level are those of Powertools.
+        stream: takes the lines in place of standard output.
     """
 
-    def __init__(self, *, environ: Mapping[str, str]) -> None:
-        self._logger = Logger(child=False, location=None)  # the event's name says where it comes from
-        self._lines = LogLines(self._logger)
+    def __init__(self, *, environ: Mapping[str, str], stream: BinaryIO | None = None) -> None:
+        self._lines = LogLines(environ, stream=stream)
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._counts: dict[str, float] = defaultdict(float)
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._lane = ""
-        self._request: str | None = None
 
     def begin(self, lane: str, context: Any) -> None:
         """Start an invocation: its request id is on every line."""
         self._lane = lane
         self._counts.clear()
         self._durations.clear()
-        self._request = getattr(context, "aws_request_id", None)
-        self._lines.begin(self._request)
+        self._lines.begin(getattr(context, "aws_request_id", None))
 
     def event(self, name: str, /, **fields: Any) -> None:
         """Log something that happened."""
@@ -51,8 +50,7 @@ class PowertoolsTelemetry:
 
     def problem(self, name: str, /, **fields: Any) -> None:
         """Log something that went wrong, with the traceback of the exception being handled."""
-        self._logger.set_correlation_id(self._request)
-        self._logger.warning(name, event=name, exc_info=True, **fields)  # noqa: LOG014 - its callers are handlers
+        self._lines.problem(name, fields)
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""

@@ -28,7 +28,7 @@ _NOT_SHOWN = frozenset(
     {
         "level", "timestamp", "message", "service", "correlation_id", "event", "lane", "message_id", "message_ids",
         "messages", "id", "kind", "group", "receive_count", "location", "sampling_rate", "exception",
-        "exception_name", "stack_trace", "trace_id", "xray_trace_id", "function_request_id",
+        "exception_name", "trace_id", "xray_trace_id", "function_request_id",
     }
 )  # fmt: skip
 
