@@ -64,7 +64,9 @@ class Entry:
         body: body of the message, except for its priority.
         priority: resolved when the entry was written; operators can change it while the entry waits.
         lane: the lane of the priority at that time.
-        position: time of writing in microseconds of the epoch, unique within a process.
+        position: its place in the order of writing: in SQL the database's number, which an entry has once it is
+            written; in DynamoDB microseconds of the epoch, unique within a process or, with the group's lock, a group.
+        created_at: time of writing, by the writer's clock.
         state: the current state.
         attempts: failed attempts.
         last_error: error of the last failed attempt.
@@ -87,6 +89,7 @@ class Entry:
     priority: int
     lane: str
     position: int
+    created_at: float
     state: EntryState = EntryState.PENDING
     attempts: int = 0
     last_error: str = ""
@@ -99,11 +102,6 @@ class Entry:
     expires_at: float | None = None
     is_parked: bool = False
     holds_group: bool = False
-
-    @property
-    def created_at(self) -> float:
-        """The time when the entry was written."""
-        return self.position / MICROSECONDS
 
     @property
     def chain(self) -> str | None:

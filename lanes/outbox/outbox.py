@@ -14,7 +14,7 @@ from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
-from lanes.outbox.entry import LARGEST_PRIORITY, Entry, Positions
+from lanes.outbox.entry import LARGEST_PRIORITY, MICROSECONDS, Entry, Positions
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.trace_context import current_traceparent
 
@@ -187,6 +187,7 @@ class Outbox:
         if (size := size_bytes(body)) > LARGEST_BODY_BYTES - ROOM_BYTES:
             limit = f"{LARGEST_BODY_BYTES - ROOM_BYTES:,}, since a new priority or a trace makes it longer"
             raise InvalidMessageError([f"the message has {size:,} bytes; an outbox accepts at most {limit}"])
+        position = self._positions.next()
         return Entry(
             id=message.id,
             kind=kind,
@@ -195,7 +196,8 @@ class Outbox:
             body=body,
             priority=resolved,
             lane=self.config.lane_for(resolved).name,
-            position=self._positions.next(),
+            position=position,
+            created_at=position / MICROSECONDS,
         )
 
     def entry(
@@ -268,8 +270,9 @@ class Outbox:
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
         self._sql = self._sql or OutboxTables()
-        session.execute(self._sql.entries.insert().values(**row_of(entry)))
-        return entry
+        written = session.execute(self._sql.entries.insert().values(**row_of(entry)))
+        (position,) = written.inserted_primary_key or (entry.position,)
+        return replace(entry, position=position)
 
     def _dynamodb_table(self) -> str:
         if self.table is None:

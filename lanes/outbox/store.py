@@ -122,10 +122,10 @@ class OperatorStore(Protocol):
     """A store, as operators use it."""
 
     def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
-        """Read the entries in these states page by page, oldest first if the store has this order."""
+        """Read the entries in these states page by page, without bodies, oldest first if the store has this order."""
 
     def entry(self, entry_id: str) -> Entry | None:
-        """Return one entry."""
+        """Return one entry with its body."""
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
         """Change the priority of waiting entries, unless they changed meanwhile; return their number."""

@@ -14,7 +14,7 @@ import pytest
 from lanes.outbox.dynamodb.item import item_of
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark
-from tests.support.outbox_bench import LOCK, abandoned, failed
+from tests.support.outbox_bench import LOCK, Bench, abandoned, failed
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, LOSE_CALL, REFUSE
 
@@ -29,8 +29,9 @@ def test_claims_follow_priority_then_age(bench):
     assert bench.ids() == ["high", "n1", "n2", "n3", "low"]
 
 
-def test_entries_of_one_moment_are_claimed_by_id(bench):
-    """The id decides between entries of one age."""
+def test_entries_of_one_moment_are_claimed_by_id(dynamodb_subject, clock):
+    """The id decides between entries of one age, where no database numbers them."""
+    bench = Bench(dynamodb_subject, clock)
     first, second = (bench.outbox.prepare("k", None, id=one) for one in ("b", "a"))
 
     bench.subject.write(first, replace(second, position=first.position))

@@ -365,6 +365,7 @@ def test_an_entry_of_the_outbox_is_read_without_unknown_attributes():
         priority=5,
         lane="MAIN",
         position=7,
+        created_at=7e-6,
         changed_at=7e-6,
     )
     item = {**outbox_item_of(entry), **UNKNOWN}

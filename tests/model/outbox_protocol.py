@@ -1,8 +1,8 @@
 """
 The protocol of the outbox as a small machine: whatever can be interleaved or cut off by a crash is one step.
 
-The store's promise is one conditional write of one entry at a time, which is what DynamoDB gives; a SQL transaction
-only has fewer interleavings. What may be claimed is decided by the product's own `choose`. Time is not counted: a lock
+The store's promise is one conditional write of one entry at a time, which is what DynamoDB gives; `sql_protocol` has
+the claims of a SQL database. What may be claimed is decided by the product's own `choose`. Time is not counted: a lock
 may end, and a retry may come due, at any moment.
 """
 
@@ -148,7 +148,9 @@ class Protocol:
             Candidate(
                 id=str(number),
                 chain=state.entries[number].chain,
-                behind=None if self.mistakes.ignore_group_order else _behind(state, number),
+                behind=None
+                if self.mistakes.ignore_group_order
+                else _behind(state, number, state.entries[number].chain),
             )
             for number in order
         )
@@ -302,9 +304,8 @@ def _check_order(state, number):
             raise Violation(f"entry {number} was sent before entry {earlier} of its group")
 
 
-def _behind(state, number):
-    """Give the unfinished entry directly before one in its chain."""
-    chain = state.entries[number].chain
+def _behind(state, number, chain):
+    """Give the unfinished entry directly before one in a chain."""
     earlier = (
         str(other)
         for other in reversed(range(number))
@@ -331,7 +332,7 @@ def _reset(state, index):
         replace(entry, owner=A_DEAD_CLAIM) if entry.owner == index else entry for entry in state.entries
     )
     relays = list(state.relays)
-    relays[index] = RelayState()
+    relays[index] = type(relays[index])()
     return replace(state, entries=entries, relays=tuple(relays))
 
 

@@ -12,6 +12,7 @@ from tests.model.outbox_protocol import (
     State,
 )
 from tests.model.search import Violation, explore
+from tests.model.sql_protocol import SqlProtocol, SqlRelay, SqlState
 
 pytestmark = pytest.mark.deep
 
@@ -21,6 +22,11 @@ LIMIT = 2_000_000
 def start(*entries, relays=2, **budgets):
     """Give the state in which nothing has happened yet."""
     return State(entries=entries, relays=(RelayState(),) * relays, **budgets)
+
+
+def sql_start(*entries, relays=2, **budgets):
+    """Give the state in which nothing has happened yet in a SQL database."""
+    return SqlState(entries=entries, relays=(SqlRelay(),) * relays, **budgets)
 
 
 GROUP = (Entry("g", LOW), Entry("g", LOW))
@@ -72,3 +78,31 @@ def test_parking_without_a_timer_gets_stuck():
 
     _, without_end = explore(scene, Protocol(Mistakes(park_without_timer=True), batch=1), limit=LIMIT)
     assert without_end
+
+
+SQL_SCENES = {
+    "a group, two relays, crash and refusal": sql_start(*GROUP, expiries=1, moves=0),
+    "a group, an operator's transaction beside a claim": sql_start(*GROUP, relays=1, expiries=0, moves=2),
+    "an operator's transaction beside two relays": sql_start(
+        *GROUP, crashes=0, failures=0, expiries=0, moves=1
+    ),
+}
+
+
+@pytest.mark.parametrize("scene", SQL_SCENES.values(), ids=SQL_SCENES)
+def test_nothing_is_lost_out_of_order_or_stuck_at_read_committed(scene):
+    """Every interleaving of statements, row locks and commits was visited."""
+    states, without_end = explore(scene, SqlProtocol(), limit=LIMIT)
+
+    assert states > 100
+    assert without_end[:1] == []
+
+
+def test_chains_that_are_read_by_the_statement_that_locks_are_found_to_be_old():
+    """It takes a row as it is after an operator's commit, and its chain as it was before."""
+    with pytest.raises(Violation, match="entry 1 was locked before entry 0 of its group"):
+        explore(
+            SQL_SCENES["a group, an operator's transaction beside a claim"],
+            SqlProtocol(reads_chains_with_rows=True),
+            limit=LIMIT,
+        )

@@ -76,8 +76,8 @@ def test_a_round_takes_as_many_statements_for_many_groups_as_for_one(store, requ
             assert len(bench.settle(claim, owner)) == 50
         counts.append(len(asked))
 
-    # Candidates, locks; marks, and the groups with entries that waited for them.
-    assert counts == [4, 4]
+    # Candidates, their chains, locks; marks, and the groups with entries that waited for them.
+    assert counts == [5, 5]
 
 
 def test_a_due_entry_comes_before_less_urgent_ones_that_wait(bench):

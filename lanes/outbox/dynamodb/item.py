@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.attribute_values import TypeDeserializer, TypeSerializer
 from lanes.errors import EntryTooLargeError
-from lanes.outbox.entry import Entry, EntryState
+from lanes.outbox.entry import MICROSECONDS, Entry, EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,13 @@ AUDIT = "audit"
 LARGEST_ITEM_BYTES = 400 * 1024
 RESERVED_BYTES = 6 * 1024
 PRIORITY_ORIGIN = 2**31
+
+# The attributes of an entry except for its body, which may have hundreds of kilobytes.
+SHOWN_ATTRIBUTES = (
+    "pk", "sk", "id", "kind", "source", "message_group", "priority", "lane", "position", "created_at", "state",
+    "attempts", "last_error", "locked_by", "locked_until", "next_attempt_at", "changed_at", "published_at",
+    "sequence_number", "expires_at", "is_parked", "chain_order",
+)  # fmt: skip
 
 _serializer = TypeSerializer()
 _deserializer = TypeDeserializer()
@@ -73,6 +80,7 @@ def item_of(entry: Entry) -> dict[str, Any]:
         "priority": number(entry.priority),
         "lane": text(entry.lane),
         "position": number(entry.position),
+        "created_at": number(entry.created_at),
         "state": text(entry.state.value),
         "attempts": number(0),
         "changed_at": number(entry.created_at),
@@ -108,6 +116,7 @@ def _unreadable(item: Mapping[str, Any]) -> Entry:
         priority=0,
         lane=item.get("lane", {}).get("S", ""),
         position=position_of(item) or 0,
+        created_at=(position_of(item) or 0) / MICROSECONDS,
         state=state_of(item) or EntryState.PENDING,
         last_error=item.get("last_error", {}).get("S", ""),
         locked_by=item.get("locked_by", {}).get("S"),
@@ -134,10 +143,12 @@ def _entry_of(item: Mapping[str, Any]) -> Entry:
         kind=plain["kind"],
         source=plain["source"],
         group=plain.get("message_group"),
-        body=plain["body"],
+        # Lists leave it out; an entry without one that a relay reads is unreadable.
+        body=plain.get("body", ""),
         priority=int(plain["priority"]),
         lane=plain["lane"],
         position=int(plain["position"]),
+        created_at=float(plain["created_at"]),
         state=EntryState(plain["state"]),
         attempts=int(plain["attempts"]),
         last_error=plain.get("last_error", ""),

@@ -15,6 +15,7 @@ from lanes.outbox.dynamodb.item import (
     HELD,
     READY,
     READY_INDEX,
+    SHOWN_ATTRIBUTES,
     TIMERS_INDEX,
     chain_order,
     claim_order,
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 MAX_READ = 100
 # A relay may park or wake the entry between two tries; all other changes end them.
 MAX_TRIES = 3
+# Aliases, since DynamoDB reserves words such as `state`.
+_NAMES = {f"#{name}": name for name in SHOWN_ATTRIBUTES}
+SHOWN = {"ProjectionExpression": ", ".join(_NAMES), "ExpressionAttributeNames": _NAMES}
 AUDIT_TEXTS = ("action", "who", "filter", "before", "after")
 
 
@@ -61,7 +65,8 @@ class DynamoDBOutboxOperations:
         Published entries need a scan of the table; the others come from the indexes.
         """
         if EntryState.PUBLISHED in states:
-            yield from self._scan({":published": text(EntryState.PUBLISHED.value)}, "#state = :published")
+            published = {":published": text(EntryState.PUBLISHED.value)}
+            yield from self._scan(published, "#state = :published", **SHOWN)
         seen: set[str] = set()
         # Timers before candidates: an entry that moves from one to the other meanwhile is read at least once.
         for index, key, value in (
@@ -95,7 +100,8 @@ class DynamoDBOutboxOperations:
 
     def _read(self, keys: list[Any]) -> list[Entry]:
         found: dict[str, Entry] = {}
-        requests: Any = {self._calls.table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
+        request = {"Keys": keys, "ConsistentRead": True, **SHOWN}
+        requests: Any = {self._calls.table: request} if keys else {}
         while requests:
             with aws_errors("BatchGetItem"):
                 answer = self._calls.client.batch_get_item(RequestItems=requests)
@@ -104,16 +110,15 @@ class DynamoDBOutboxOperations:
             requests = answer.get("UnprocessedKeys")
         return [found[key["sk"]["S"]] for key in keys if key["sk"]["S"] in found]
 
-    def _scan(self, values: dict[str, Any], condition: str) -> Iterator[Entry]:
+    def _scan(self, values: dict[str, Any], condition: str, **parameters: Any) -> Iterator[Entry]:
         start: dict[str, Any] = {}
-        names = {"#state": "state"} if "#state" in condition else {"#id": "id"}
         while True:
             with aws_errors("Scan"):
                 page = self._calls.client.scan(
                     TableName=self._calls.table,
                     FilterExpression=condition,
-                    ExpressionAttributeNames=names,
                     ExpressionAttributeValues=values,
+                    **parameters,
                     **start,
                 )
             yield from (entry_of(item) for item in page["Items"])
@@ -132,7 +137,9 @@ class DynamoDBOutboxOperations:
             )
         if answer["Items"]:
             return entry_of(answer["Items"][0])
-        return next(self._scan({":id": text(entry_id)}, "#id = :id"), None)
+        return next(
+            self._scan({":id": text(entry_id)}, "#id = :id", ExpressionAttributeNames={"#id": "id"}), None
+        )
 
     def prioritize(self, entries: Iterable[Entry], *, priority: int, lane: str, now: float) -> int:
         """Change the priority of waiting entries; parked ones become candidates and are checked again."""

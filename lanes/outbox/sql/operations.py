@@ -29,23 +29,28 @@ class SqlOutboxOperations:
     def __init__(self, store: SqlOutboxStore) -> None:
         self._store = store
         self._table = store.tables.entries
+        # Without the body, which may have a megabyte.
+        columns = [column for column in self._table.c if column.name != "body"]
+        self._shown = sa.select(*columns, sa.literal("").label("body"))
 
     def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
-        """Read the entries in these states page by page, oldest first."""
+        """Read the entries in these states page by page, oldest first, without their bodies."""
         column = self._table.c
         wanted = column.state.in_([state.value for state in states])
+        if EntryState.PUBLISHED not in states:
+            # The condition of the index that has no published entry, however many are kept.
+            wanted = sa.and_(wanted, column.published_at.is_(None))
         # Not by OFFSET: entries that change their state between two pages would shift the others.
-        after: tuple[int, str] | None = None
+        after = 0
         while True:
-            statement = sa.select(self._table).where(wanted).order_by(column.position, column.id).limit(PAGE)
-            if after is not None:
-                statement = statement.where(sa.tuple_(column.position, column.id) > sa.tuple_(*after))
+            statement = self._shown.where(wanted, column.position > after)
+            statement = statement.order_by(column.position).limit(PAGE)
             with self._store.reading() as connection:
                 page = [entry_of(row) for row in connection.execute(statement).mappings()]
             yield from page
             if len(page) < PAGE:
                 return
-            after = page[-1].position, page[-1].id
+            after = page[-1].position
 
     def entry(self, entry_id: str) -> Entry | None:
         """Return one entry."""
@@ -114,7 +119,7 @@ class SqlOutboxOperations:
         with self._store.writing() as connection:
             for entry in entries:
                 same = (
-                    column.id == entry.id,
+                    column.position == entry.position,
                     column.state == entry.state.value,
                     column.priority == entry.priority,
                     column.state.in_(states),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from lanes.errors import ConfigurationError
 from lanes.outbox.entry import Entry, EntryState, chain_of
 
 if TYPE_CHECKING:
@@ -24,14 +25,19 @@ class OutboxTables:
     The entries and the audit, as SQLAlchemy tables.
 
     Args:
-        name: name of the entries' table; the audit's table has the suffix `_audit`.
+        name: name of the entries' table, also with its schema, such as `shop.lanes_outbox`; the audit's table has the
+            suffix `_audit`.
         metadata: receives the tables, for tools that compare schemas; by default a new one.
         schema: schema of the database; by default the database's own default.
+
+    Raises:
+        ConfigurationError: the name is not that of a table.
     """
 
     def __init__(
         self, name: str = TABLE, *, metadata: sa.MetaData | None = None, schema: str | None = None
     ) -> None:
+        name, schema = _qualified(name, schema)
         metadata = sa.MetaData() if metadata is None else metadata
         self.entries = _entries(name, metadata, schema)
         self.audit = sa.Table(
@@ -60,19 +66,32 @@ class OutboxTables:
         return [str(statement.compile(dialect=dialect)).strip() for statement in statements]
 
 
+def _qualified(name: str, schema: str | None) -> tuple[str, str | None]:
+    """Split the name of a table with its schema."""
+    parts = name.split(".")
+    if not all(parts) or len(parts) > (2 if schema is None else 1):
+        problem = f"{name!r} is not the name of a table; use one such as {TABLE!r} or 'shop.{TABLE}'"
+        raise ConfigurationError([problem], source="outbox")
+    return (name, schema) if len(parts) == 1 else (parts[1], parts[0])
+
+
 def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
-        sa.Column("id", sa.String(128), primary_key=True),
+        # The database numbers the entries: the clocks of several machines are no sequence. SQLite numbers the column
+        # that it calls INTEGER PRIMARY KEY alone.
+        sa.Column(
+            "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True
+        ),
+        sa.Column("id", sa.String(128), nullable=False, unique=True),
         sa.Column("kind", sa.String(128), nullable=False),
         sa.Column("source", sa.Text, nullable=False),
         sa.Column("message_group", sa.String(128)),
         sa.Column("body", sa.Text, nullable=False),
         sa.Column("priority", sa.Integer, nullable=False),
         sa.Column("lane", sa.String(40), nullable=False),
-        # Microseconds of the epoch exceed 32 bits.
-        sa.Column("position", sa.BigInteger, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("state", sa.String(10), nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("last_error", sa.Text, nullable=False),
@@ -89,12 +108,18 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         # A lane's name of at most 40 characters, the separator, and a group of at most 128.
         sa.Column("chain", sa.String(170)),
         schema=schema,
+        # A number that was given once is not given again.
+        sqlite_autoincrement=True,
+        # Each entry leaves two dead rows. By default PostgreSQL vacuums when a fifth of the table is dead, so that
+        # claims read past the dead rows of all entries that are kept.
+        postgresql_with={"autovacuum_vacuum_scale_factor": 0.01, "autovacuum_vacuum_threshold": 1000},
     )
     column = table.c
     conditions = {
-        "ready": ((column.priority.desc(), column.position, column.id), column.is_ready),
+        "ready": ((column.priority.desc(), column.position), column.is_ready),
         "timers": ((column.due_at,), column.due_at.is_not(None)),
-        "chains": ((column.chain, column.position, column.id), column.chain.is_not(None)),
+        "chains": ((column.chain, column.position), column.chain.is_not(None)),
+        "unpublished": ((column.position,), column.published_at.is_(None)),
         "expiry": ((column.expires_at,), column.expires_at.is_not(None)),
     }
     # Partial, so that an index is as long as the work left and not as the table (docs/decisions/0010-outbox.md).
@@ -106,7 +131,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
 
 
 def row_of(entry: Entry) -> dict[str, Any]:
-    """Return the row of a new entry."""
+    """Return the row of a new entry; the database numbers it."""
     return {
         "id": entry.id,
         "kind": entry.kind,
@@ -115,7 +140,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
         "body": entry.body,
         "priority": entry.priority,
         "lane": entry.lane,
-        "position": entry.position,
+        "created_at": entry.created_at,
         "state": entry.state.value,
         "attempts": 0,
         "last_error": "",
@@ -138,6 +163,7 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
         priority=row["priority"],
         lane=row["lane"],
         position=row["position"],
+        created_at=row["created_at"],
         state=EntryState(row["state"]),
         attempts=row["attempts"],
         last_error=row["last_error"],

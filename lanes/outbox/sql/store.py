@@ -2,13 +2,13 @@
 An outbox in a SQL database, as a relay uses it, through SQLAlchemy 2.
 
 A claim is one transaction: PostgreSQL locks the candidates with FOR UPDATE SKIP LOCKED, so that concurrent relays
-take different ones; SQLite takes its one write lock first.
+take different ones; SQLite takes its one write lock first. Only then a second statement reads their chains: a statement
+that did both would read a row as it is after an operator's change, and its chain as it was before.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Engine, RowMapping, Select
 
@@ -92,9 +92,10 @@ class SqlOutboxStore:
             if not found or found[0]["is_any_due"]:
                 ripened, taken_over = self._ripen(connection, now, limit)
                 found = self._candidates(connection, shares, limit, now) if ripened else found
-            rows = {row["id"]: row for row in found}
+            rows = {str(row["position"]): row for row in found}
+            behind = self._behind(connection, found)
             choice = choose(
-                Candidate(id=one, chain=row["chain"], behind=row["behind"]) for one, row in rows.items()
+                Candidate(id=one, chain=row["chain"], behind=behind.get(one)) for one, row in rows.items()
             )
             lock = {
                 "state": PROCESSING,
@@ -105,8 +106,8 @@ class SqlOutboxStore:
                 "next_attempt_at": None,
                 "changed_at": now,
             }
-            self._set(connection, [one.id for one in choice.claimed], **lock)
-            blocked = [one.id for one in choice.blocked]
+            self._set(connection, [int(one.id) for one in choice.claimed], **lock)
+            blocked = [int(one.id) for one in choice.blocked]
             self._set(connection, blocked, is_ready=False, is_parked=True, due_at=locked_until)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
         self.wake({one.chain for one in choice.blocked if one.chain is not None})
@@ -120,41 +121,48 @@ class SqlOutboxStore:
     def due_statement(self, now: float, limit: int) -> Select[Any]:
         """Select the due entries."""
         column = self._table.c
-        statement = sa.select(column.id, column.state).where(column.due_at <= now)
+        statement = sa.select(column.position, column.state).where(column.due_at <= now)
         # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
         return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
 
     def candidates_statement(self, lowest: int | None, highest: int | None) -> Select[Any]:
         """
-        Select up to `limit` candidates of a range of priorities in claim order.
+        Select and lock up to `limit` candidates of a range of priorities in claim order.
 
-        Each has the unfinished entry directly before it in its chain, and whether any entry is due at `now`.
+        Each has the information whether any entry is due at `now`.
         """
         column = self._table.c
         due = self._table.alias("due")
         is_any_due = sa.exists().where(due.c.due_at <= sa.bindparam("now")).label("is_any_due")
-        before = self._table.alias("before")
-        is_before = sa.tuple_(before.c.position, before.c.id) < sa.tuple_(column.position, column.id)
-        behind = sa.select(before.c.id).where(before.c.chain == column.chain, is_before)
-        behind = behind.order_by(before.c.position.desc(), before.c.id.desc()).limit(1)
-        statement = sa.select(self._table, behind.scalar_subquery().label("behind"), is_any_due)
-        statement = statement.where(column.is_ready)
+        statement = sa.select(self._table, is_any_due).where(column.is_ready)
         if lowest is not None:
             statement = statement.where(column.priority >= lowest)
         if highest is not None:
             statement = statement.where(column.priority <= highest)
-        ordered = statement.order_by(column.priority.desc(), column.position, column.id)
+        ordered = statement.order_by(column.priority.desc(), column.position)
         return ordered.limit(sa.bindparam("limit")).with_for_update(skip_locked=True, of=self._table)
 
     def chain_statement(self, chain: str | sa.ColumnElement[Any], limit: int) -> Select[Any]:
-        """Select the earliest unfinished entries of a chain: whether each is parked, and its id."""
+        """Select the earliest unfinished entries of a chain: whether each is parked, and its position."""
         column = self._table.c
-        statement = sa.select(column.is_parked, column.id).where(column.chain == chain)
-        return statement.order_by(column.position, column.id).limit(limit)
+        statement = sa.select(column.is_parked, column.position).where(column.chain == chain)
+        return statement.order_by(column.position).limit(limit)
+
+    def _behind(self, connection: Connection, rows: Sequence[RowMapping]) -> dict[str, str]:
+        """Return the unfinished entry directly before each locked row in its chain, where there is one."""
+        chains = {row["position"]: row["chain"] for row in rows if row["chain"] is not None}
+        if not chains:
+            return {}
+        given = _given(connection, chains)
+        before = self._table.alias("before")
+        is_before = sa.and_(before.c.chain == given.c.value, before.c.position < given.c.key)
+        last = sa.select(sa.func.max(before.c.position)).where(is_before).scalar_subquery()
+        found = connection.execute(sa.select(given.c.key, last)).all()
+        return {str(position): str(behind) for position, behind in found if behind is not None}
 
     def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
         due = connection.execute(self.due_statement(now, limit)).all()
-        locked = [row.id for row in due if row.state == PROCESSING]
+        locked = [row.position for row in due if row.state == PROCESSING]
         self._set(
             connection,
             locked,
@@ -163,7 +171,7 @@ class SqlOutboxStore:
             locked_until=None,
             changed_at=now,
         )
-        self._set(connection, [row.id for row in due], is_ready=True, is_parked=False, due_at=None)
+        self._set(connection, [row.position for row in due], is_ready=True, is_parked=False, due_at=None)
         return len(due), len(locked)
 
     def _candidates(
@@ -175,13 +183,15 @@ class SqlOutboxStore:
             count = rest if share.limit is None else min(rest, share.limit)
             if count > 0:
                 statement = self._candidates_of(share.lowest, share.highest)
-                found += connection.execute(statement, {"limit": count, "now": now}).mappings()
+                rows = connection.execute(statement, {"limit": count, "now": now}).mappings().all()
+                # PostgreSQL sorts rows as they were before it waited for the lock of one.
+                found += sorted(rows, key=lambda row: (-row["priority"], row["position"]))
         return found
 
-    def _set(self, connection: Connection, ids: Sequence[str], *conditions: Any, **values: Any) -> None:
-        if ids:
-            given = _given(connection, ids)
-            same = (self._table.c.id == given.c.key, *conditions)
+    def _set(self, connection: Connection, positions: Sequence[int], *conditions: Any, **values: Any) -> None:
+        if positions:
+            given = _given(connection, dict.fromkeys(positions, ""))
+            same = (self._table.c.position == given.c.key, *conditions)
             connection.execute(sa.update(self._table).where(*same).values(**values))
 
     def wake(self, chains: Collection[str]) -> None:
@@ -190,19 +200,19 @@ class SqlOutboxStore:
             with self.writing() as connection:
                 rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
                 # A relay that has claimed the first one meanwhile would park the others again.
-                ids = [row.id for row in rows if row.is_parked and rows[0].is_parked]
+                parked = [row.position for row in rows if row.is_parked and rows[0].is_parked]
                 # A relay may have claimed or parked it again between the two statements.
                 still = self._table.c.is_parked
-                self._set(connection, ids, still, is_ready=True, is_parked=False, due_at=None)
+                self._set(connection, parked, still, is_ready=True, is_parked=False, due_at=None)
 
     def _blocked(self, chains: Collection[str]) -> list[str]:
         """Return the chains with a parked first entry, with one statement: mostly there are none."""
         if not chains:
             return []
         with self.reading() as connection:
-            given = _given(connection, chains)
-            first = self.chain_statement(given.c.key, 1).with_only_columns(self._table.c.is_parked)
-            blocked = sa.select(given.c.key).where(first.scalar_subquery())
+            given = _given(connection, dict(enumerate(chains)))
+            first = self.chain_statement(given.c.value, 1).with_only_columns(self._table.c.is_parked)
+            blocked = sa.select(given.c.value).where(first.scalar_subquery())
             return sorted(connection.execute(blocked).scalars())
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
@@ -213,7 +223,9 @@ class SqlOutboxStore:
             for outcome, numbers in _alike(marks, now):
                 # One statement for a batch that was published: each in turn would take most of a round.
                 given = _given(connection, numbers)
-                still = sa.update(self._table).where(column.id == given.c.key, column.locked_by == owner)
+                still = sa.update(self._table).where(
+                    column.position == given.c.key, column.locked_by == owner
+                )
                 written = still.values(**outcome, sequence_number=given.c.value).returning(column.id)
                 held.update(connection.execute(written).scalars())
         settled = [mark for mark in marks if mark.entry.id in held]
@@ -225,13 +237,14 @@ class SqlOutboxStore:
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries."""
         column = self._table.c
-        expired = sa.select(column.id).where(column.expires_at <= now).order_by(column.expires_at)
+        expired = sa.select(column.position).where(column.expires_at <= now).order_by(column.expires_at)
         with self.writing() as connection:
-            ids = connection.execute(expired.limit(limit).with_for_update(skip_locked=True)).scalars().all()
+            locked = expired.limit(limit).with_for_update(skip_locked=True)
+            positions = connection.execute(locked).scalars().all()
             # The rows are locked by the select above, so no relay can change them in between.
-            given = _given(connection, ids)
-            connection.execute(sa.delete(self._table).where(column.id.in_(sa.select(given.c.key))))
-        return len(ids)
+            given = _given(connection, dict.fromkeys(positions, ""))
+            connection.execute(sa.delete(self._table).where(column.position.in_(sa.select(given.c.key))))
+        return len(positions)
 
     def status(self, *, limit: int | None = None) -> OutboxStatus:  # noqa: ARG002 - one statement counts them all
         """Count the entries."""
@@ -244,30 +257,32 @@ class SqlOutboxStore:
             )
             rows = connection.execute(sa.select(*counted).group_by(column.state)).all()
             unfinished = column.state.not_in([state.value for state in FINISHED])
-            oldest = connection.execute(sa.select(sa.func.min(column.position)).where(unfinished)).scalar()
+            oldest = connection.execute(sa.select(sa.func.min(column.created_at)).where(unfinished)).scalar()
         return OutboxStatus(
             counts={EntryState(row.state): row.number for row in rows},
             # An abandoned entry is in a chain only while it holds its group.
             held_groups=sum(row.chained for row in rows if row.state == EntryState.ABANDONED),
-            oldest_at=None if oldest is None else oldest / 1_000_000,
+            oldest_at=oldest,
         )
 
 
-def _given(connection: Connection, ids: Collection[str] | Mapping[str, str]) -> sa.TableValuedAlias:
-    """Return ids, and their values if they have some, as a table in few parameters: many take most of a round."""
-    values = ids if isinstance(ids, Mapping) else dict.fromkeys(ids, "")
+def _given(connection: Connection, values: Mapping[int, str]) -> sa.Subquery | sa.TableValuedAlias:
+    """Return numbers and their texts as a table in few parameters: many take most of a round."""
     if connection.dialect.name == "sqlite":
-        return sa.func.json_each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
+        each = sa.func.json_each(sa.literal(values, sa.JSON)).table_valued("key", "value", name="given")
+        # The keys of JSON are texts, and SQLite compares a text with no number.
+        return sa.select(sa.cast(each.c.key, sa.Integer).label("key"), each.c.value).subquery("given")
     # PostgreSQL takes JSON for 100 rows, and for so many it reads a table of some thousand entries as a whole.
-    arrays = (sa.cast(list(part), postgresql.ARRAY(sa.Text)) for part in (values, values.values()))
-    return sa.func.unnest(*arrays).table_valued("key", "value", name="given").render_derived()
+    keys = sa.cast(list(values), postgresql.ARRAY(sa.BigInteger))
+    texts = sa.cast(list(values.values()), postgresql.ARRAY(sa.Text))
+    return sa.func.unnest(keys, texts).table_valued("key", "value", name="given").render_derived()
 
 
-def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
-    """Group the marks by their outcomes; give the sequence numbers of each group by id."""
-    groups: dict[tuple[Any, ...], dict[str, str]] = {}
+def _alike(marks: Sequence[Mark], now: float) -> Iterator[tuple[dict[str, Any], dict[int, str]]]:
+    """Group the marks by their outcomes; give the sequence numbers of each group by position."""
+    groups: dict[tuple[Any, ...], dict[int, str]] = {}
     for mark in marks:
-        groups.setdefault(tuple(_outcome(mark, now).items()), {})[mark.entry.id] = mark.sequence_number
+        groups.setdefault(tuple(_outcome(mark, now).items()), {})[mark.entry.position] = mark.sequence_number
     for outcome, numbers in groups.items():
         yield dict(outcome), numbers
 

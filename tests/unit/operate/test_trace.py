@@ -291,7 +291,7 @@ def test_an_entry_of_the_outbox_comes_first():
     """When it was written, and when the relay had published it."""
     entry = OutboxEntry(
         id="order-7", kind="order.placed", source="s", group="g", body="{}", priority=5, lane="MAIN",
-        position=int((NOW - 3) * 1e6), state=EntryState.PUBLISHED, published_at=NOW - 1,
+        position=int((NOW - 3) * 1e6), created_at=NOW - 3, state=EntryState.PUBLISHED, published_at=NOW - 1,
     )  # fmt: skip
 
     trace = traced(handled(0.5, 1), outbox=entry)
