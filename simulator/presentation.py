@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .comparison import Range, lane_rows, total_rows
+from .settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +29,12 @@ def readable(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
     """
     Return rows for people: waits in fitting units, shares in percent, ranges with both ends.
 
-    Columns of one engine are left out if they are 0 throughout: yields and throttles, or rings.
+    Columns of one engine are left out if they are 0 throughout: yields and throttles, or rings. So are the settings if
+    they are the same throughout.
     """
     hidden = {key for key in OF_ONE_ENGINE if not any(row.get(key) for row in rows)}
+    if len({row["settings"] for row in rows}) == 1:
+        hidden.add("settings")
     return [
         {HEADINGS.get(key, key): _figure(key, value) for key, value in row.items() if key not in hidden}
         for row in rows
@@ -59,9 +63,11 @@ def _figure(key: str, value: Any) -> str:
     if isinstance(value, Range):
         high = "never" if math.isinf(value.high) else _figure(key, value.high)
         return f"{_figure(key, value.low)} .. {high}"
+    if isinstance(value, Settings):
+        return value.description
     if value is None:
         return "never"
-    if key in SECONDS:
+    if key.rpartition(" ")[2] in SECONDS:
         return seconds(value)
     if key in SHARES:
         return f"{value:.1%}"
@@ -69,8 +75,12 @@ def _figure(key: str, value: Any) -> str:
 
 
 def _jsonable(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: _both_ends(value) if isinstance(value, Range) else value for key, value in row.items()}
+    return {key: _plain(value) for key, value in row.items()}
 
 
-def _both_ends(value: Range) -> list[float | None]:
-    return [value.low, None if math.isinf(value.high) else value.high]
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.plain()
+    if isinstance(value, Range):
+        return [value.low, None if math.isinf(value.high) else value.high]
+    return value

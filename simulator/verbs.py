@@ -1,4 +1,4 @@
-"""`lanes simulate` and `lanes plan`: simulate a load, and find the settings that meet your targets."""
+"""`lanes simulate`: simulate a load on your lanes, with one or several values of their settings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 import time
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from lanes.cli.busy import busy
+from lanes.cli.arguments import duration as one_duration
 from lanes.cli.printing import console, say, show_json, table_of
 from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError, usage
@@ -18,15 +18,16 @@ from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError, LanesError
 from lanes.installing import install_hint
 
-from .settings import Settings
+from .settings import Settings, combinations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .comparison import Run
     from .scenario import Scenario
 
 DEFAULT_FILE = Path("lanes.toml")
+T = TypeVar("T")
 
 ScenarioFile = Annotated[
     Path | None,
@@ -50,7 +51,14 @@ ArrivalsOption = Annotated[
     ),
 ]
 SlotsOption = Annotated[
-    int | None, typer.Option("--slots", min=1, help="Override the reserved concurrency of the file.")
+    str | None,
+    typer.Option("--slots", help="Override the reserved concurrency: a number, or several as 1,2,5."),
+]
+BatchSizeOption = Annotated[
+    str | None, typer.Option("--batch-size", help="Override the batch size of every lane: 10, or 1,10.")
+]
+RecheckOption = Annotated[
+    str | None, typer.Option("--recheck-interval", help="Override the recheck interval: 250ms, or 100ms,1s.")
 ]
 PricesOption = Annotated[
     Path | None, typer.Option("--prices", help="Read the prices from this file.", exists=True, dir_okay=False)
@@ -75,9 +83,8 @@ class MissingGreenletError(LanesError):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs to the command."""
+    """Add the verb to the command."""
     app.command()(simulate)
-    app.command()(plan)
 
 
 def simulate(
@@ -87,6 +94,8 @@ def simulate(
     file: ConfigFile = None,
     arrivals: ArrivalsOption = None,
     slots: SlotsOption = None,
+    batch_size: BatchSizeOption = None,
+    recheck_interval: RecheckOption = None,
     duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
     compare: Annotated[
@@ -105,7 +114,8 @@ def simulate(
     """
     Simulate a load on your lanes in virtual time, with the consumer's own code.
 
-    Needs no AWS. Describe the load in SCENARIO, with --arrivals, or both.
+    Needs no AWS. Describe the load in SCENARIO, with --arrivals, or both. Several values of a setting, or of several
+    settings, give one table with a row for each combination.
     """
     _require_greenlet()
     check_plot(plot)
@@ -118,9 +128,10 @@ def simulate(
 
     if unknowns not in ("all", "given"):
         raise typer.BadParameter(f"{unknowns!r} is not 'all' or 'given'", param_hint="--unknowns")
-    config = read_config(context, file, slots)
+    config = read_config(context, file)
+    choices = read_settings(config, slots=slots, batch_size=batch_size, recheck_interval=recheck_interval)
     load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
-    for note in load_notes(load, config):
+    for note in load_notes(load, [one.apply(config) for one in choices]):
         say(f"note: {note}")
     began = time.process_time()
     runs = comparison.compare(
@@ -128,63 +139,14 @@ def simulate(
         config,
         patterns=[Pattern.LANES, *([Pattern.PLAIN, Pattern.NONE] if compare else [])],
         prices=read_prices(prices),
+        settings=choices,
         all_unknowns=unknowns == "all",
-        report=say if unknowns == "all" or compare else lambda _text: None,
+        report=say if unknowns == "all" or compare or len(choices) > 1 else lambda _text: None,
     )
     say(effort(runs, seconds=time.process_time() - began))
     if plot is not None:
         plots.write(plots.draw_waits(runs), plot)
     _show(context, runs)
-
-
-def plan(
-    context: typer.Context,
-    scenario: ScenarioFile = None,
-    *,
-    target: Annotated[list[str], typer.Option("--target", help='Set a target: "HIGH p99 < 2s". Repeatable.')],
-    file: ConfigFile = None,
-    arrivals: ArrivalsOption = None,
-    max_slots: Annotated[
-        int,
-        typer.Option("--max-slots", min=1, help="Plan with at most this reserved concurrency."),
-    ] = 20,
-    budget: Annotated[
-        int, typer.Option(min=1, help="Stop after this number of runs; the answer says so.")
-    ] = 150,
-    duration: Annotated[str | None, typer.Option(help="Let messages arrive for this time: 10m, 1h.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Set the seed of all random choices.")] = None,
-    plot: PlotOption = None,
-    prices: PricesOption = None,
-    profile: ProfileOption = None,
-) -> None:
-    """
-    Find the cheapest settings that meet your targets under every plausible AWS timing.
-
-    Prints them as a part of lanes.toml, with their figures. Exits with 3 if no settings hold.
-    """
-    _require_greenlet()
-    check_plot(plot)
-    from . import plots, search
-    from .prices import read_prices
-    from .targets import parse_target
-
-    config = read_config(context, file, None)
-    with usage("--target"):
-        targets = [parse_target(text, config) for text in target]
-    load = read_load(scenario, config, arrivals=arrivals, duration=duration, seed=seed, profile=profile)
-    charged = read_prices(prices)
-    with busy(lambda: "looking for the cheapest settings"):
-        answer = search.Search(load, config, targets=targets, prices=charged, budget=budget, report=say).run(
-            max_slots=max_slots
-        )
-    if plot is not None and answer.trials:
-        plots.write(plots.draw_plan(answer), plot)
-    if target_of(context).output is Output.JSON:
-        show_json(answer.plain())
-    else:
-        typer.echo(answer.text())
-    if answer.best is None:
-        raise typer.Exit(3)
 
 
 def check_plot(plot: Path | None) -> None:
@@ -193,13 +155,65 @@ def check_plot(plot: Path | None) -> None:
         raise typer.BadParameter(f"{str(plot)!r} does not end with .svg", param_hint="--plot")
 
 
-def read_config(context: typer.Context, file: Path | None, slots: int | None) -> LanesConfig:
-    """Return the lanes of the file, of ./lanes.toml or the defaults; with this number of slots."""
+def read_config(context: typer.Context, file: Path | None) -> LanesConfig:
+    """Return the lanes of the file, of ./lanes.toml or the defaults."""
     stage = target_of(context).stage or None
     path = file or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
-    config = LanesConfig.load(path, stage=stage) if path else LanesConfig.from_dict({}, stage=stage)
-    with usage("--slots"):
-        return config if slots is None else Settings(slots=slots).apply(config)
+    return LanesConfig.load(path, stage=stage) if path else LanesConfig.from_dict({}, stage=stage)
+
+
+def read_settings(
+    config: LanesConfig, *, slots: str | None, batch_size: str | None, recheck_interval: str | None
+) -> list[Settings]:
+    """
+    Return each combination of the listed values.
+
+    Raises:
+        typer.BadParameter: a list has an empty, wrong or repeated value.
+        UsageError: the lanes can't have a value.
+
+    """
+    found = combinations(
+        slots=listed(slots, "--slots", _count),
+        batch_sizes=listed(batch_size, "--batch-size", _count),
+        rechecks=listed(recheck_interval, "--recheck-interval", one_duration),
+    )
+    given = {"--slots": slots, "--batch-size": batch_size, "--recheck-interval": recheck_interval}
+    with usage(", ".join(option for option, text in given.items() if text is not None)):
+        for one in found:
+            one.apply(config)
+    return found
+
+
+def listed(text: str | None, option: str, read: Callable[[str, str], T]) -> list[T]:
+    """
+    Return the values of a list with commas; none if the option was not given.
+
+    Raises:
+        typer.BadParameter: a value is empty, repeated, or refused by `read`.
+
+    """
+    if text is None:
+        return []
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise typer.BadParameter(
+            f"{text!r} has an empty value; separate values by one comma, such as 1,2,5", param_hint=option
+        )
+    values = [read(part, option) for part in parts]
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise typer.BadParameter(f"{parts[place]!r} is listed twice in {text!r}", param_hint=option)
+    return values
+
+
+def _count(text: str, option: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise typer.BadParameter(
+            f"{text!r} is not a whole number; give a number such as 3, or several such as 1,2,5",
+            param_hint=option,
+        )
+    return int(text)
 
 
 def read_load(
@@ -243,15 +257,17 @@ def read_load(
         raise UsageError(error.problems, source=source) from error
 
 
-def load_notes(load: Scenario, config: LanesConfig) -> list[str]:
+def load_notes(load: Scenario, configs: Sequence[LanesConfig]) -> list[str]:
     """Return notes to read before the figures."""
-    slots = config.consumer.reserved_concurrency
     needed = load.slots_needed
+    few = sorted(
+        {one.consumer.reserved_concurrency for one in configs if needed > one.consumer.reserved_concurrency}
+    )
     notes = []
-    if needed > slots:
+    if few:
         notes.append(
-            f"the arrivals keep {needed:.1f} slots busy, but there are {slots}: the lower lanes fall behind as "
-            f"long as messages arrive"
+            f"the arrivals keep {needed:.1f} slots busy: with {' or '.join(map(str, few))} the lower lanes fall behind "
+            f"as long as messages arrive"
         )
     if load.expected_messages > MANY_MESSAGES:
         notes.append(
@@ -302,8 +318,10 @@ def _show(context: typer.Context, runs: list[Run]) -> None:
     if target_of(context).output is Output.JSON:
         show_json(presentation.plain(runs))
         return
-    console().print(table_of(presentation.readable(comparison.lane_rows(runs))))
-    console().print(table_of(presentation.readable(comparison.total_rows(runs))))
+    several = len({run.variant.settings for run in runs}) > 1
+    tables = [comparison.settings_rows] if several else [comparison.lane_rows, comparison.total_rows]
+    for rows in tables:
+        console().print(table_of(presentation.readable(rows(runs))))
 
 
 def _experiments(context: typer.Context, name: str) -> None:

@@ -100,12 +100,6 @@ class Drawing:
             f"<circle class='{colour}' cx='{x:.1f}' cy='{y:.1f}' r='{radius:g}'{_opacity(opacity)}/>"
         )
 
-    def ring(self, x: float, y: float, *, colour: str, radius: float = 4, width: float = 1.5) -> None:
-        """Draw a circle."""
-        self._marks.append(
-            f"<circle class='{colour}-line' cx='{x:.1f}' cy='{y:.1f}' r='{radius:g}' stroke-width='{width:g}'/>"
-        )
-
     def area(self, points: Iterable[tuple[float, float]], *, colour: str, opacity: float = 1) -> None:
         """Fill the area inside points."""
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

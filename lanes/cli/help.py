@@ -31,9 +31,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "work": ("lanes work my_app.handlers:consumer", "lanes work my_app.handlers:consumer --slots 1"),
     "simulate": (
         'lanes simulate --arrivals "HIGH rate=2 service=200ms" --arrivals "MAIN backlog=1000 service=200ms"',
-        "lanes simulate load.toml --compare --plot waits.png",
+        "lanes simulate load.toml --compare --plot waits.svg",
+        "lanes simulate load.toml --slots 1,2,3,5",
     ),
-    "plan": ('lanes plan load.toml --target "HIGH p99 < 2s"',),
     "probe run": ("lanes probe run --dry-run", "lanes probe run --only throttle --out aws-profile.toml"),
     "probe read": ("lanes probe read aws-profile.toml",),
     "dead-letters list": (

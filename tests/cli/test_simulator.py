@@ -1,4 +1,4 @@
-"""`lanes simulate` and `lanes plan` as a user types them."""
+"""`lanes simulate` as a user types it."""
 
 import json
 import shutil
@@ -44,11 +44,10 @@ def test_simulate_prints_a_table_and_draws_a_picture(lanes, tmp_path):
 
 def test_a_chart_is_svg(lanes, tmp_path):
     """Another ending is refused before the simulation: its programs could not read the file."""
-    for verb in (("simulate",), ("plan", "--target", "HIGH p99 < 1m")):
-        done = lanes(*verb, *LOAD, "--plot", str(tmp_path / "waits.png"))
+    done = lanes("simulate", *LOAD, "--plot", str(tmp_path / "waits.png"))
 
-        assert done.returncode == 2
-        assert "does not end with .svg" in done.stderr
+    assert done.returncode == 2
+    assert "does not end with .svg" in done.stderr
 
 
 def test_simulate_prints_json(lanes, tmp_path):
@@ -83,8 +82,14 @@ def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
         (("simulate", "--arrivals", "HIHG rate=1"), "did you mean 'HIGH'"),
         (("simulate", *LOAD, "--duration", "soon"), "duration"),
         (("simulate", "--experiment", "fiffo"), "did you mean 'fifo'"),
-        (("plan", *LOAD, "--target", "HIGH p98 < 2s"), "did you mean 'p9"),
-        (("plan", *LOAD), "--target"),
+        (("simulate", *LOAD, "--slots", "1,,2"), "'1,,2' has an empty value"),
+        (("simulate", *LOAD, "--slots", ""), "has an empty value"),
+        (("simulate", *LOAD, "--slots", "1-3"), "'1-3' is not a whole number"),
+        (("simulate", *LOAD, "--slots", "2,1, 02"), "'02' is listed twice"),
+        (("simulate", *LOAD, "--slots", "1,0"), "reserved_concurrency is 0; must be at least 1"),
+        (("simulate", *LOAD, "--batch-size", "1,11"), "batch_size is 11; must be at most 10"),
+        (("simulate", *LOAD, "--recheck-interval", "100ms,soon"), "'soon' is not a duration"),
+        (("simulate", *LOAD, "--recheck-interval", "1s,1000ms"), "'1000ms' is listed twice"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -108,33 +113,22 @@ def test_a_stage_of_lanes_toml_is_what_is_simulated(lanes, tmp_path):
         assert [row["lane"] for row in json.loads(done.stdout)["lanes"]] == expected
 
 
-def test_plan_prints_settings_with_their_evidence(lanes, tmp_path):
-    """As a part of lanes.toml, progress on standard error."""
-    done = lanes(
-        "plan",
-        *LOAD,
-        "--duration",
-        "5s",
-        "--target",
-        "high p99 < 1m",
-        "--budget",
-        "24",
-        "--plot",
-        str(tmp_path / "plan.svg"),
-    )
+def test_several_values_of_settings_give_one_table_and_one_picture(lanes, tmp_path):
+    """A row for each combination."""
+    picture = tmp_path / "waits.svg"
+    values = ("--slots", "1, 2", "--batch-size", "1,10", "--recheck-interval", "100ms")
+    done = lanes("simulate", *LOAD, "--duration", "5s", *values, "--plot", str(picture))
 
     assert done.returncode == 0, done.stderr
-    assert "reserved_concurrency = 1" in done.stdout
-    assert "# HIGH p99 < 60.0 s: " in done.stdout
-    assert "holds" in done.stderr
-
-
-def test_plan_ends_with_three_where_nothing_holds(lanes):
-    """And names the target that binds."""
-    done = lanes("plan", *LOAD, "--duration", "5s", "--target", "HIGH p50 < 1ms", "--max-slots", "1")
-
-    assert done.returncode == 3
-    assert "The binding target: HIGH p50 < 1 ms" in done.stdout
+    rows = [line for line in done.stdout.splitlines() if "batch_size" in line]
+    assert [row.split("│")[1].strip() for row in rows] == [
+        f"{slots}, batch_size {size}, recheck_interval 100ms"
+        for slots in ("1 slot", "2 slots")
+        for size in (1, 10)
+    ]
+    assert "HIGH p99" in done.stdout
+    assert "standstill" not in done.stdout
+    assert "2 slots, batch_size 10" in picture.read_text(encoding="utf-8")
 
 
 def test_an_experiment_is_replayed(lanes):

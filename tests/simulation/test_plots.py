@@ -1,6 +1,7 @@
-"""The charts of simulations and plans, and the picture of the README: their marks, names and numbers."""
+"""The charts of simulations, and the picture of the README: their marks, names and numbers."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -10,12 +11,11 @@ from lanes.charts.svg import LANE_COLOURS, duration
 from lanes.config import LanesConfig
 from simulator import front_picture
 from simulator.comparison import compare, lane_rows
-from simulator.plots import PlotError, draw_plan, draw_waits, write
+from simulator.plots import PlotError, draw_waits, write
 from simulator.prices import read_prices
 from simulator.scenario import resolve
-from simulator.search import Search
+from simulator.settings import combinations
 from simulator.simulated_lanes import Pattern
-from simulator.targets import parse_target
 
 ROOT = Path(__file__).parents[2]
 CONFIG = LanesConfig.from_dict({})
@@ -73,50 +73,21 @@ def test_a_range_of_unknowns_is_the_widest_bar():
     assert words in texts(draw_waits(runs))
 
 
-def planned(*targets):
-    """Search for these targets."""
-    load = resolve(LOAD, CONFIG)
-    texts_read = [parse_target(text, CONFIG) for text in targets]
-    return Search(load, CONFIG, targets=texts_read, prices=read_prices(), budget=60).run(max_slots=2)
+def test_settings_have_a_row_each_that_names_them():
+    """The lane has a dot for each, and long names move the axis rather than run into it."""
+    choices = combinations(slots=[1, 2], batch_sizes=[10], rechecks=[timedelta(milliseconds=100)])
+    runs = compare(
+        resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES], prices=read_prices(), settings=choices
+    )
 
+    picture = draw_waits(runs)
 
-def test_a_plan_shows_each_setting_the_target_and_the_chosen_one():
-    """A panel for each target; dots hold, rings do not."""
-    answer = planned("HIGH p99 < 20s", "MAIN p99 < 1m")
-
-    picture = draw_plan(answer)
-
-    holding = sum(trial.missed is None for trial in answer.trials)
-    shapes = {
-        slots: (
-            len(marks(picture, "circle", f"lane-{slots - 1}")),
-            len(marks(picture, "circle", f"lane-{slots - 1}-line")),
-        )
-        for slots in {trial.settings.slots for trial in answer.trials}
-    }
-    # The legend has a dot for each number of slots, in each panel.
-    assert sum(dots for dots, _ in shapes.values()) == 2 * (holding + len(shapes))
-    assert sum(rings for _, rings in shapes.values()) == 2 * (len(answer.trials) - holding)
-    assert len(marks(picture, "circle", "ink-line")) == 2
-    assert len([line for line in marks(picture, "line", "ink-line") if "stroke-dasharray" in line]) == 2
-    chosen = [text for text in texts(picture) if text.startswith("chosen: ")]
-    assert chosen == [
-        f"chosen: {duration(answer.best.worst(target)[0])}, ${answer.best.dollars_a_day:.2f} a day"
-        for target in answer.targets
-    ]
-
-
-def test_a_plan_without_settings_marks_none():
-    """All are rings, above the line of the target."""
-    answer = planned("HIGH p50 < 1ms")
-
-    picture = draw_plan(answer)
-
-    assert not marks(picture, "circle", "ink-line")
-    (limit,) = [float(line["y1"]) for line in marks(picture, "line", "ink-line")]
-    rings = [ring for slots in (0, 1) for ring in marks(picture, "circle", f"lane-{slots}-line")]
-    assert len(rings) == len(answer.trials)
-    assert all(float(ring["cy"]) < limit for ring in rings)
+    names = [one.description for one in choices]
+    assert [text for text in texts(picture) if text in names] == names * 3
+    for number in range(3):
+        dots = marks(picture, "circle", f"lane-{number}")
+        assert len(dots) == 2
+        assert all(float(dot["cx"]) > 6 * max(map(len, names)) for dot in dots)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):

@@ -1,7 +1,6 @@
-"""A load, its reading from a file, its figures, and the settings that a plan chooses."""
+"""A load, its reading from a file, its figures, and the settings that are compared."""
 
 import dataclasses
-import functools
 import json
 import tracemalloc
 from datetime import timedelta
@@ -10,7 +9,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
-from simulator.comparison import Range, compare, lane_rows, total_rows
+from simulator.comparison import Range, compare, lane_rows, settings_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations
 from simulator.outcome import outcome_of, percentile
@@ -18,10 +17,8 @@ from simulator.parameters import Unknowns, variants
 from simulator.presentation import plain, readable
 from simulator.prices import read_prices
 from simulator.scenario import arrivals_option, resolve
-from simulator.search import Search
-from simulator.settings import Settings, alternatives, combined
+from simulator.settings import Settings, combinations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
-from simulator.targets import parse_target
 
 CONFIG = LanesConfig()
 SMALL = {
@@ -196,123 +193,52 @@ def test_patterns_and_unknowns_become_rows_with_ranges():
     assert [row["pattern"] for row in total_rows(runs)] == ["ours", "none"]
 
 
-def test_targets_are_read_and_measured():
-    """Lanes in any case, figures and durations by their names."""
-    target = parse_target("high p99 < 500ms", CONFIG)
-    scenario = small()
-    outcome = outcome_of(play(scenario, CONFIG), scenario, read_prices())
+def test_settings_become_lanes():
+    """What follows the slots by default goes on to follow them; what is not set stays."""
+    applied = Settings(slots=8, batch_size=1, recheck=timedelta(milliseconds=100)).apply(CONFIG)
 
-    assert str(target) == "HIGH p99 < 500 ms"
-    assert target.miss(outcome) == pytest.approx(outcome.lane("HIGH").p99 / 0.5)
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("HIGH p99", "write a target such as"),
-        ("HIHG p98 < soon", "did you mean 'HIGH'"),
-        ("HIHG p98 < soon", "did you mean 'p9"),
-        ("HIHG p98 < soon", "'soon' is not a duration"),
-    ],
-)
-def test_a_wrong_target_is_explained(text, told):
-    """With everything that is wrong with it."""
-    with pytest.raises(ConfigurationError) as raised:
-        parse_target(text, CONFIG)
-
-    assert told in str(raised.value)
-
-
-def test_settings_become_lanes_and_a_part_of_lanes_toml():
-    """What follows the slots by default goes on to follow them, and the fragment says the same as the settings."""
-    import tomllib
-
-    settings = Settings(
-        slots=8,
-        batch_size=1,
-        recheck=timedelta(milliseconds=100),
-        delays=(timedelta(seconds=2), timedelta(seconds=5)),
-    )
-    applied = settings.apply(CONFIG)
-
-    assert applied == LanesConfig.from_dict(tomllib.loads(settings.fragment(CONFIG)))
     assert applied.lanes[0].maximum_concurrency == 8
+    assert {lane.batch_size for lane in applied.lanes} == {1}
     assert applied.consumer.recheck_interval == timedelta(milliseconds=100)
     assert Settings(slots=8).apply(CONFIG) == LanesConfig.from_dict({"consumer": {"reserved_concurrency": 8}})
+    assert Settings().apply(CONFIG) == CONFIG
 
 
-def test_alternatives_change_one_thing_each_and_can_be_combined():
-    """Never to what the lanes have already."""
-    parts = [values[0] for values in alternatives(3, CONFIG)]
-    one = functools.reduce(combined, parts)
+def test_listed_settings_are_combined():
+    """Each value of one with each of the other, in their order; without lists the lanes as they are."""
+    found = combinations(slots=[1, 3], batch_sizes=[10, 1])
 
-    assert (one.recheck, one.delays, one.batch_size) == (
-        parts[0].recheck,
-        parts[1].delays,
-        parts[2].batch_size,
+    assert [one.description for one in found] == [
+        "1 slot, batch_size 10",
+        "1 slot, batch_size 1",
+        "3 slots, batch_size 10",
+        "3 slots, batch_size 1",
+    ]
+    assert combinations() == [Settings()]
+
+
+def test_settings_are_compared_in_one_row_each():
+    """With the waits of lanes that had messages, ranges over the unknowns, and the pattern only where it differs."""
+    load = resolve({"duration": "5s", "arrivals": {"MAIN": {"backlog": 40, "service": "100ms"}}}, CONFIG)
+    choices = combinations(slots=[1, 4])
+    runs = compare(
+        load, CONFIG, patterns=[Pattern.LANES], prices=read_prices(), settings=choices, all_unknowns=True
     )
-    assert all(
-        Settings(slots=3).apply(CONFIG) != settings.apply(CONFIG)
-        for values in alternatives(3, CONFIG)
-        for settings in values
+    both = compare(
+        load, CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices(), settings=choices
     )
 
-
-def searched(*targets, budget=60, max_slots=3):
-    scenario = resolve(
-        {
-            "duration": "10s",
-            "arrivals": {
-                "HIGH": {"rate": 2, "burst": 5, "service": "100ms"},
-                "MAIN": {"backlog": 30, "groups": 10, "service": "100ms"},
-            },
-        },
-        CONFIG,
-    )
-    reported = []
-    search = Search(
-        scenario,
-        CONFIG,
-        targets=[parse_target(text, CONFIG) for text in targets],
-        prices=read_prices(),
-        budget=budget,
-        report=reported.append,
-    )
-    return search.run(max_slots=max_slots), reported
-
-
-def test_a_plan_holds_its_targets_over_the_whole_range_and_says_so():
-    """With the fewest slots, the same each time."""
-    answer, told = searched("HIGH p99 < 30s", "MAIN max < 5m")
-
-    assert answer.best is not None
-    assert answer.best.settings.slots == 1
-    assert len(answer.best.outcomes) == len(variants(Unknowns()))
-    assert all(target.miss(one) <= 1 for target in answer.targets for one in answer.best.outcomes.values())
-    assert "reserved_concurrency = 1" in answer.text()
-    assert "# HIGH p99 < 30.0 s: " in answer.text()
-    assert len(told) >= 1
-    assert searched("HIGH p99 < 30s", "MAIN max < 5m")[0].text() == answer.text()
-
-
-def test_a_plan_that_nothing_holds_names_the_target_that_binds():
-    """And the settings that came closest."""
-    answer, _ = searched("HIGH p99 < 30s", "HIGH p50 < 1ms", max_slots=2)
-
-    assert answer.best is None
-    assert "No settings hold." in answer.text()
-    assert "The binding target: HIGH p50 < 1 ms" in answer.text()
-    assert answer.plain()["holds"] is False
-
-
-def test_a_plan_stops_at_its_budget_and_where_there_are_too_few_slots():
-    """And says which it was."""
-    spent, _ = searched("HIGH p50 < 1ms", budget=2)
-    assert "budget of 2 runs" in spent.text()
-
-    scenario = resolve({"arrivals": {"HIGH": {"rate": 100, "service": "100ms"}}}, CONFIG)
-    answer = Search(scenario, CONFIG, targets=[], prices=read_prices(), budget=1).run(max_slots=3)
-    assert "keep 10.0 slots busy" in answer.text()
+    one, four = settings_rows(runs)
+    assert list(one) == [
+        *("settings", "MAIN p50", "MAIN p99", "dead", "left", "drained", "busy", "idle", "dollars_a_day")
+    ]
+    assert isinstance(one["MAIN p99"], Range)
+    assert one["MAIN p99"].low > four["MAIN p99"].high
+    assert [row["pattern"] for row in settings_rows(both)] == ["ours", "none"] * 2
+    assert [row["settings"] for row in plain(both)["totals"]] == [
+        {"reserved_concurrency": slots} for slots in (1, 1, 4, 4)
+    ]
+    assert [row["settings"] for row in readable(settings_rows(runs))] == ["1 slot", "4 slots"]
 
 
 def test_a_waiting_message_takes_less_than_a_kilobyte():
