@@ -337,6 +337,7 @@ class SimulatedLanes:
                 beside=SimulatedBeside(self.scheduler),
                 sleep=self.scheduler.sleep,
                 clock=self._injector.clock(),
+                monotonic=self.scheduler.clock,
                 random=Random(self.chance.getrandbits(64)),  # noqa: S311
             )
         )

@@ -118,26 +118,27 @@ class Attempts:
         # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
         # call in any case.
         ahead = entry.suspect or entry.attempts > 0 or self._settings.idempotency
-        if ahead:
-            try:
-                entry = self._count(entry, record, Ending.STARTED, error="")
-            except AwsError:
-                return self._settlement.deferred(lane, record, entry, Reason.NOT_BEGUN)
+        uncounted = entry
+        try:
+            entry = self._begin(batch, record, entry, ahead=ahead, check=check if ages else None)
+        except Yielded as left:
+            return _uncounted(uncounted, to=left.to)
+        except AwsError:
+            return self._settlement.deferred(lane, record, uncounted, Reason.NOT_BEGUN)
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
-            if ahead and ages:
-                check()
             self._call(batch, record, work, attempt=attempt, check=check)
         except BaseException as raised:  # noqa: BLE001 - the border to user code: every exception is an outcome
             error = deciding(raised)
             # It ends the process, and is not a failure of the record.
             if isinstance(error, KeyboardInterrupt):
                 raise error from None
-            if not isinstance(error, Yielded):
-                return self._failed(lane, record, entry, work, error, ahead=ahead)
-            # Settlement writes it together with the yield.
-            forgiven = dataclasses.replace(entry, attempts=entry.attempts - 1) if ahead else entry
-            return Outcome(ending=Ending.YIELDED, entry=forgiven, to=error.to)
+            if isinstance(error, Yielded):
+                return _uncounted(uncounted, to=error.to)
+            # A supervisor that signals every process ends the handler's own children too.
+            if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
+                return _uncounted(uncounted)
+            return self._failed(lane, record, entry, work, error, ahead=ahead)
         # With idempotency the effect says that it is done, before any count is looked at.
         if ahead and not self._settings.idempotency:
             # Taken back: a failed call may repeat work later, never undo it.
@@ -147,6 +148,27 @@ class Attempts:
         times = started_at, self.clock()
         report.handled(self._telemetry, lane, record, work, attempt=attempt, times=times)
         return DONE
+
+    def _begin(
+        self,
+        batch: Batch,
+        record: RawRecord,
+        entry: Entry,
+        *,
+        ahead: bool,
+        check: Callable[[], None] | None,
+    ) -> Entry:
+        """Count an attempt that is written ahead; raises `Yielded` if it must not start, and `AwsError`."""
+        # Before the count: an attempt that does not start must not rest on a second write that takes it back.
+        _leave_if_over(batch)
+        if not ahead:
+            return entry
+        if check is not None:
+            check()
+        entry = self._count(entry, record, Ending.STARTED, error="")
+        # That call may have taken long, or a stop have come during it.
+        _leave_if_over(batch)
+        return entry
 
     def _call(
         self, batch: Batch, record: RawRecord, work: Work, *, attempt: int, check: Callable[[], None]
@@ -238,6 +260,17 @@ class Attempts:
     def _write(self, entry: Entry, record: RawRecord, *, problem: Event) -> bool:
         ids = {"lane": entry.lane, "message_id": record.message_id}
         return report.tried(self._telemetry, problem, lambda: self._ledger.write([entry]), **ids)
+
+
+def _uncounted(entry: Entry, *, to: Lane | None = None) -> Outcome:
+    """Return the outcome of a record whose attempt does not count; settlement writes its entry with the yield."""
+    return Outcome(ending=Ending.YIELDED, entry=entry, to=to)
+
+
+def _leave_if_over(batch: Batch) -> None:
+    """Raise `Yielded` if the time is over, or the process is to stop."""
+    if batch.is_over:
+        raise Yielded
 
 
 def _dead_letter(entry: Entry, reason: str, *, error: str = "", work: Work | None = None) -> Outcome:

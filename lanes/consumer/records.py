@@ -135,7 +135,7 @@ class Batch:
     Records of one lane, those of each group in the order in which they were sent.
 
     They are parked under its `name`, that of the invocation, which `began_at` a time in epoch seconds.
-    `milliseconds_left` returns the time until Lambda ends the function.
+    `milliseconds_left` returns the time until Lambda ends the function, `is_stopped` whether the process is to stop.
     """
 
     lane: Lane
@@ -143,6 +143,7 @@ class Batch:
     name: str
     milliseconds_left: Callable[[], float]
     began_at: float
+    is_stopped: Callable[[], bool] = lambda: False
 
     @property
     def seconds_left(self) -> float:
@@ -157,19 +158,43 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One invocation: its name, Lambda's context, and a function that returns the time until Lambda ends it."""
+    """
+    One invocation.
+
+    Attributes:
+        name: its request id.
+        context: Lambda's context.
+        milliseconds_left: returns the time until Lambda ends it.
+        is_stopped: returns whether its process is to stop, which Lambda never tells.
+
+    """
 
     name: str
     context: Any
     milliseconds_left: Callable[[], float]
+    is_stopped: Callable[[], bool]
 
     @classmethod
-    def of(cls, context: Any, *, timeout: float, clock: Callable[[], float]) -> Invocation:
-        """Read Lambda's context; where it lacks one of them, as in tests, the name is random and `timeout` counts."""
-        ends_at = clock() + timeout
-        left = getattr(context, "get_remaining_time_in_millis", None) or (lambda: (ends_at - clock()) * 1000)
-        name = getattr(context, "aws_request_id", None) or uuid.uuid4().hex
-        return cls(name=name, context=context, milliseconds_left=left)
+    def of(cls, context: Any, *, timeout: float, monotonic: Callable[[], float]) -> Invocation:
+        """
+        Read Lambda's context; where it lacks a name or a time, as in tests, the name is random.
+
+        The time left is never more than `timeout` seconds since now: the context subtracts the clock's time from an
+        absolute one, so with a clock that is set back it would let records stay invisible long after a crash.
+        """
+        ends_at = monotonic() + timeout
+        given = getattr(context, "get_remaining_time_in_millis", None)
+
+        def left() -> float:
+            own = (ends_at - monotonic()) * 1000
+            return own if given is None else min(own, given())
+
+        return cls(
+            name=getattr(context, "aws_request_id", None) or uuid.uuid4().hex,
+            context=context,
+            milliseconds_left=left,
+            is_stopped=getattr(context, "is_stopped", None) or (lambda: False),
+        )
 
     def batch(self, lane: Lane, records: Sequence[RawRecord], *, began_at: float, part: str = "") -> Batch:
         """Return records as a batch of this invocation; `part` tells several from each other."""
@@ -179,6 +204,7 @@ class Invocation:
             name=self.name + part,
             milliseconds_left=self.milliseconds_left,
             began_at=began_at,
+            is_stopped=self.is_stopped,
         )
 
 

@@ -64,6 +64,7 @@ class Runtime:
         bell: the bell of the pull engine; None without one.
         beside: makes calls beside the handler; threads by default.
         clock: returns epoch seconds.
+        monotonic: returns seconds that no one sets back.
         sleep: lets seconds pass.
         random: decides the jitter of delays.
 
@@ -80,6 +81,7 @@ class Runtime:
     bell: Bell | None = None
     beside: Beside | None = None
     clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Random = dataclasses.field(default_factory=randomness.Random)
 
@@ -101,9 +103,11 @@ class Runtime:
         reserve = Reserve(share=config.consumer.reserve, clock=clock)
         if config.consumer.engine is EngineName.PULL:
             services = self._slot_services(corridor, reserve, peers)
-            return PullEngine(deployment=self.deployment, services=services)
+            return PullEngine(deployment=self.deployment, services=services, monotonic=self.monotonic)
         turns = self._turn_services(settlement, reserve, peers)
-        return MappedEngine(deployment=self.deployment, corridor=corridor, services=turns)
+        return MappedEngine(
+            deployment=self.deployment, corridor=corridor, services=turns, monotonic=self.monotonic
+        )
 
     def _slot_services(self, corridor: Corridor, reserve: Reserve, peers: Peers) -> SlotServices:
         config, consumer = self.deployment.config, self.deployment.config.consumer

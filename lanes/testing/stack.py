@@ -70,6 +70,7 @@ class MemoryStack:
             bell=self.new_bell(self._calls),
             beside=InLine(),
             clock=self._clock,
+            monotonic=self._clock,
             sleep=self._clock.advance,
             random=random,
             overrides=self._overrides,

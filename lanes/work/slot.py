@@ -54,6 +54,10 @@ class Run:
         """Return the time that is left."""
         return 0 if self.stop.is_asked else max(0, int((self.ends_at - self.clock()) * 1000))
 
+    def is_stopped(self) -> bool:
+        """Whether the slot is to stop."""
+        return self.stop.is_asked
+
 
 def main(control_fd: str, number: str, consumer: str) -> None:
     """

@@ -95,6 +95,7 @@ class Stage:
                 holds=self.holds,
                 beside=InLine(),
                 clock=self.clock,
+                monotonic=self.clock,
                 random=Halves(seed),
             )
         )

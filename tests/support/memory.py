@@ -211,6 +211,7 @@ class World:
                 beside=self.beside,
                 sleep=self.clock.advance,
                 clock=self.clock,
+                monotonic=self.clock,
                 random=Random(self.seed),
             )
         )

@@ -71,12 +71,20 @@ class TurnServices:
 class MappedEngine:
     """Runs the invocations of one environment."""
 
-    def __init__(self, *, deployment: Deployment, corridor: Corridor, services: TurnServices) -> None:
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        corridor: Corridor,
+        services: TurnServices,
+        monotonic: Callable[[], float],
+    ) -> None:
         # Once for each queue: names are compared, and every batch passes here.
         self._lane_of = functools.cache(deployment.lane_of_queue)
         self._corridor = corridor
         self._services = services
         self._clock = services.settlement.clock
+        self._monotonic = monotonic
         self._timeout = deployment.config.consumer.function_timeout.total_seconds()
 
     def run(self, event: Mapping[str, Any], context: Any) -> PartialBatchResponse:
@@ -92,7 +100,7 @@ class MappedEngine:
             return response_for(())
         # Overdue records may go on where the others yield, so they must not be behind those.
         records = records if lane.max_wait is None else oldest_first(records)
-        invocation = Invocation.of(context, timeout=self._timeout, clock=self._clock)
+        invocation = Invocation.of(context, timeout=self._timeout, monotonic=self._monotonic)
         batch = invocation.batch(lane, records, began_at=began_at)
         telemetry.begin(lane.name, context)
         try:

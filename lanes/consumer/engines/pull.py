@@ -30,7 +30,7 @@ from lanes.consumer.records import (
 from lanes.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
@@ -46,12 +46,15 @@ Rings pile up behind a long invocation, one for each second with a send.
 class PullEngine:
     """Runs the invocations of one environment."""
 
-    def __init__(self, *, deployment: Deployment, services: SlotServices) -> None:
+    def __init__(
+        self, *, deployment: Deployment, services: SlotServices, monotonic: Callable[[], float]
+    ) -> None:
         self._deployment = deployment
         self._consumer = deployment.config.consumer
         self._lanes = deployment.config.lanes
         self._services = services
         self._clock = services.looking.clock
+        self._monotonic = monotonic
         self._empty_at = 0.0
         self._was_cut_off = False
 
@@ -124,7 +127,7 @@ class PullEngine:
 
     def _slot(self, context: Any, lanes: Sequence[Lane], *, is_rung: bool = True) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
-        invocation = Invocation.of(context, timeout=timeout, clock=self._clock)
+        invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
         return Slot(self._services, lanes=lanes, invocation=invocation, turn=PullTurn, is_rung=is_rung)
 
 

@@ -57,11 +57,13 @@ class FakeTurn:
         reserve: Sequence[str] = (),
         leaves: Lane | None = None,
         may_yield: bool = True,
+        ages: bool = False,
     ) -> None:
         self.yields_at = yields_at
         self.reserve = reserve
         self.leaves = leaves
         self.may_yield = may_yield
+        self.ages = ages
         self.asked: list[tuple[str, bool]] = []
         self.expected: list[float] = []
         self.charged: list[float] = []
@@ -77,7 +79,9 @@ class FakeTurn:
         self.expected.append(expected)
         if first == self.yields_at:
             return self.yielded(rest, to=HIGH)
-        return Proceed(reserve=self if first in self.reserve else None, may_yield=self.may_yield)
+        return Proceed(
+            reserve=self if first in self.reserve else None, may_yield=self.may_yield, ages=self.ages
+        )
 
     def checkpoint(self) -> Lane | None:
         return self.leaves
@@ -295,6 +299,35 @@ def test_a_written_attempt_is_taken_back_after_success(failing, left):
     assert environment.table.entries["MAIN", "a1"].attempts == left
     assert len(writes) == 2 + min(failing, 1)
     assert len(environment.telemetry.problems) == failing
+
+
+@pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])
+class Waits(Interception):
+    """Uses up the invocation's time before an attempt, as a pause for a rate may."""
+
+    def __init__(self):
+        self.environment = None
+
+    def begin(self, _batch):
+        return [self]
+
+    def before(self, record, entry, work):
+        self.environment.clock.advance(self.environment.seconds - 0.5)
+
+
+@pytest.mark.parametrize("leaves", ["time", "lane"])
+def test_no_attempt_is_counted_for_a_record_that_does_not_start(leaves):
+    """Its count would rest on a write that takes it back, which may fail."""
+    waits = Waits()
+    environment = Environment(*([waits] if leaves == "time" else []))
+    waits.environment, written = environment, []
+    environment.table.note = written.extend
+
+    found = environment.run(FakeTurn(leaves=HIGH, ages=leaves == "lane"), "a1", receive_count=2)
+
+    assert environment.started == []
+    assert set(endings(found).values()) <= {Ending.YIELDED, Ending.RETURNED}
+    assert [entry for entry in written if entry.attempts] == []
 
 
 @pytest.mark.parametrize("turn", [FakeTurn(), FakeTurn(leaves=HIGH, may_yield=False)])

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, S3EventBridgeNotificationEvent
 
-from lanes.consumer.records import RawRecord, oldest_first, read_batch, response_for
+from lanes.consumer.records import Invocation, RawRecord, oldest_first, read_batch, response_for
 from lanes.errors import ConfigurationError
+from lanes.testing.clock import FakeClock
 from tests.support.records import record_with
 
 ARN = "arn:aws:sqs:eu-central-1:123456789012:orders-HIGH.fifo"
@@ -169,3 +171,19 @@ def test_the_event_types_are_loaded_when_they_are_first_asked_for():
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("wrong_by", [-600, -5, 0, 5, 600])
+def test_the_time_left_is_never_more_than_that_of_the_timeout(wrong_by):
+    """Lambda's context subtracts the clock from an absolute time, so it is wrong by as much as the clock."""
+    monotonic = FakeClock(50.0)
+    deadline = 1_000.0 + 30.0
+    context = SimpleNamespace(
+        get_remaining_time_in_millis=lambda: (deadline - (monotonic() + 950.0 + wrong_by)) * 1000
+    )
+
+    invocation = Invocation.of(context, timeout=30.0, monotonic=monotonic)
+
+    assert invocation.milliseconds_left() / 1000 == pytest.approx(min(30.0, 30.0 - wrong_by))
+    monotonic.advance(12)
+    assert invocation.milliseconds_left() / 1000 == pytest.approx(min(18.0, 18.0 - wrong_by))

@@ -88,6 +88,75 @@ def test_a_run_has_no_time_left_after_a_stop():
     assert one.get_remaining_time_in_millis() == 0
 
 
+class StoppedContext(FakeContext):
+    """The context of a run that is stopped at a time."""
+
+    def __init__(self, clock, *, stopped_at):
+        super().__init__(clock, seconds=30.0, request="stopped")
+        self.stopped_at = stopped_at
+
+    def is_stopped(self):
+        return self.clock() >= self.stopped_at
+
+    def get_remaining_time_in_millis(self):
+        return 0 if self.is_stopped() else super().get_remaining_time_in_millis()
+
+
+@pytest.mark.parametrize("phase", range(20))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"idempotency": True},
+        {"max_rate": 4},
+        {"max_rates": {"work": 4}, "idempotency": True},
+        {"reserved_concurrency": 3},
+    ],
+    ids=str,
+)
+def test_no_record_starts_after_a_stop(settings, phase):
+    """Wherever it comes: in a poll, in a pause for a rate, in a call before the handler; and no attempt is counted."""
+    world = World({"consumer": PULL | settings, "lanes": LANES})
+    clock = world.clock
+    world.calls.takes = lambda _operation: clock.advance(0.05)
+    starts = []
+    world.consumer.handler("work")(lambda _message: (starts.append(clock()), clock.advance(0.1)))
+    for number in range(6):
+        world.send(("HIGH", "MAIN")[number % 2], data=number, group=f"g{number}")
+    stopped_at = clock() + 0.13 * phase
+
+    world.consumer.work(StoppedContext(clock, stopped_at=stopped_at), slot=0)
+
+    assert all(start < stopped_at for start in starts)
+    assert all(
+        entry.attempts == 0 for entry in world.ledger.entries.values() if entry.returns or entry.yields
+    )
+    assert all(queue.counts().not_visible == 0 for queue in world.queues.live.values())
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_a_failure_after_a_stop_is_no_attempt(idempotency):
+    """A supervisor may signal every process of a service, so the handler's own children end too."""
+    world = World({"consumer": PULL | {"idempotency": idempotency, "max_attempts": 1}, "lanes": LANES})
+    context, attempts = StoppedContext(world.clock, stopped_at=world.clock() + 5), []
+
+    def fail_at_first(_message, context):
+        attempts.append(context.attempt)
+        if len(attempts) == 1:
+            world.clock.advance(10)
+            raise RuntimeError("a child of the handler was ended by a signal")
+
+    world.consumer.handler("work")(fail_at_first)
+    world.send("MAIN", data="m")
+
+    world.consumer.work(context, slot=0)
+    run(world)
+
+    assert attempts == [1, 1]
+    assert world.recorder.named("message_dead_lettered") == []
+    assert world.recorder.counts["FailedAttempts"] == 0
+
+
 class PlayedConsumer:
     """A consumer that ends its runs as the test says, and is stopped in the last one."""
 
