@@ -5,6 +5,9 @@ An asset is assembled from copies, so bundling needs no Docker.
 """
 
 import shutil
+import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,26 +15,29 @@ import jsii
 from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
-import lanes
+from .library import NAME, modules_for
+from .packages import PYTHON, install_packages
 
-from .packages import install_packages
-
-# The runtime cannot use the bytecode of this machine's Python, and never runs tests.
-EXCLUDED_NAMES = frozenset(
-    {"__pycache__", "tests", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
-)
+# Of tools on this machine. Bytecode is of this machine's Python.
+EXCLUDED_FOLDERS = frozenset({"__pycache__", ".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 EXCLUDED_SUFFIXES = frozenset({".pyc", ".pyo"})
-# Parts of the library that no function runs: for the tests of applications, operators' browsers, and measurements.
-NOT_IN_FUNCTIONS = frozenset({"probe", "testing", "ui"})
+TESTS = "tests"
+"""The folder of your tests, at the top of the function folder."""
+RUNTIME_COMMAND = f"python{PYTHON}"
+TASK_ROOT = "/var/task"
 
 
 def consumer_code(folder: str | Path) -> lambda_.Code:
     """
     Bundle a function folder with this library.
 
-    The files of your folder are at the top of the asset. Packages in its ``requirements.txt``, if there is one, are
-    installed as wheels for the function's runtime (Python 3.14 on arm64). The same content gives the same asset, so
-    Lambda gets a new version only when something changed: pin your requirements.
+    The files of your folder are at the top of the asset, those behind links as well; a folder ``tests`` there is left
+    out. Packages in its ``requirements.txt``, if there is one, are installed as wheels for the function's runtime
+    (Python 3.14 on arm64). Of this library the asset has the modules that your code imports. The same content gives the
+    same asset, so Lambda gets a new version only when something changed: pin your requirements.
+
+    If ``python3.14`` is on the path, the asset has bytecode as well: Lambda can't write any, so without it each cold
+    start compiles every module that it imports.
 
     Args:
         folder: The folder with the module of your Lambda handler.
@@ -68,10 +74,25 @@ def bundle(source: Path, target: Path) -> None:
         source: The function folder.
         target: An existing empty folder.
 
+    Raises:
+        FileExistsError: A file of the folder is also one of a package or of this library.
+        FileNotFoundError: A link of the folder leads nowhere.
+        RuntimeError: The packages can't be installed.
+
     """
     install_packages(target, requirements_file=source / "requirements.txt")
-    _copy(Path(next(iter(lanes.__path__))), target / lanes.__name__, without=NOT_IN_FUNCTIONS)
-    _copy(source, target)
+    for place, file in _files(source):
+        if (target / place).exists() or place.parts[0] in (NAME, f"{NAME}.py"):
+            raise FileExistsError(
+                f"{file} would replace a file of an installed package in the function's asset; rename it"
+            )
+        _copy(file, target / place)
+    for place, file in modules_for(sorted(target.rglob("*.py"))).items():
+        _copy(file, target / place)
+    _compile(target)
+    for path in target.rglob("*"):
+        # Not those of this machine: under a umask of 077 Lambda could read nothing.
+        path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
 
 
 @jsii.implements(ILocalBundling)
@@ -84,17 +105,39 @@ class _LocalBundling:
         return True
 
 
-def _copy(source: Path, target: Path, *, without: frozenset[str] = frozenset()) -> None:
-    for file in _files(source):
-        if file.relative_to(source).parts[0] in without:
+def _copy(file: Path, destination: Path) -> None:
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, destination)
+
+
+def _files(
+    folder: Path, *, inside: Path = Path(), above: frozenset[Path] = frozenset()
+) -> Iterator[tuple[Path, Path]]:
+    """Yield the place in the asset and the file, behind links too, for all files of a folder but excluded ones."""
+    above |= {folder.resolve()}
+    for path in sorted(folder.iterdir()):
+        place = inside / path.name
+        if path.name in EXCLUDED_FOLDERS or path.suffix in EXCLUDED_SUFFIXES or place == Path(TESTS):
             continue
-        destination = target / file.relative_to(source)
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, destination)
+        if path.is_dir():
+            # A link to a folder above would go on for ever.
+            if path.resolve() not in above:
+                yield from _files(path, inside=place, above=above)
+        elif path.is_file():
+            yield place, path
+        elif path.is_symlink():
+            raise FileNotFoundError(f"the link {path} leads to {path.readlink()}, which doesn't exist")
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for path in sorted(root.rglob("*")):
-        inner = path.relative_to(root)
-        if path.is_file() and EXCLUDED_NAMES.isdisjoint(inner.parts) and path.suffix not in EXCLUDED_SUFFIXES:
-            yield path
+def _compile(target: Path) -> None:
+    """Write bytecode for the function's Python, if this machine has it."""
+    python = sys.executable if sys.version.startswith(f"{PYTHON}.") else shutil.which(RUNTIME_COMMAND)
+    if python is None:
+        sys.stderr.write(
+            f"{RUNTIME_COMMAND} is not on the path, so the asset has no bytecode and cold starts take longer\n"
+        )
+        return
+    # Unchecked: the times of files in the asset are those of its upload. The paths are those on Lambda.
+    options = ["-q", "--invalidation-mode", "unchecked-hash", "-s", str(target), "-p", TASK_ROOT]
+    # A package may carry a file of another Python's syntax, so a failure is not an error.
+    subprocess.run([python, "-m", "compileall", *options, str(target)], capture_output=True, check=False)

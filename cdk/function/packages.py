@@ -4,81 +4,186 @@ The packages in a function's asset: the pinned ones of the library, and the requ
 Only pure Python and wheels for the function's runtime are installed, on any machine.
 """
 
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from importlib import metadata
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib import metadata, util
 from pathlib import Path
 
-# All requirements of the library in the function, as in requirements.txt, so that pip resolves nothing. The Lambda
-# runtime brings boto3.
+# All requirements of the library in the function, as in requirements.txt, so that nothing is resolved where your folder
+# has no requirements. The Lambda runtime brings boto3.
 LIBRARY_REQUIREMENTS = ("aws-lambda-powertools==3.37.0", "jmespath==1.1.0", "typing-extensions==4.16.0")
+LIBRARY_RANGES = ("aws-lambda-powertools>=3.20,<4", "jmespath>=1.0.1,<2", "typing-extensions>=4.11,<5")
+"""The versions that the library works with; your requirements may ask for another one within them."""
 
-WHEEL_OPTIONS = (
-    "--platform=manylinux2014_aarch64",
-    "--implementation=cp",
-    "--python-version=3.14",
-    "--only-binary=:all:",
+PYTHON = "3.14"
+MACHINE = "aarch64"
+# AWS: the runtime is based on Amazon Linux 2023 (Lambda developer guide, "Lambda runtimes"), which has glibc 2.34. pip
+# takes each platform literally, so that all older ones have to be named.
+PLATFORMS = tuple(
+    f"{name}_{MACHINE}"
+    for name in (*(f"manylinux_2_{minor}" for minor in range(34, 16, -1)), "manylinux2014")
 )
-
-INSTALLER_FILES = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
+INSTALLER_FILES = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
+# Where packages come from is the business of a machine; how they are installed is ours. PIP_USER, PIP_TARGET and their
+# like would put them elsewhere.
+SOURCES = frozenset(
+    {
+        "PIP_CERT",
+        "PIP_CLIENT_CERT",
+        "PIP_CONFIG_FILE",
+        "PIP_CACHE_DIR",
+        "PIP_DEFAULT_TIMEOUT",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "PIP_INDEX_URL",
+        "PIP_KEYRING_PROVIDER",
+        "PIP_NO_INDEX",
+        "PIP_PROXY",
+        "PIP_RETRIES",
+        "PIP_TIMEOUT",
+        "PIP_TRUSTED_HOST",
+    }
+)
 
 
 def install_packages(target: Path, *, requirements_file: Path) -> None:
     """
-    Install the packages into the asset.
+    Install the packages into the asset, in one resolution with the requirements of your folder.
 
-    Pure Python packages that this environment has in the pinned version are copied, which needs no network; pip
-    fetches the others.
+    Pure Python packages that this environment has in the pinned version are copied, which needs no network; pip, or uv
+    in an environment without pip, fetches the others.
 
     Args:
         target: The folder of the asset.
-        requirements_file: More requirements; the file may be missing.
+        requirements_file: More requirements; the file may be missing. Paths in it are relative to its folder.
 
     Raises:
-        RuntimeError: pip failed; the message has its output.
+        RuntimeError: The packages can't be installed; the message has the installer's output.
 
     """
-    missing = [requirement for requirement in LIBRARY_REQUIREMENTS if not _copied(requirement, target)]
+    here = [one for one in LIBRARY_REQUIREMENTS if _is_here(one)]
+    wanted = [one for one in LIBRARY_REQUIREMENTS if one not in here]
     if requirements_file.is_file():
-        missing += ["--requirement", str(requirements_file)]
-    if missing:
-        _fetch(missing, target)
+        wanted = [_range_of(one) for one in wanted] + ["--requirement", str(requirements_file)]
+    if wanted:
+        _fetch(wanted, target, folder=requirements_file.parent)
+    installed = {_key(one.name) for one in metadata.distributions(path=[str(target)])}
+    for requirement in here:
+        if _key(requirement.partition("==")[0]) not in installed:
+            _copy(requirement, target)
+    _check_platforms(target)
     for file in [path for path in target.glob("*.dist-info/*") if path.name in INSTALLER_FILES]:
         file.unlink()
 
 
-def _copied(requirement: str, target: Path) -> bool:
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _range_of(requirement: str) -> str:
+    name = requirement.partition("==")[0]
+    return next((one for one in LIBRARY_RANGES if one.startswith(f"{name}>")), requirement)
+
+
+def _is_here(requirement: str) -> bool:
+    """Whether this environment has a requirement, in pure Python."""
     name, _, version = requirement.partition("==")
     try:
         package = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return False
-    is_pure = "Tag: py3-none-any" in (package.read_text("WHEEL") or "")
-    if package.version != version or not is_pure:
-        return False
+    return package.version == version and "Tag: py3-none-any" in (package.read_text("WHEEL") or "")
+
+
+def _copy(requirement: str, target: Path) -> None:
+    package = metadata.distribution(requirement.partition("==")[0])
     for file in package.files or ():
         if ".." not in file.parts and file.suffix != ".pyc":
             destination = target / file
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(str(package.locate_file(file)), destination)
-    return True
 
 
-def _fetch(requirements: Sequence[str], target: Path) -> None:
-    options = [
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-compile",
-        *WHEEL_OPTIONS,
-        "--target",
-        str(target),
-    ]
-    command = [sys.executable, "-m", "pip", "install", *options, *requirements]
-    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+def _fetch(requirements: Sequence[str], target: Path, *, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        ranges = Path(scratch, "versions-that-lanes-works-with.txt")
+        ranges.write_text("\n".join(LIBRARY_RANGES))
+        options = ["--only-binary=:all:", f"--python-version={PYTHON}", f"--target={target}"]
+        command = [*_installer(), *options, f"--constraint={ranges}", *requirements]
+        outcome = subprocess.run(
+            # Paths in a requirements file count from the current folder.
+            command,
+            cwd=folder,
+            env=_environment(os.environ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if outcome.returncode:
         raise RuntimeError(
-            f"pip could not install the packages of the function: {' '.join(command)}\n{outcome.stderr}"
+            f"the packages of the function could not be installed: {' '.join(requirements)}\n"
+            f"{outcome.stdout}{outcome.stderr}\n"
+            f"Only wheels for Python {PYTHON} on Linux {MACHINE} and pure Python can be installed, in the versions "
+            f"that lanes works with: {', '.join(LIBRARY_RANGES)}. If your requirements have hashes, they need these "
+            "packages too."
         )
     shutil.rmtree(target / "bin", ignore_errors=True)
+
+
+def _installer() -> list[str]:
+    """Return the command that installs packages for the function's platform."""
+    if util.find_spec("pip") is not None:
+        platforms = [f"--platform={platform}" for platform in PLATFORMS]
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
+        return [*pip, "--implementation=cp", *platforms]
+    if (uv := shutil.which("uv")) is not None:
+        return [
+            uv,
+            "pip",
+            "install",
+            f"--python-platform={MACHINE}-{PLATFORMS[0].removesuffix(f'_{MACHINE}')}",
+        ]
+    raise RuntimeError(
+        f"{sys.executable} has no pip, and there is no uv: install one of them to bundle the function's packages, "
+        "for example by 'python -m ensurepip'"
+    )
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the installer: without options that put packages elsewhere, also from pip.conf."""
+    kept = {
+        name: value for name, value in variables.items() if not name.startswith("PIP_") or name in SOURCES
+    }
+    return kept | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+
+
+def _check_platforms(target: Path) -> None:
+    """
+    Refuse a package that was built on this machine, from a folder in your requirements, for this machine.
+
+    Raises:
+        RuntimeError: The function could not load it.
+
+    """
+    for wheel in target.glob("*.dist-info/WHEEL"):
+        tags = [
+            line.partition(":")[2].strip()
+            for line in wheel.read_text().splitlines()
+            if line.startswith("Tag:")
+        ]
+        if tags and not any(
+            platform in ("any", *PLATFORMS) for tag in tags for platform in _platforms_of(tag)
+        ):
+            package = wheel.parent.name.removesuffix(".dist-info")
+            raise RuntimeError(
+                f"{package} is built for {', '.join(tags)}, and the function runs on Linux {MACHINE} with Python "
+                f"{PYTHON}: put a wheel for {PLATFORMS[0]} into your requirements"
+            )
+
+
+def _platforms_of(tag: str) -> list[str]:
+    return tag.rpartition("-")[2].split(".")

@@ -1,8 +1,10 @@
 """The consumer's asset: what's in it, and when it changes."""
 
+import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import zipfile
@@ -13,11 +15,12 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from cdk import LaneQueues, Ledger, PriorityConsumer, consumer_code
-from cdk.function import packages
+from cdk.function import code, packages
 from cdk.function.code import bundle
 from tests.support.infrastructure import FUNCTION_FOLDER, ROOT, lanes_config, resources
 
 LIMIT_BYTES = 20_000_000
+MOST_MODULES = {"consumer": 80, "intake": 80, "outbox_relay": 110}
 
 
 @pytest.fixture(scope="module")
@@ -99,20 +102,118 @@ def test_the_handler_is_imported_from_the_asset_alone(asset):
     assert answer.stdout.split() == [str(asset / "handler.py"), str(asset / "lanes" / "__init__.py"), "True"]
 
 
-def test_what_the_functions_import_at_their_first_event_is_in_the_asset(asset):
-    """The runtime brings boto3 alone, so every module of the library must be there."""
-    modules = "lanes.aws.runtime, lanes.producer.intake, lanes.outbox.dynamodb.relay_function"
+FUNCTIONS = {
+    "consumer": "lanes.aws.runtime, lanes.aws.queues.record_type",
+    "intake": "lanes.producer.intake, lanes.aws.queues.sending",
+    "outbox_relay": "lanes.outbox.dynamodb.relay_function, lanes.outbox.dynamodb.store",
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_a_function_imports_at_its_first_event_is_in_its_asset(function, tmp_path):
+    """The runtime brings boto3 alone, so every module of the library must be there, and no other is."""
+    bundle(ROOT / "lambdas" / function, tmp_path)
 
     answer = subprocess.run(
-        [sys.executable, "-B", "-c", f"import {modules}, lanes; print(lanes.__file__)"],
-        cwd=asset,
-        env={"PYTHONPATH": str(asset)},
+        [sys.executable, "-B", "-c", f"import {FUNCTIONS[function]}, lanes; print(lanes.__file__)"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (answer.stderr, answer.stdout.strip()) == ("", str(asset / "lanes" / "__init__.py"))
+    assert (answer.stderr, answer.stdout.strip()) == ("", str(tmp_path / "lanes" / "__init__.py"))
+    files = [str(path.relative_to(tmp_path)) for path in (tmp_path / "lanes").rglob("*.py")]
+    assert len(files) <= MOST_MODULES[function], files
+    assert not [file for file in files if file.split("/")[1] in {"cli", "operate", "testing", "ui", "work"}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "module"),
+    [
+        ("from lanes import Producer", "producer/producer.py"),
+        ("import lanes", "producer/producer.py"),
+        ("import lanes.outbox", "outbox/outbox.py"),
+        ("def late():\n    from lanes.outbox.sql import store", "outbox/sql/store.py"),
+        (
+            "import importlib; importlib.import_module('lanes.operate.dead_letters.redrive')",
+            "operate/dead_letters/redrive.py",
+        ),
+        ("x = 1", "consumer/consumer.py"),
+    ],
+)
+def test_the_asset_has_what_its_code_imports(folder, tmp_path, statement, module):
+    """In whatever way; code that names nothing of the library gets its public names."""
+    (folder / "helper.py").write_text(statement + "\n")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    names = {str(path.relative_to(target / "lanes")) for path in (target / "lanes").rglob("*.py")}
+    assert (module in names) or (module == "consumer/consumer.py" and "consumer/__init__.py" in names)
+    assert "__init__.py" in names
+
+
+def test_modes_do_not_depend_on_this_machine(folder, tmp_path):
+    """Lambda reads files as another user, and runs executable ones."""
+    tool = folder / "tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o700)
+    (folder / "handler.py").chmod(0o600)
+    target = tmp_path / "asset"
+    before = os.umask(0o077)
+    try:
+        target.mkdir()
+        bundle(folder, target)
+    finally:
+        os.umask(before)
+
+    modes = {path.relative_to(target): stat.S_IMODE(path.stat().st_mode) for path in target.rglob("*")}
+    assert modes[Path("tool")] == 0o755
+    assert modes[Path("handler.py")] == modes[Path("lanes/__init__.py")] == 0o644
+    assert set(modes.values()) == {0o755, 0o644}
+
+
+def test_links_are_followed(folder, tmp_path):
+    """A package of a monorepo is often a linked folder; tests of a package may be its data."""
+    shared = tmp_path / "shared" / "pricing"
+    (shared / "tests").mkdir(parents=True)
+    (shared / "__init__.py").write_text("RATE = 3\n")
+    (shared / "tests" / "rates.json").write_text("{}")
+    (shared / "again").symlink_to(shared)
+    (folder / "pricing").symlink_to(shared)
+    (folder / "settings.json").symlink_to(shared / "tests" / "rates.json")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    assert (target / "pricing" / "__init__.py").read_text() == "RATE = 3\n"
+    assert (target / "pricing" / "tests" / "rates.json").is_file()
+    assert not (target / "settings.json").is_symlink()
+    assert not (target / "pricing" / "again").exists()
+
+
+def test_a_link_to_nowhere_is_refused(folder, tmp_path):
+    """Left out, it would be missing on Lambda alone."""
+    (folder / "pricing").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(FileNotFoundError, match=r"pricing leads to .*gone"):
+        bundle(folder, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["lanes/extra.py", "lanes.py", "typing_extensions.py", "jmespath/parser.py"])
+def test_a_file_that_would_replace_a_packages_is_refused(folder, tmp_path, name):
+    """One of the two would be missing on Lambda, in silence."""
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    with pytest.raises(FileExistsError, match=r"would replace .* rename it"):
+        bundle(folder, target)
 
 
 def test_a_copied_tree_makes_the_same_asset(folder, tmp_path):
@@ -146,13 +247,142 @@ def test_requirements_of_the_folder_are_installed(folder, local_index, tmp_path)
     assert not (target / "pantry-1.0.dist-info" / "RECORD").exists()
 
 
+def make_wheel(folder, name, version, *, requires=(), tag="py3-none-any"):
+    """Put a wheel with one module into a folder."""
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tag}.whl", "w") as wheel:
+        info = f"{name}-{version}.dist-info"
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        wheel.writestr(f"{name}.py", f"VERSION = {version!r}\n")
+        wheel.writestr(
+            f"{info}/METADATA", "\n".join([*lines, *(f"Requires-Dist: {one}" for one in requires), ""])
+        )
+        wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nTag: {tag}\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_your_pin_of_a_package_of_the_library_is_installed_once(folder, local_index, tmp_path):
+    """Not overruled in silence, and without a second folder of metadata."""
+    make_wheel(local_index, "jmespath", "1.0.9")
+    (folder / "requirements.txt").write_text("jmespath==1.0.9\n")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    assert [path.name for path in target.glob("jmespath*.dist-info")] == ["jmespath-1.0.9.dist-info"]
+    assert (target / "jmespath.py").read_text() == "VERSION = '1.0.9'\n"
+    assert (target / "aws_lambda_powertools").is_dir()
+
+
+def test_a_pin_that_the_library_does_not_work_with_is_refused_with_both(folder, local_index, tmp_path):
+    """At synth, not at the first invocation."""
+    make_wheel(local_index, "jmespath", "0.10.0")
+    make_wheel(local_index, "old", "2.0", requires=["jmespath<1"])
+    (folder / "requirements.txt").write_text("old==2.0\n")
+
+    with pytest.raises(RuntimeError) as refused:
+        bundle(folder, tmp_path)
+
+    assert "old 2.0 depends on jmespath<1" in str(refused.value)
+    assert "(constraint) jmespath<2,>=1.0.1" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "variables", [{"PIP_USER": "1"}, {"PIP_TARGET": "elsewhere", "PIP_REQUIRE_VIRTUALENV": "1"}]
+)
+def test_settings_of_pip_put_packages_nowhere_else(folder, local_index, tmp_path, monkeypatch, variables):
+    """Where packages come from is the machine's business, where they go is ours."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (folder / "requirements.txt").write_text("pantry==1.0\n")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    assert (target / "pantry.py").is_file()
+
+
+def test_paths_in_requirements_count_from_their_folder(folder, local_index, tmp_path, monkeypatch):
+    """As pip takes them in that folder; synthesis runs in another one."""
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "cellar", "1.0")
+    (folder / "requirements.txt").write_text("./wheels/cellar-1.0-py3-none-any.whl\n")
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    assert (target / "cellar.py").is_file()
+
+
+def test_a_wheel_of_this_machine_is_refused(folder, local_index, tmp_path):
+    """Pip builds a package in a folder for the machine where it runs."""
+    target = tmp_path / "asset"
+    target.mkdir()
+    make_wheel(tmp_path, "native", "1.0", tag="cp311-cp311-linux_x86_64")
+    zipfile.ZipFile(tmp_path / "native-1.0-cp311-cp311-linux_x86_64.whl").extractall(target)
+
+    with pytest.raises(RuntimeError, match=r"native-1\.0 is built for cp311-cp311-linux_x86_64"):
+        bundle(folder, target)
+
+
+def test_wheels_for_each_glibc_of_the_runtime_are_found(folder, local_index, tmp_path):
+    """The runtime has glibc 2.34, and numpy's wheels need 2.27 or 2.28."""
+    for minor in (17, 27, 28, 34):
+        make_wheel(local_index, f"needs{minor}", "1.0", tag=f"cp314-cp314-manylinux_2_{minor}_aarch64")
+    (folder / "requirements.txt").write_text("needs17\nneeds27\nneeds28\nneeds34\n")
+    target = tmp_path / "asset"
+    target.mkdir()
+
+    bundle(folder, target)
+
+    assert len(list(target.glob("needs*.py"))) == 4
+
+
+def test_hashes_of_a_lock_are_checked(folder, local_index, tmp_path):
+    """A lock with hashes names every file that may be installed."""
+    wheel = local_index / "pantry-1.0-py3-none-any.whl"
+    right = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (folder / "requirements.txt").write_text(f"pantry==1.0 --hash=sha256:{right}\n")
+    (tmp_path / "asset").mkdir()
+    bundle(folder, tmp_path / "asset")
+    (folder / "requirements.txt").write_text(f"pantry==1.0 --hash=sha256:{'0' * 64}\n")
+
+    with pytest.raises(RuntimeError, match="HASHES"):
+        bundle(folder, tmp_path)
+
+
+def test_bytecode_is_for_the_functions_python_or_said_to_be_missing(folder, tmp_path, monkeypatch, capsys):
+    """Lambda can't write any: compiling is a third of a cold start."""
+    target = tmp_path / "asset"
+    target.mkdir()
+    monkeypatch.setattr(code, "PYTHON", "9.9")
+    monkeypatch.setattr(code.shutil, "which", lambda _name: None)
+    bundle(folder, target)
+    assert not list(target.rglob("*.pyc"))
+    assert "has no bytecode" in capsys.readouterr().err
+
+    monkeypatch.setattr(code, "PYTHON", f"{sys.version_info.major}.{sys.version_info.minor}")
+    other = tmp_path / "other"
+    other.mkdir()
+    bundle(folder, other)
+
+    (compiled,) = (other / "__pycache__").glob("handler.*.pyc")
+    flags = int.from_bytes(compiled.read_bytes()[4:8], "little")
+    assert flags == 0b01, "hash-based and unchecked (PEP 552)"
+    assert b"/var/task/handler.py" in compiled.read_bytes()
+
+
 def test_a_requirement_that_pip_cant_meet_ends_the_bundling(folder, local_index, tmp_path):
     """The error holds pip's own words."""
     (folder / "requirements.txt").write_text("larder==2.0\n")
     target = tmp_path / "asset"
     target.mkdir()
 
-    with pytest.raises(RuntimeError, match=r"(?s)pip could not install.*larder"):
+    with pytest.raises(RuntimeError, match=r"(?s)could not be installed.*larder"):
         bundle(folder, target)
 
 
