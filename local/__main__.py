@@ -1,11 +1,10 @@
-"""The command `python -m local`: the demo and the experiments; `lanes local` runs an app on this machine."""
+"""The command `python -m local`: the demo; `lanes local` runs an app on this machine."""
 
 import argparse
 import logging
 import os
 import sys
 
-from local import experiments
 from local.account import without_aws_settings
 from local.demo import command as demo
 
@@ -15,9 +14,6 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m local", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     demo.add_arguments(commands.add_parser("demo", help=demo.__doc__, description=demo.__doc__))
-    experiments.add_arguments(
-        commands.add_parser("experiments", help=experiments.__doc__, description=experiments.__doc__)
-    )
     options = parser.parse_args(arguments)
     # A user's own profile and keys play no part here: no call may reach a real account.
     for name in os.environ.keys() - without_aws_settings(os.environ).keys():

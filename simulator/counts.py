@@ -11,8 +11,6 @@ from lanes.depth import LaneDepth
 from lanes.testing.fifo.settings import LOOK_AHEAD, GroupOrder
 from lanes.testing.memory import MemoryQueues
 
-from .standard_queue import StandardQueue
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
@@ -51,7 +49,6 @@ class ApproximateQueues(MemoryQueues):
         unknowns: Unknowns,
         chance: Random,
         look_ahead: int = LOOK_AHEAD,
-        standard: Random | None = None,
     ) -> None:
         numbers = itertools.count(1)
         super().__init__(
@@ -62,11 +59,6 @@ class ApproximateQueues(MemoryQueues):
                 queue.settings = dataclasses.replace(
                     queue.settings, look_ahead=look_ahead, group_order=unknowns.group_order
                 )
-        if standard is not None:
-            self.live = {
-                name: StandardQueue(scheduler.clock, name=name, settings=queue.settings, chance=standard)
-                for name, queue in self.live.items()
-            }
         self._scheduler = scheduler
         self._unknowns = unknowns
         self._chance = chance

@@ -106,7 +106,6 @@ class SimulatedLanes:
         unknowns: undocumented behaviour of AWS.
         faults: faults to inject.
         look_ahead: number of a queue's oldest messages that are searched for free groups; AWS's 120,000 by default.
-        standard: makes the queues standard ones, ordered by this source of chance; this product needs FIFO queues.
         seed: decides every random choice.
         plain_batch: batch size of the plain pattern; it was published with batches of one.
 
@@ -129,7 +128,6 @@ class SimulatedLanes:
         unknowns: Unknowns | None = None,
         faults: Faults | None = None,
         look_ahead: int = LOOK_AHEAD,
-        standard: Random | None = None,
         seed: int = 1,
         plain_batch: int = 1,
     ) -> None:
@@ -175,7 +173,6 @@ class SimulatedLanes:
             native=NATIVE_RECEIVES if pattern is Pattern.PLAIN else None,
             unknowns=self.unknowns,
             look_ahead=look_ahead,
-            standard=standard,
             chance=Random(f"counts {seed}"),  # noqa: S311
         )
         self.ledger = CountedLedger(self.calls)

@@ -107,9 +107,6 @@ def simulate(
     plot: PlotOption = None,
     prices: PricesOption = None,
     profile: ProfileOption = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="Replay one of the first experiments instead; 'all' for all.")
-    ] = None,
 ) -> None:
     """
     Simulate a load on your lanes in virtual time, with the consumer's own code.
@@ -119,9 +116,6 @@ def simulate(
     """
     _require_greenlet()
     check_plot(plot)
-    if experiment is not None:
-        _experiments(context, experiment)
-        return
     from . import comparison, plots
     from .prices import read_prices
     from .simulated_lanes import Pattern
@@ -322,18 +316,6 @@ def _show(context: typer.Context, runs: list[Run]) -> None:
     tables = [comparison.settings_rows] if several else [comparison.lane_rows, comparison.total_rows]
     for rows in tables:
         console().print(table_of(presentation.readable(rows(runs))))
-
-
-def _experiments(context: typer.Context, name: str) -> None:
-    from . import experiments
-
-    with usage("--experiment"):
-        found = experiments.named(name)
-    if target_of(context).output is Output.JSON:
-        show_json([experiments.replay(one).plain() for one in found])
-        return
-    for one in found:
-        typer.echo(experiments.replay(one).text())
 
 
 def _require_greenlet() -> None:

@@ -81,7 +81,6 @@ def test_problems_of_a_load_end_the_verb_all_at_once(lanes, tmp_path):
         (("simulate", "--arrivals", "HIGH often"), "not key=value"),
         (("simulate", "--arrivals", "HIHG rate=1"), "did you mean 'HIGH'"),
         (("simulate", *LOAD, "--duration", "soon"), "duration"),
-        (("simulate", "--experiment", "fiffo"), "did you mean 'fifo'"),
         (("simulate", *LOAD, "--slots", "1,,2"), "'1,,2' has an empty value"),
         (("simulate", *LOAD, "--slots", ""), "has an empty value"),
         (("simulate", *LOAD, "--slots", "1-3"), "'1-3' is not a whole number"),
@@ -129,14 +128,6 @@ def test_several_values_of_settings_give_one_table_and_one_picture(lanes, tmp_pa
     assert "HIGH p99" in done.stdout
     assert "standstill" not in done.stdout
     assert "2 slots, batch_size 10" in picture.read_text(encoding="utf-8")
-
-
-def test_an_experiment_is_replayed(lanes):
-    """By its name."""
-    done = lanes("simulate", "--experiment", "fifo")
-
-    assert done.returncode == 0
-    assert "MAIN yields (7 messages)" in done.stdout
 
 
 def test_an_installation_brings_the_verbs_under_the_simulators_installed_name(tmp_path):

@@ -1,115 +1,120 @@
-"""The first experiments replayed: what was seen then is seen, and what this product changes about it."""
+"""The first experiments with priority queues on Lambda: the simulator handles their messages in the recorded order."""
+
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from lanes.errors import ConfigurationError
-from simulator.experiments import EXPERIMENTS, named, replay
+from lanes.config import LanesConfig
+from lanes.metrics import Metric
+from simulator.scheduler import START
+from simulator.simulated_lanes import Pattern, SimulatedLanes, Tally
 
-REPLAYS = {}
-
-
-def timelines(name):
-    """Replay each experiment once."""
-    if name not in REPLAYS:
-        REPLAYS[name] = replay(*named(name)).timelines
-    return REPLAYS[name]
-
-
-def lanes_of(timeline):
-    return [lane for lane, _, _ in timeline.done]
-
-
-def numbers_of(timeline, lane):
-    return [number for one, number, _ in timeline.done if one == lane]
-
-
-def in_order_within_groups(timeline):
-    last = {}
-    for lane, number, group in timeline.done:
-        if last.get((lane, group), 0) >= number:
-            return False
-        last[lane, group] = number
-    return True
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
-def test_every_message_is_done_by_every_pattern(experiment):
-    """And by ours exactly once."""
-    expected = sum(count for _, _, count in experiment.sends)
-    for name, timeline in timelines(experiment.name).items():
-        assert len({(lane, number) for lane, number, _ in timeline.done}) == expected
-        if name != "plain":
-            assert len(timeline.done) == expected
-
-
-def test_without_priority_standard_queues_are_mixed_and_out_of_order():
-    """Both queues at the same time, in no order."""
-    plain, ours, *_ = timelines("no-priority").values()
-
-    assert lanes_of(plain) != sorted(lanes_of(plain))
-    assert "MAIN" in lanes_of(plain)[:5]
-    assert numbers_of(plain, "MAIN") != sorted(numbers_of(plain, "MAIN"))
-    assert "MAIN" not in lanes_of(ours)[:10]
-
-
-def test_standard_queues_give_priority_without_order_and_with_many_yields():
-    """The counts are right only after a while, and each batch that is taken out yields by itself."""
-    plain, ours, *_ = timelines("standard").values()
-
-    assert numbers_of(plain, "MAIN") != sorted(numbers_of(plain, "MAIN"))
-    assert sum("yields" in line for line in plain.lines) > sum("yields" in line for line in ours.lines)
-    assert ours.seconds < plain.seconds
-
-
-def test_two_fifo_queues_give_a_perfect_order_with_one_yield():
-    """Whatever was begun is done, then everything of HIGH, then the rest; the pull engine yields nothing."""
-    for name, timeline in timelines("fifo").items():
-        assert lanes_of(timeline) == ["MAIN"] * 3 + ["HIGH"] * 5 + ["MAIN"] * 7
-        assert in_order_within_groups(timeline)
-        assert sum("yields" in line for line in timeline.lines) == (name != "ours, pull")
-
-
-@pytest.mark.parametrize(
-    ("name", "plain", "ours"), [("fifo", 80, 79), ("three-levels", 111, 95), ("three-slots", 66, 59)]
+EXPERIMENTS = json.loads(
+    (Path(__file__).parents[2] / "docs" / "experiments.json").read_text(encoding="utf-8")
 )
-def test_the_plain_pattern_waits_for_its_own_visibility_of_thirty_seconds(name, plain, ours):
-    """Its work takes 75, 90 and 50: ours gains 3, 15 and 11 %, far less than over a longer visibility."""
-    found = timelines(name)
-
-    assert found["plain"].seconds == pytest.approx(plain, abs=1)
-    assert ours - 1.5 < found["ours"].seconds < ours
-
-
-def test_three_levels_empty_in_their_order():
-    """MEDIUM yields to HIGH, MAIN to both."""
-    for timeline in timelines("three-levels").values():
-        assert lanes_of(timeline) == (
-            ["MAIN"] * 3 + ["MEDIUM"] * 4 + ["HIGH"] * 3 + ["MEDIUM"] * 1 + ["MAIN"] * 7
-        )
-        assert in_order_within_groups(timeline)
-
-
-def test_three_slots_keep_the_order_of_each_group():
-    """And at the slot count that was described, HIGH goes before what had not begun."""
-    for name, timeline in timelines("three-slots").items():
-        assert in_order_within_groups(timeline)
-        if name not in ("ours", "ours, pull"):
-            order = lanes_of(timeline)
-            assert "MAIN" not in order[order.index("HIGH") : order.index("HIGH") + 10]
+PATTERNS = {
+    "plain": (Pattern.PLAIN, 10),
+    "ours": (Pattern.LANES, 10),
+    "ours, batch_size 1": (Pattern.LANES, 1),
+    "ours, pull": (Pattern.PULL, 10),
+}
+WORK = 5.0
+"""Seconds of a handler."""
+LIMIT = 3_600.0
+# The simulator has FIFO queues only, so the plain pattern on standard ones is a record.
+CASES = [
+    pytest.param(experiment, name, id=f"{experiment['name']}, {name}")
+    for experiment in EXPERIMENTS
+    for name in experiment["orders"]
+    if not (name == "plain" and experiment["standard"])
+]
 
 
-def test_a_replay_prints_its_lists_side_by_side():
-    """For people, and as data for programs."""
-    one = replay(*named("fifo"))
-    text = one.text().splitlines()
+class YieldTally(Tally):
+    """A tally with the times of all yields."""
 
-    assert text[0].startswith("fifo: two FIFO queues")
-    assert text[2].split() == ["plain", "ours", "ours,", "pull"]
-    assert text[3].split() == ["MAIN", "1", "MAIN", "1", "MAIN", "1"]
-    assert one.plain()["ours"]["order"][3] == "  MAIN yields (7 messages)"
+    def __init__(self, lanes):
+        super().__init__()
+        self._lanes = lanes
+        self.yields = []
+
+    def add(self, lane, metric, count):
+        super().add(lane, metric, count)
+        if metric == Metric.YIELDED:
+            now = self._lanes.scheduler.now
+            before = self.yields.pop()[2] if self.yields and self.yields[-1][:2] == (now, lane) else 0
+            self.yields.append((now, lane, before + count))
 
 
-def test_an_unknown_experiment_is_named_with_the_nearest():
-    """Like any wrong name."""
-    with pytest.raises(ConfigurationError, match="did you mean 'fifo'"):
-        named("fif")
+def config_of(experiment, batch_size):
+    """Give the lanes of an experiment."""
+    names = experiment["lanes"]
+    lanes = [{"name": name, "threshold": 50 * place} for place, name in enumerate(reversed(names)) if place]
+    config = LanesConfig.from_dict(
+        {
+            "consumer": {"reserved_concurrency": experiment["slots"], "function_timeout": 10},
+            "lanes": [*reversed(lanes), {"name": names[-1]}],
+        }
+    )
+    sized = tuple(dataclasses.replace(lane, batch_size=batch_size) for lane in config.lanes)
+    return dataclasses.replace(config, lanes=sized)
+
+
+def played(experiment, name):
+    """Play an experiment and give the order of its messages with the yields between, and the seconds it took."""
+    pattern, batch_size = PATTERNS[name]
+    lanes = SimulatedLanes(config_of(experiment, batch_size), pattern=pattern)
+    tally = lanes.tally = YieldTally(lanes)
+    numbers, in_group, sent = Counter(), Counter(), {}
+
+    def send(lane, count):
+        for _ in range(count):
+            numbers[lane] += 1
+            # In standard queues each message is alone.
+            place = numbers[lane] if experiment["standard"] else numbers[lane] % experiment["groups"]
+            group = f"{lane}-{place}"
+            in_group[group] += 1
+            sent[group, in_group[group]] = numbers[lane]
+            lanes.send(lane, group=group, seconds=WORK)
+
+    for at, lane, count in experiment["sends"]:
+        lanes.scheduler.after(at, lambda lane=lane, count=count: send(lane, count))
+    total = sum(count for _, _, count in experiment["sends"])
+    lanes.run(seconds=LIMIT, until=lambda: lanes.done >= total)
+
+    def words(one):
+        text = f"{one.lane} {sent[one.group, one.number]}"
+        return f"{text} (group {one.group.rpartition('-')[2]})" if experiment["groups"] > 1 else text
+
+    steps = [(one.finished_at, words(one)) for one in lanes.handled]
+    steps += [
+        (at, f"{lane} yields" + (f" ({count} messages)" if count > 1 else ""))
+        for at, lane, count in tally.yields
+    ]
+    steps.sort(key=lambda step: step[0])
+    return [text for _, text in steps], max(one.finished_at for one in lanes.handled) - START
+
+
+@pytest.mark.parametrize(("experiment", "name"), CASES)
+def test_the_messages_of_the_first_experiments_are_handled_in_the_recorded_order(experiment, name):
+    """Exactly with one slot; with several, which end at the same moment, each group of a lane."""
+    recorded = experiment["orders"][name]
+
+    order, seconds = played(experiment, name)
+
+    def by_group(steps):
+        groups = {}
+        for step in steps:
+            message, _, group = step.partition(" (group ")
+            if "yields" not in step:
+                groups.setdefault((message.split()[0], group), []).append(message)
+        return groups
+
+    assert seconds == pytest.approx(recorded["seconds"], abs=2)
+    if experiment["slots"] == 1:
+        assert order == recorded["order"]
+    else:
+        assert by_group(order) == by_group(recorded["order"])

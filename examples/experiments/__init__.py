@@ -1,1 +1,0 @@
-"""The first experiments as an app."""

@@ -1,1 +1,0 @@
-"""The function behind lanes."""

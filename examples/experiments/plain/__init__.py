@@ -1,1 +1,0 @@
-"""The plain pattern's function."""
