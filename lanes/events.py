@@ -305,6 +305,12 @@ class Event(enum.StrEnum):
         "continues: the handler has finished, and a later delivery may run it again",
         _RECORD,
     )
+    DUPLICATE_OF_OTHER_LANE = (
+        "duplicate_of_other_lane",
+        "",
+        "skips the message, which was done in the lane `done_in`: its priority has changed, or two senders share an id",
+        ("lane", "message_id", "id", "kind", "done_in"),
+    )
     EFFECT_NOT_RELEASED = (
         "effect_not_released",
         "",

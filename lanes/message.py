@@ -17,6 +17,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
+from lanes.source import program_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,7 @@ else:
 LARGEST_BODY_BYTES = 1024 * 1024
 # AWS: both ids take 1 to 128 letters, digits and ASCII punctuation (API_SendMessage).
 LONGEST_ID = 128
+IDENTITY_PARTS = 3
 SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
 JSON_WHITESPACE = " \t\n\r"
@@ -66,13 +68,14 @@ class Message(Generic[Data_co]):
     Attributes:
         kind: stable name for this sort of message; selects the handler. Up to 128 characters, no spaces.
         data: any value that JSON can represent.
-        id: identity of the event, up to 128 characters; the same id sent again is the same message.
+        id: of the event, up to 128 characters; the same id from the same source and of the same kind is the same
+            message.
         group: messages of one group are handled in the order sent; by default each message is its own group.
         priority: explicit priority; None leaves it to the block, the rules of the kind, or NORMAL.
-        source: origin of the event.
+        source: origin of the event; by default the name of this program (`lanes.source`).
         time: time of the event, with a time zone.
         traceparent: W3C trace context, passed on unchanged; the reader ignores an invalid one.
-        deduplication_id: SQS drops a repeat within five minutes; derived from the id by default.
+        deduplication_id: SQS drops a repeat within five minutes; by default the message's identity.
 
     Example:
         >>> message = Message(kind="order.placed", data={"order": 7}, id="order-7")
@@ -90,21 +93,25 @@ class Message(Generic[Data_co]):
     id: str = field(default_factory=_new_id)
     group: str | None = None
     priority: int | None = None
-    source: str = "lanes"
+    source: str = field(default_factory=program_source)
     time: datetime = field(default_factory=_now)
     traceparent: str | None = None
     deduplication_id: str | None = None
 
     @property
+    def identity(self) -> str:
+        """The name of this message alone: see `identity_of`."""
+        return identity_of(self.source, self.kind, self.id)
+
+    @property
     def message_group_id(self) -> str:
         """The group in SQS: `group`, or one for this message alone."""
-        return _as_sqs_id(self.id) if self.group is None else self.group
+        return sqs_id(self.identity) if self.group is None else self.group
 
     @property
     def message_deduplication_id(self) -> str:
-        """The deduplication ID in SQS: `deduplication_id`, or one derived from the id; never one of lanes' own form."""
-        chosen = self.id if self.deduplication_id is None else self.deduplication_id
-        return _hashed(chosen) if chosen.startswith((MOVED, REDRIVEN)) else _as_sqs_id(chosen)
+        """The deduplication ID in SQS: `deduplication_id`, or the identity; never one of lanes' own form."""
+        return sqs_id(self.identity if self.deduplication_id is None else self.deduplication_id)
 
     def to_body(self) -> str:
         """
@@ -201,10 +208,38 @@ class Message(Generic[Data_co]):
         return problems
 
 
-def event_key(source: str, identity: str) -> str:
-    """Return the key of an event: its source and its id, so that no two events share one."""
-    # Either part may hold the separator, so the source's own is escaped: the first one in a key ends the source.
-    return f"{source.replace('%', '%25').replace('#', '%23')}#{identity}"
+def identity_of(source: str, kind: str, event_id: str) -> str:
+    """
+    Return the identity of a message: its source, kind and id, so that no two messages share one.
+
+    The deduplication ID, the group of a message without one, the manifest of a bulk run and the effect under
+    idempotency are all made from it.
+
+    Example:
+        >>> identity_of("shop", "order.placed", "order-7")
+        'shop#order.placed#order-7'
+    """
+    return f"{identity_prefix(source, kind)}{event_id}"
+
+
+def identity_prefix(source: str, kind: str) -> str:
+    """Return the part of an identity before the id, which has exactly two separators."""
+    return f"{_escaped(source)}#{_escaped(kind)}#"
+
+
+def id_in(identity: str) -> str:
+    """Return the id in an identity; a text of another form, such as a hash, as it is."""
+    parts = identity.split("#", 2)
+    return parts[2] if len(parts) == IDENTITY_PARTS else identity
+
+
+def sqs_id(text: str) -> str:
+    """Return a text as an id that SQS accepts and no part of lanes takes for one of its own."""
+    return text if SQS_ID.fullmatch(text) and not text.startswith((MOVED, REDRIVEN)) else _hashed(text)
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace("#", "%23")
 
 
 def size_bytes(body: str) -> int:
@@ -212,12 +247,8 @@ def size_bytes(body: str) -> int:
     return len(body.encode())
 
 
-def _as_sqs_id(identity: str) -> str:
-    return identity if SQS_ID.fullmatch(identity) else _hashed(identity)
-
-
-def _hashed(identity: str) -> str:
-    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def kind_problem(kind: object) -> str:

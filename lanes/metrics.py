@@ -10,6 +10,7 @@ class Metric(enum.StrEnum):
 
     HANDLED = "HandledMessages"
     DUPLICATES = "DuplicateMessages"
+    DUPLICATES_OF_OTHER_LANES = "DuplicatesOfOtherLanes"
     FAILED = "FailedAttempts"
     YIELDED = "YieldedMessages"
     RETURNED = "ReturnedMessages"

@@ -96,6 +96,8 @@ def _scrubbed_environment():
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AWS_", "LANES_"))]:
             patch.delenv(name)
+        # Otherwise the source of a message would be the name of the program that runs the tests.
+        patch.setenv("LANES_SOURCE", "lanes")
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_DEFAULT_REGION", REGION)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lanes.data import data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
-from lanes.message import Message, event_key
+from lanes.message import Message
 from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -144,8 +144,7 @@ class Handlers:
             handler=handler,
             argument=message,
             id=message.id,
-            # CloudEvents: source and id together are unique, an id alone is not.
-            effect_id=event_key(message.source, message.id),
+            effect_id=message.identity,
             kind=message.kind,
             priority=message.priority,
             trace=trace,

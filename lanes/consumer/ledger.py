@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections import OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from lanes.errors import AwsError
 
@@ -146,6 +146,13 @@ class Effect(enum.Enum):
         return cls.TWICE if holder.partition("/")[0] == owner.partition("/")[0] else cls.ELSEWHERE
 
 
+class Claim(NamedTuple):
+    """The answer to a claim: the state of the effect, and the lane in which it was done."""
+
+    effect: Effect
+    done_in: str = ""
+
+
 class Ledger(Protocol):
     """The table behind the consumer. Every method raises `AwsError`; only the client retries."""
 
@@ -168,11 +175,11 @@ class Ledger(Protocol):
     def parked(self, lane: str, *, after: float, limit: int | None = None) -> Sequence[Entry]:
         """Return the records of a lane parked until later than `after`, the earliest to return first."""
 
-    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
+    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Claim:
         """Claim the right to run the effect of an id until a time; an owner is a message id, a slash, a delivery."""
 
-    def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
-        """Record that the effect was done."""
+    def finish_effect(self, effect_id: str, *, owner: str, lane: str, now: float, keep_until: float) -> None:
+        """Record that the effect was done in a lane."""
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give the claim back after an attempt that failed or yielded."""

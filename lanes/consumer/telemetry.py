@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 from lanes.consumer.ledger import Cause, Ending, Entry
 from lanes.errors import AwsError
 from lanes.events import Event
+from lanes.message import id_in
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Telemetry(Protocol):
         """Report an event, by its name in `lanes.events`."""
 
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Report an error that the consumer handles by itself; call it in an `except` block."""
+        """Report a problem that the consumer handles by itself; of an error, in its `except` block."""
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""
@@ -182,6 +183,23 @@ def handled(
 
 
 @_changes_nothing
+def duplicate(telemetry: Telemetry, lane: Lane, record: RawRecord, work: Work, *, done_in: str) -> None:
+    """Report a record that is skipped since its message was done, and warn if that was in another lane."""
+    telemetry.count(Metric.DUPLICATES)
+    telemetry.event(Event.DUPLICATE_SKIPPED, **_identity(lane, record, work))
+    if done_in and done_in != lane.name:
+        telemetry.count(Metric.DUPLICATES_OF_OTHER_LANES)
+        telemetry.problem(
+            Event.DUPLICATE_OF_OTHER_LANE,
+            lane=lane.name,
+            message_id=record.message_id,
+            id=work.id,
+            kind=work.kind,
+            done_in=done_in,
+        )
+
+
+@_changes_nothing
 def decoded(
     telemetry: Telemetry, event: Event, lane: Lane, record: RawRecord, work: Work, **fields: Any
 ) -> None:
@@ -251,12 +269,12 @@ def unopened(record: RawRecord) -> dict[str, Any]:
     if len(record.body) <= READ_FOR_ID:
         with contextlib.suppress(ValueError, RecursionError):
             event = json.loads(record.body)
-    # Without an event, or in a long body, the id is the deduplication id, which is made from the event's id unless the
-    # sender gave another.
+    # Without an event, or in a long body, the id is that of the deduplication id, which is the message's identity
+    # unless the sender gave another.
     event = event if isinstance(event, dict) else {}
     return {
         "message_id": record.message_id,
-        "id": str(event.get("id") or record.deduplication_id),
+        "id": str(event.get("id") or id_in(record.deduplication_id)),
         "kind": str(event.get("type") or ""),
         "group": record.group,
         "receive_count": record.receive_count,

@@ -57,7 +57,7 @@ class Entry:
     One entry.
 
     Attributes:
-        id: of the message, and its deduplication ID.
+        id: of the message.
         kind: of the message.
         source: CloudEvents source of the message.
         group: message group, or None if the message is its own group.

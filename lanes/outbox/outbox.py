@@ -16,6 +16,7 @@ from lanes.errors import ConfigurationError, InvalidMessageError
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
 from lanes.outbox.entry import LARGEST_PRIORITY, MICROSECONDS, Entry, Positions
 from lanes.priority import PriorityRules, priority_to_send
+from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Outbox:
     Args:
         config: the lanes.
         rules: priorities by kind.
-        source: CloudEvents source of the messages.
+        source: CloudEvents source of the messages; by default the name of this program.
         table: name of the outbox's table in DynamoDB.
         dynamodb: client for `transaction`; `entry` does not use it.
         sql: the tables of a SQL database, if their names are not the default.
@@ -61,7 +62,7 @@ class Outbox:
         *,
         config: LanesConfig | None = None,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
         table: str | None = None,
         dynamodb: DynamoDBClient | None = None,
         sql: OutboxTables | None = None,
@@ -70,7 +71,7 @@ class Outbox:
         self.config = config or LanesConfig()
         self.table = table
         self._rules = rules
-        self._source = source
+        self._source = source or program_source()
         self._dynamodb = dynamodb
         self._sql = sql
         self._positions = positions or Positions()
@@ -84,7 +85,7 @@ class Outbox:
         endpoint_url: str | None = None,
         session: boto3.Session | None = None,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
     ) -> Outbox:
         """
         Find the outbox of a deployed stack in the parameter `/lanes/<stack name>` of its account.
@@ -95,7 +96,7 @@ class Outbox:
             endpoint_url: URL of AWS, for an emulator.
             session: boto3 session for the clients.
             rules: priorities by kind.
-            source: CloudEvents source of the messages.
+            source: CloudEvents source of the messages; by default the name of this program.
 
         Raises:
             ConfigurationError: the parameter does not exist, or the stack has no outbox.
@@ -110,7 +111,7 @@ class Outbox:
         return cls.from_deployment(deployment, dynamodb=clients.dynamodb(), rules=rules, source=source)
 
     @classmethod
-    def from_env(cls, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:
+    def from_env(cls, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:
         """
         Read the outbox from the variable LANES_DEPLOYMENT, which a stack sets on its functions.
 
@@ -129,7 +130,7 @@ class Outbox:
         *,
         dynamodb: DynamoDBClient | None = None,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
     ) -> Outbox:
         """
         Write to the outbox of a deployment.
@@ -162,7 +163,7 @@ class Outbox:
             data: any value that JSON can represent.
             group: messages of one group in one lane are sent and handled in the order written.
             priority: overrides the priority block, the rules of the kind and NORMAL.
-            id: identity of the event and its deduplication ID; by default a new one.
+            id: of the event; by default a new one. The same id of the same source and kind is the same message.
             traceparent: W3C trace context to pass on; by default the current one, if any.
 
         Raises:

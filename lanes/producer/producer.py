@@ -18,6 +18,7 @@ from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import SendOrder
 from lanes.producer.outgoing import BatchSender, Outgoing
 from lanes.producer.report import RefusedMessagesError, SendReport, SentMessage
+from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Producer:
         deployment: the lanes and their queues.
         sqs: sends one batch.
         rules: priorities by kind.
-        source: CloudEvents source of the messages that `send` creates.
+        source: CloudEvents source of the messages that `send` creates; by default the name of this program.
         pacing: retries, concurrency, time and chance.
     """
 
@@ -48,13 +49,13 @@ class Producer:
         deployment: Deployment,
         sqs: BatchSender,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
         pacing: Pacing | None = None,
     ) -> None:
         self.deployment = deployment
         self._sqs = sqs
         self._rules = rules
-        self._source = source
+        self._source = source or program_source()
         self._pacing = pacing or Pacing()
 
     @classmethod
@@ -66,7 +67,7 @@ class Producer:
         endpoint_url: str | None = None,
         session: boto3.Session | None = None,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
     ) -> Producer:
         """
         Find the lanes of a deployed stack in the parameter `/lanes/<stack name>` of its account.
@@ -77,7 +78,7 @@ class Producer:
             endpoint_url: URL of AWS, for an emulator.
             session: boto3 session for the clients.
             rules: priorities by kind.
-            source: CloudEvents source of the messages that `send` creates.
+            source: CloudEvents source of the messages that `send` creates; by default the name of this program.
 
         Raises:
             ConfigurationError: the parameter does not exist or is invalid.
@@ -93,7 +94,7 @@ class Producer:
         )
 
     @classmethod
-    def from_env(cls, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
+    def from_env(cls, *, rules: PriorityRules | None = None, source: str | None = None) -> Producer:
         """
         Read the lanes from the variable LANES_DEPLOYMENT, which a stack sets on its functions.
 
@@ -111,7 +112,7 @@ class Producer:
         endpoint_url: str | None = None,
         session: boto3.Session | None = None,
         rules: PriorityRules | None = None,
-        source: str = "lanes",
+        source: str | None = None,
     ) -> Producer:
         """Send to the lanes of a deployment; the other arguments are those of `from_stack`."""
         from lanes.aws.clients import Clients
@@ -140,8 +141,8 @@ class Producer:
             data: any value that JSON can represent.
             group: messages of one group in one lane are handled in the order sent.
             priority: overrides the priority block, the rules of the kind and NORMAL.
-            id: identity of the event; by default a new one.
-            deduplication_id: SQS drops a repeat within five minutes; derived from the id by default.
+            id: of the event; by default a new one. The same id of the same source and kind is the same message.
+            deduplication_id: SQS drops a repeat within five minutes; by default the message's identity.
             traceparent: W3C trace context to pass on; by default the current one, if any.
 
         Raises:

@@ -135,7 +135,7 @@ class InMemoryLanes:
         self._consumer, self._entry_point = consumer, entry_point
         self._invocations.forget_environments()
 
-    def new_producer(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Producer:
+    def new_producer(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Producer:
         """Return a producer for these lanes with rules or a source of its own."""
         return Producer(
             deployment=self.deployment,
@@ -150,7 +150,7 @@ class InMemoryLanes:
             ),
         )
 
-    def new_outbox(self, *, rules: PriorityRules | None = None, source: str = "lanes") -> Outbox:
+    def new_outbox(self, *, rules: PriorityRules | None = None, source: str | None = None) -> Outbox:
         """Return an outbox for SQL transactions of the application, whose entries are as old as the clock says."""
         return Outbox(config=self.config, rules=rules, source=source, positions=Positions(self.clock))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lanes.message import sqs_id
 from lanes.testing.entries import DeadLettered, Failed, Handled, Sent
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ def describe(one: JournalEntry) -> str:
     """Return a line that identifies a message."""
     message = one.message
     parts = [message.kind or "raw body", f"in {one.lane}", f"priority {message.priority}"]
-    # A message without a group has its own id for one.
-    parts += [f"group {message.group!r}"] if message.group not in (None, message.id) else []
+    # A message without a group has its identity for one.
+    parts += [f"group {message.group!r}"] if message.group not in (None, sqs_id(message.identity)) else []
     parts.append(_text(message.data))
     if isinstance(one, Handled | Failed):
         parts.append(f"attempt {one.attempt}")

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer.engines.presence import Presence, PresenceSnapshot
-from lanes.consumer.ledger import Effect, Entry
+from lanes.consumer.ledger import Claim, Effect, Entry
 from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
@@ -149,6 +149,16 @@ class MemoryQueues:
             self.live[lane].send(body, group=record.group, deduplication_id=deduplication_id)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryEffect:
+    """An effect in the table; a time of 0 means not set."""
+
+    owner: str
+    owned_until: float = 0.0
+    done_until: float = 0.0
+    done_in: str = ""
+
+
 class MemoryLedger:
     """The table."""
 
@@ -157,7 +167,7 @@ class MemoryLedger:
         self.entries: dict[tuple[str, str], Entry] = {}
         self._parks: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
         self._numbers = itertools.count()
-        self.effects: dict[str, tuple[str, float, float]] = {}
+        self.effects: dict[str, MemoryEffect] = {}
 
     def read(self, lane: str, message_ids: Sequence[str]) -> Mapping[str, Entry]:
         """Return the existing entries."""
@@ -228,27 +238,35 @@ class MemoryLedger:
             return f"{entry.ending} before; may be received now, or is behind its group"
         return f"{entry.ending}, returns in {entry.parked_until - now:.1f} s"
 
-    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
+    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Claim:
         """Claim an effect."""
         with self.calls.make("UpdateItem"):
-            held_by, held_until, done_until = self.effects.get(effect_id, (owner, 0.0, 0.0))
-            if done_until > now:
-                return Effect.DONE
-            if held_by != owner and held_until > now:
-                return Effect.held_by(held_by, owner)
-            self.effects[effect_id] = (owner, until, 0.0)
-            return Effect.BEGUN
+            known = self.effects.get(effect_id, MemoryEffect(owner))
+            if known.done_until > now:
+                return Claim(Effect.DONE, done_in=known.done_in)
+            if known.owner != owner and known.owned_until > now:
+                return Claim(Effect.held_by(known.owner, owner))
+            self.effects[effect_id] = MemoryEffect(owner, owned_until=until)
+            return Claim(Effect.BEGUN)
 
-    def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:  # noqa: ARG002
+    def finish_effect(
+        self,
+        effect_id: str,
+        *,
+        owner: str,
+        lane: str,
+        now: float,  # noqa: ARG002
+        keep_until: float,
+    ) -> None:
         """Record an effect."""
         with self.calls.make("UpdateItem"):
-            self.effects[effect_id] = (owner, 0.0, keep_until)
+            self.effects[effect_id] = MemoryEffect(owner, done_until=keep_until, done_in=lane)
 
     def release_effect(self, effect_id: str, *, owner: str) -> None:
         """Give a claim back."""
         with self.calls.make("DeleteItem"):
-            held_by, _, done_until = self.effects.get(effect_id, ("", 0.0, 0.0))
-            if held_by == owner and not done_until:
+            known = self.effects.get(effect_id)
+            if known is not None and known.owner == owner and not known.done_until:
                 del self.effects[effect_id]
 
 

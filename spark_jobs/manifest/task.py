@@ -58,7 +58,7 @@ class TaskManifest:
         self._rows_bytes = 0
 
     def has(self, identity: str) -> bool:
-        """Whether the message with this id was sent before."""
+        """Whether the message with this identity was sent before."""
         return self._before.has(identity)
 
     def refresh(self) -> None:
@@ -73,7 +73,7 @@ class TaskManifest:
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record messages that are in the queue; they are written every `SEGMENT_ROWS` and every `FLUSH_SECONDS`."""
         before = len(self._ids)
-        self._ids.extend([item.id for item in items])
+        self._ids.extend([item.identity for item in items])
         self._lanes[lane] = self._lanes.get(lane, 0) + len(self._ids) - before
         now = self._clock()
         if len(self._ids) >= SEGMENT_ROWS or now - self._flushed_at >= FLUSH_SECONDS:

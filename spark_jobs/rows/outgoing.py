@@ -19,7 +19,7 @@ class OutgoingRow:
     Attributes:
         row: The row of the table.
         position: Position in the partition, starting at 1.
-        id: Id of the message.
+        identity: Identity of the message, by which a rerun knows it.
         priority: Priority of the message.
         body: Body of the message.
         message_group_id: Message group at SQS.
@@ -31,7 +31,7 @@ class OutgoingRow:
 
     row: Row
     position: int
-    id: str
+    identity: str
     priority: int
     body: str
     message_group_id: str

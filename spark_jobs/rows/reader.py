@@ -14,7 +14,15 @@ from json.encoder import encode_basestring as quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lanes.errors import MessageError
-from lanes.message import LARGEST_BODY_BYTES, NOT_IN_XML, SQS_ID, Message, kind_problem
+from lanes.message import (
+    LARGEST_BODY_BYTES,
+    NOT_IN_XML,
+    SQS_ID,
+    Message,
+    identity_prefix,
+    kind_problem,
+    sqs_id,
+)
 
 from .outgoing import OutgoingRow
 
@@ -102,8 +110,11 @@ class RowReader:
             MessageError: The message breaks a rule.
         """
         kind, data, identity, group, priority = self._fields(row)
-        origin = _origin(self.source, kind)
-        if not (origin and SQS_ID.fullmatch(identity) and (group is None or SQS_ID.fullmatch(group))):
+        prefix, origin = _origin(self.source, kind)
+        name = f"{prefix}{identity}"
+        if not (
+            origin and identity and SQS_ID.fullmatch(name) and (group is None or SQS_ID.fullmatch(group))
+        ):
             return self._item_of_message(row, position)
         trace = row.get("traceparent")
         try:
@@ -120,7 +131,7 @@ class RowReader:
         size = len(body) if plain else len(body.encode())
         if size > LARGEST_BODY_BYTES:
             return self._item_of_message(row, position)
-        return OutgoingRow(row, position, identity, priority, body, group or identity, identity, size)
+        return OutgoingRow(row, position, name, priority, body, group or name, name, size)
 
     def _item_of_message(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
         """Make it from its message, for ids that SQS does not accept and for full error messages."""
@@ -129,7 +140,7 @@ class RowReader:
         return OutgoingRow(
             row=row,
             position=position,
-            id=message.id,
+            identity=message.identity,
             priority=message.priority or 0,
             body=body,
             message_group_id=message.message_group_id,
@@ -163,9 +174,11 @@ class RowReader:
 
 # Most rows of a job have one kind.
 @lru_cache(maxsize=64)
-def _origin(source: str, kind: str) -> str:
-    """Write source and kind as members of the body; nothing if the kind breaks a rule."""
-    return f'"source":{quote(source)},"type":{quote(kind)}' if not kind_problem(kind) else ""
+def _origin(source: str, kind: str) -> tuple[str, str]:
+    """Write the start of the identity, and the members source and type of the body: empty if they need a check."""
+    prefix = identity_prefix(source, kind)
+    is_plain = not kind_problem(kind) and sqs_id(prefix) == prefix
+    return prefix, f'"source":{quote(source)},"type":{quote(kind)}' if is_plain else ""
 
 
 def moment(nanoseconds: int) -> str:

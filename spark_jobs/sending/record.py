@@ -18,7 +18,7 @@ class Record(Protocol):
     """Records the work of a task for other tasks and later runs."""
 
     def has(self, identity: str) -> bool:
-        """Whether the message with this id was sent before."""
+        """Whether the message with this identity was sent before."""
 
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record messages that are in the queue."""

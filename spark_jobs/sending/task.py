@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import MessageError, SendError
+from lanes.message import id_in
 from lanes.producer.order import MAX_ENTRIES
 
 from ..rows.reader import RowReader, RowRefusedError
@@ -31,7 +32,7 @@ class RowsUnsentError(SendError):
     def __init__(self, *, partition: int, failed: list[Failed], sent: int) -> None:
         self.partition = partition
         named = "".join(
-            f"\n  - row {one.item.position} (id {one.item.id!r}): {one.code}: {one.reason}"
+            f"\n  - row {one.item.position} (id {id_in(one.item.identity)!r}): {one.code}: {one.reason}"
             for one in failed[:MAX_NAMED_ROWS]
         )
         more = len(failed) - MAX_NAMED_ROWS
@@ -142,7 +143,7 @@ class _Run:
         except (ValueError, MessageError) as error:
             self._refuse(row, self._position, str(error), error)
             return None
-        if self._task.record.has(item.id):
+        if self._task.record.has(item.identity):
             self._counts.skipped += 1
             return None
         return item

@@ -237,7 +237,7 @@ def test_the_records_of_a_group_return_at_one_moment(engine, first, idempotency,
     sent = [scenario.send("MAIN", "a", first, "ok"), scenario.send("MAIN", "b"), scenario.send("MAIN", "c")]
     if idempotency:
         scenario.world.ledger.begin_effect(
-            "lanes#a",
+            "lanes#work#a",
             owner="other/delivery",
             now=scenario.world.clock.now,
             until=scenario.world.clock.now + 9,

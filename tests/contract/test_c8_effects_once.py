@@ -91,6 +91,39 @@ def test_events_of_two_sources_may_share_an_id(engine):
     assert scenario.done == ["a", "a"]
 
 
+def test_two_kinds_may_share_an_id(engine):
+    """A program that names two kinds by its business id means two messages."""
+    scenario = Scenario(IDEMPOTENT, engine=engine)
+    scenario.send("MAIN", "a")
+    body = scenario.world.receive("MAIN")[0].body.replace('"type":"work"', '"type":"fragile"')
+    for environment in scenario.environments:
+        environment.handler("fragile")(lambda message: scenario.done.append(message.id))
+    scenario.world.send_body("MAIN", body, group="other")
+
+    scenario.drain()
+
+    assert scenario.done == ["a", "a"]
+
+
+def test_a_duplicate_in_another_lane_is_a_counted_warning(engine):
+    """Its priority has changed, or somebody suppresses an urgent message with an id that he guessed."""
+    scenario = Scenario(IDEMPOTENT, engine=engine)
+    scenario.send("MAIN", "a")
+    scenario.drain()
+    scenario.send("MAIN", "a", group="other")
+    scenario.drain()
+    assert scenario.world.recorder.problems == []
+
+    scenario.send("HIGH", "a")
+    scenario.drain()
+
+    counts = scenario.world.recorder.counts
+    assert (counts["DuplicateMessages"], counts["DuplicatesOfOtherLanes"]) == (2, 1)
+    ((name, fields),) = scenario.world.recorder.problems
+    assert name == "duplicate_of_other_lane"
+    assert (fields["lane"], fields["done_in"], fields["id"], fields["kind"]) == ("HIGH", "MAIN", "a", "work")
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [(("shop", "eu#7"), ("shop#eu", "7")), (("a%23b", "7"), ("a#b", "7")), (("a", "#"), ("a#", "#"))],
@@ -127,7 +160,7 @@ def test_a_delivery_waits_for_a_long_handler_with_few_receives(engine):
     """At 2 s each, two attempts of 15 minutes would use up most of the 1,000 receives that SQS allows."""
     scenario = Scenario({"consumer": IDEMPOTENT["consumer"] | {"function_timeout": 900}}, engine=engine)
     scenario.world.ledger.begin_effect(
-        "lanes#a", owner="another", now=scenario.world.clock.now, until=scenario.world.clock.now + 880
+        "lanes#work#a", owner="another", now=scenario.world.clock.now, until=scenario.world.clock.now + 880
     )
     scenario.send("MAIN", "a")
 

@@ -49,6 +49,20 @@ def test_large_messages_share_a_batch_only_as_far_as_they_fit():
     assert [len(ids) for _, ids in sqs.calls] == [2, 2, 1]
 
 
+def test_two_kinds_with_one_id_and_group_are_two_messages():
+    """Business ids are unique within a kind at best; the id alone would have SQS drop the second."""
+    sqs = FakeSqs()
+    producer = make_producer(sqs)
+    kinds = ("stock.loaded", "airport.opened")
+
+    alone = [producer.send(kind, {}, id="IBM", group="IBM") for kind in kinds]
+    sent = producer.send_many([Message(kind=kind, id="LAX") for kind in kinds])
+
+    assert len({one.sequence_number for one in (*alone, *sent)}) == 4
+    (queue,) = sqs.queues.values()
+    assert [Message.from_body(entry.body).kind for entry in queue] == [*kinds, *kinds]
+
+
 def test_only_failed_entries_are_sent_again():
     """What is in the queue stays out of the next call."""
     throttled = iter([THROTTLE])

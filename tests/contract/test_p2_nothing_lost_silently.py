@@ -140,7 +140,7 @@ def test_an_interrupt_carries_the_account(interrupt, concurrency):
 
     class Interrupted(FakeSqs):
         def send_batch(self, queue_url, entries):
-            if any(entry.message_deduplication_id == "0025" for entry in entries):
+            if any(entry.message_deduplication_id == "lanes#k#0025" for entry in entries):
                 raise interrupt
             return super().send_batch(queue_url, entries)
 
@@ -184,7 +184,7 @@ def test_an_interrupt_of_the_waiting_caller_waits_for_the_calls_on_their_way():
 
     class Slow(FakeSqs):
         def send_batch(self, queue_url, entries):
-            if entries[0].message_deduplication_id == "0000":
+            if entries[0].message_deduplication_id == "lanes#k#0000":
                 release.wait(timeout=60)
                 return super().send_batch(queue_url, entries)
             raise AwsError(operation="SendMessageBatch", code="Throttled", retryable=True)

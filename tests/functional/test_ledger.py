@@ -252,11 +252,12 @@ def test_unparking_twice_succeeds_once(ledger):
 
 
 def begin(ledger, owner="one", now=NOW, effect_id="e", until=None):
-    return ledger.begin_effect(effect_id, owner=owner, now=now, until=now + 30 if until is None else until)
+    until = now + 30 if until is None else until
+    return ledger.begin_effect(effect_id, owner=owner, now=now, until=until).effect
 
 
 def finish(ledger, owner="one", now=NOW, keep=100, effect_id="e"):
-    ledger.finish_effect(effect_id, owner=owner, now=now, keep_until=now + keep)
+    ledger.finish_effect(effect_id, owner=owner, lane="MAIN", now=now, keep_until=now + keep)
 
 
 def test_an_effect_begins_once_for_each_owner(ledger):
@@ -308,6 +309,15 @@ def test_an_effect_that_was_done_is_done_for_everybody(ledger):
 
     assert begin(ledger) is Effect.DONE
     assert begin(ledger, "two") is Effect.DONE
+
+
+def test_a_claim_of_a_done_effect_says_in_which_lane_it_was_done(ledger):
+    """A duplicate in another lane is worth a warning; a new claim after the window forgets it."""
+    begin(ledger)
+    finish(ledger)
+
+    assert ledger.begin_effect("e", owner="two", now=NOW, until=NOW + 30) == (Effect.DONE, "MAIN")
+    assert ledger.begin_effect("e", owner="two", now=NOW + 101, until=NOW + 130) == (Effect.BEGUN, "")
 
 
 @pytest.mark.parametrize("owner", ["one", "two"])

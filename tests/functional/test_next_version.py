@@ -138,7 +138,7 @@ class Table:
     def fill(self):
         """Write one of each."""
         self.ledger.note([ENTRY])
-        self.ledger.finish_effect("shop/1", owner="m1/1", now=NOW, keep_until=NOW + 3600)
+        self.ledger.finish_effect("shop/1", owner="m1/1", lane="MAIN", now=NOW, keep_until=NOW + 3600)
         self.slots.publish(presence(), now=NOW, parked_until={"MAIN": NOW + 5})
         self.holds.begin(HOLD)
         self.overrides.add(OVERRIDE)

@@ -152,7 +152,7 @@ def test_sends_end_well_before_the_lock_does():
 
 
 def test_the_consumers_ledger_tells_what_was_handled(place):
-    """By source and id, as its idempotency notes effects."""
+    """By their identity, as its idempotency notes effects."""
     client = place.subject.client
     client.create_table(
         TableName="ledger",
@@ -160,7 +160,7 @@ def test_the_consumers_ledger_tells_what_was_handled(place):
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    client.put_item(TableName="ledger", Item={"pk": {"S": "effect#lanes#done"}})
+    client.put_item(TableName="ledger", Item={"pk": {"S": "effect#lanes#k#done"}})
     entries = [place.outbox.prepare("k", None, id=one) for one in ("done", "open")]
 
     assert ConsumerEffects(table="ledger", client=client)(entries) == {"done"}

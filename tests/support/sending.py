@@ -8,7 +8,7 @@ import threading
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
-from lanes.message import Message
+from lanes.message import Message, id_in
 from lanes.producer import Pacing, Producer
 from lanes.producer.outgoing import Accepted, Refused
 
@@ -42,7 +42,7 @@ class FakeSqs:
     FIFO queues in memory.
 
     Args:
-        plan: called with the deduplication id of an entry, returns its outcome: one of the words above. The
+        plan: called with the message id of an entry, returns its outcome: one of the words above. The
             first entry of a batch decides for calls that fail as a whole.
     """
 
@@ -56,8 +56,8 @@ class FakeSqs:
         """Check the limits, then follow the plan."""
         with self._lock:
             self._check(entries)
-            self.calls.append((queue_url, [entry.message_deduplication_id for entry in entries]))
-            words = [self._plan(entry.message_deduplication_id) for entry in entries]
+            self.calls.append((queue_url, [id_in(entry.message_deduplication_id) for entry in entries]))
+            words = [self._plan(id_in(entry.message_deduplication_id)) for entry in entries]
             if words[0] == FAIL_CALL:
                 raise AwsError(operation="SendMessageBatch", code="ThrottlingException", retryable=True)
             answers = {
@@ -72,8 +72,8 @@ class FakeSqs:
             return answers
 
     def ids(self, queue_url):
-        """Return the deduplication ids in a queue, in the order in which they came."""
-        return [entry.message_deduplication_id for entry in self.queues.get(queue_url, [])]
+        """Return the ids of the messages in a queue, in the order in which they came."""
+        return [id_in(entry.message_deduplication_id) for entry in self.queues.get(queue_url, [])]
 
     def _answer(self, queue_url, entry, word):
         if word == THROTTLE:
@@ -81,7 +81,7 @@ class FakeSqs:
         if word == REFUSE:
             return Refused(code="InvalidMessageContents", reason="not for us", retryable=False)
         queue = self.queues.setdefault(queue_url, [])
-        known = self.ids(queue_url)
+        known = [one.message_deduplication_id for one in queue]
         if entry.message_deduplication_id not in known:
             queue.append(entry)
             known.append(entry.message_deduplication_id)

@@ -67,7 +67,9 @@ def apply(ledger, step):
         case "begin", effect, owner, at:
             return ledger.begin_effect(effect, owner=owner, now=NOW + at, until=NOW + at + 10)
         case "finish", effect, owner, at:
-            return ledger.finish_effect(effect, owner=owner, now=NOW + at, keep_until=NOW + at + 50)
+            return ledger.finish_effect(
+                effect, owner=owner, lane="MAIN", now=NOW + at, keep_until=NOW + at + 50
+            )
         case "release", effect, owner:
             return ledger.release_effect(effect, owner=owner)
     raise AssertionError(step)

@@ -10,7 +10,7 @@ from lanes.aws.table import holds, override_items, redrives
 from lanes.aws.table.ledger import LONGEST_KEY, effect_key, entry_key
 from lanes.config.lane_tables import NAME
 from lanes.holds import is_copy
-from lanes.message import Message, event_key
+from lanes.message import Message, identity_of
 from lanes.outbox.dynamodb import item
 from lanes.outbox.entry import Entry, chain_of
 from lanes.overrides import MOVED_ID
@@ -28,8 +28,8 @@ def outbox_entry(position, identity):
 
 
 JOINED = {
-    "event": (st.tuples(TEXTS, TEXTS), event_key),
-    "effect": (st.tuples(TEXTS, TEXTS), lambda *parts: effect_key(event_key(*parts))["pk"]["S"]),
+    "identity": (st.tuples(TEXTS, TEXTS, TEXTS), identity_of),
+    "effect": (st.tuples(TEXTS, TEXTS, TEXTS), lambda *parts: effect_key(identity_of(*parts))["pk"]["S"]),
     "entry": (st.tuples(LANES, TEXTS), entry_key),
     "hold": (st.tuples(LANES, TEXTS), lambda *parts: holds._key(*parts)["pk"]["S"]),
     "redirect": (st.tuples(LANES, TEXTS), lambda *parts: override_items.redirect_key(*parts)["pk"]["S"]),
@@ -67,8 +67,9 @@ def test_different_parts_have_different_keys(name, data):
 @given(source=st.text(min_size=1), identity=st.text(min_size=1), other=st.text(min_size=1))
 @example(source="shop", identity="eu#7", other="shop#eu")
 def test_an_event_is_not_taken_for_one_of_another_source(source, identity, other):
-    """Any source and id: no id makes another source have the same key."""
-    key, prefix = event_key(source, identity), event_key(other, "")
+    """Any source and id: no id makes another source, or another kind, have the same key."""
+    key, prefix = identity_of(source, "k", identity), identity_of(other, "k", "")
+    assert source == other or not identity_of("s", source, identity).startswith(identity_of("s", other, ""))
 
     assert source == other or not key.startswith(prefix)
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
-from lanes.message import LARGEST_BODY_BYTES, SQS_ID, Message, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, SQS_ID, Message, id_in, size_bytes
+from lanes.source import program_source
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "type": "order.placed", "data": {"order": 7}}
 
@@ -165,8 +166,8 @@ def test_a_message_without_a_group_is_its_own_group():
     """So it waits for nobody, and the same id is deduplicated within its group."""
     message = Message(kind="k", id="order-7")
 
-    assert message.message_group_id == "order-7"
-    assert message.message_deduplication_id == "order-7"
+    assert message.message_group_id == "lanes#k#order-7"
+    assert message.message_deduplication_id == "lanes#k#order-7"
 
 
 def test_given_group_and_deduplication_id_stay_as_they_are():
@@ -185,6 +186,50 @@ def test_ids_derived_for_sqs_fit_and_tell_messages_apart(identity, other):
     assert SQS_ID.fullmatch(mine.message_deduplication_id)
     assert SQS_ID.fullmatch(mine.message_group_id)
     assert (mine.message_deduplication_id == others.message_deduplication_id) == (identity == other)
+
+
+PART = st.text("ab#%23-é", min_size=1, max_size=5)
+
+
+@given(one=st.tuples(PART, PART, PART), other=st.tuples(PART, PART, PART))
+def test_one_source_kind_and_id_are_one_message_and_others_are_not(one, other):
+    """Wherever the parts hold the separator, and whether or not SQS takes their characters."""
+    mine, others = (Message(source=source, kind=kind, id=name) for source, kind, name in (one, other))
+
+    for name in ("identity", "message_deduplication_id", "message_group_id"):
+        assert (getattr(mine, name) == getattr(others, name)) == (one == other)
+    assert id_in(mine.identity) == one[2]
+
+
+def test_a_program_is_the_source_of_its_messages(monkeypatch):
+    """So two programs may use the same ids; the processes of one program are one source."""
+    assert Message(kind="k").source == "lanes"  # LANES_SOURCE of the tests
+    monkeypatch.delenv("LANES_SOURCE")
+    monkeypatch.setattr("sys.argv", ["/app/billing.py"])
+    assert Message(kind="k").source == Message(kind="k").source == "billing"
+
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders-consumer")
+    assert Message(kind="k").source == "orders-consumer"
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("/app/orders/__main__.py", "orders"),
+        ("/usr/bin/nightly", "nightly"),
+        ("__main__.py", "lanes"),
+        ("-c", "lanes"),
+        ("-m", "lanes"),
+        ("", "lanes"),
+        ("/app/line\nfeed.py", "lanes"),
+    ],
+)
+def test_the_name_of_a_program_is_that_of_its_file(monkeypatch, file, source):
+    """What has no file of its own is called lanes."""
+    monkeypatch.delenv("LANES_SOURCE")
+    monkeypatch.setattr("sys.argv", [file])
+
+    assert program_source() == source
 
 
 def test_new_messages_have_new_ids_and_a_time():

@@ -4,7 +4,7 @@ The ledger in one DynamoDB table, with the register of slots and the effects of 
 Items, by their partition key `pk`:
 
 - `message#LANE#ID`: an `Entry`; parked ones are in the sparse index `parked` by `parked_lane` and `parked_until`.
-- `effect#SOURCE#ID`: an effect that runs or was done.
+- `effect#SOURCE#KIND#ID`: an effect that runs or was done.
 - `slots`: the register, one attribute for each environment and each lane with parked records.
 
 Entries and effects expire by `expires_at`; the slot table stays. AWS: time to live deletes within days, so readers
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in, write_items
-from lanes.consumer.ledger import NEXT_GENERATION, Effect, Ending, Entry, Park
+from lanes.consumer.ledger import NEXT_GENERATION, Claim, Effect, Ending, Entry, Park
 from lanes.errors import AwsError
 from lanes.fault_codes import Cause, cause_of
 
@@ -147,7 +147,7 @@ class DynamoDBLedger:
                 return found[:limit]
             start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
-    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Effect:
+    def begin_effect(self, effect_id: str, *, owner: str, now: float, until: float) -> Claim:
         """Claim an effect, unless it was done or runs elsewhere."""
         try:
             with aws_errors("UpdateItem"):
@@ -155,7 +155,7 @@ class DynamoDBLedger:
                     TableName=self._table,
                     Key=effect_key(effect_id),
                     UpdateExpression="SET effect_owner = :owner, owned_until = :until, expires_at = :expires"
-                    " REMOVE done_at",
+                    " REMOVE done_at, done_in",
                     # The same owner again: the client repeats a call with a lost answer. `expires_at` is compared,
                     # since time to live deletes within days.
                     ConditionExpression="(attribute_not_exists(done_at) OR expires_at <= :now)"
@@ -171,25 +171,27 @@ class DynamoDBLedger:
             if error.code != CONDITION_FAILED:
                 raise
             return self._effect_elsewhere(effect_id, owner, now)
-        return Effect.BEGUN
+        return Claim(Effect.BEGUN)
 
-    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Effect:
+    def _effect_elsewhere(self, effect_id: str, owner: str, now: float) -> Claim:
         with aws_errors("GetItem"):
             item = self._client.get_item(
                 TableName=self._table, Key=effect_key(effect_id), ConsistentRead=True
             ).get("Item", {})
         if "done_at" in item and number_in(item, "expires_at", default=math.inf) > now:
-            return Effect.DONE
-        return Effect.held_by(text_in(item, "effect_owner"), owner)
+            return Claim(Effect.DONE, done_in=text_in(item, "done_in"))
+        return Claim(Effect.held_by(text_in(item, "effect_owner"), owner))
 
-    def finish_effect(self, effect_id: str, *, owner: str, now: float, keep_until: float) -> None:
+    def finish_effect(self, effect_id: str, *, owner: str, lane: str, now: float, keep_until: float) -> None:
         """Record that an effect was done, by any owner: it has happened."""
         with aws_errors("UpdateItem"):
             self._client.update_item(
                 TableName=self._table,
                 Key=effect_key(effect_id),
-                UpdateExpression="SET done_at = :now, effect_owner = :owner, expires_at = :keep REMOVE owned_until",
+                UpdateExpression="SET done_at = :now, done_in = :lane, effect_owner = :owner, expires_at = :keep"
+                " REMOVE owned_until",
                 ExpressionAttributeValues={
+                    ":lane": {"S": lane},
                     ":now": number(now),
                     ":owner": {"S": owner},
                     ":keep": {"N": str(int(keep_until))},

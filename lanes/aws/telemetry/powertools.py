@@ -49,7 +49,7 @@ class PowertoolsTelemetry:
         self._lines.event(name, fields)
 
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Log something that went wrong, with the traceback of the exception being handled."""
+        """Log something that went wrong, with the traceback of the exception being handled, if there is one."""
         self._lines.problem(name, fields)
 
     def count(self, metric: Metric | str, value: float = 1) -> None:

@@ -12,7 +12,6 @@ from lanes.consumer.ledger import Effect, Ending, Entry, Ledger
 from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.metrics import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,16 +55,14 @@ class _Claims(Interception):
         until = now + max(0.0, self._batch.seconds_left) + 1
         owner, lane = self._owner(record), self._batch.lane
         try:
-            effect = feature.ledger.begin_effect(work.effect_id, owner=owner, now=now, until=until)
+            effect, done_in = feature.ledger.begin_effect(work.effect_id, owner=owner, now=now, until=until)
         except AwsError:
             deferred = feature.settlement.deferred(lane, record, entry, Reason.NOT_BEGUN)
             # Only the answer may be lost: the claim would keep the record until its end.
             self._release(record, work.effect_id)
             return deferred
         if effect is Effect.DONE:
-            telemetry = feature.settlement.telemetry
-            telemetry.count(Metric.DUPLICATES)
-            report.decoded(telemetry, Event.DUPLICATE_SKIPPED, lane, record, work)
+            report.duplicate(feature.settlement.telemetry, lane, record, work, done_in=done_in)
             return DONE
         if effect in (Effect.ELSEWHERE, Effect.TWICE):
             # The other delivery of this message writes its entry: that one counts the attempt.
@@ -87,7 +84,8 @@ class _Claims(Interception):
         def finish() -> None:
             now = feature.settlement.clock()
             until = now + feature.window.total_seconds()
-            feature.ledger.finish_effect(effect_id, owner=owner, now=now, keep_until=until)
+            lane = self._batch.lane.name
+            feature.ledger.finish_effect(effect_id, owner=owner, lane=lane, now=now, keep_until=until)
 
         # Twice: if it is not recorded, a redelivery runs the effect again.
         if not self._try(Event.SUCCESS_NOT_NOTED, record, finish):

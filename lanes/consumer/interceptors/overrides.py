@@ -11,7 +11,7 @@ from lanes.consumer.ledger import Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.message import LARGEST_BODY_BYTES, Message
+from lanes.message import LARGEST_BODY_BYTES, Message, sqs_id
 from lanes.metrics import Metric
 from lanes.overrides import (
     OVERRIDES_AGE,
@@ -150,7 +150,7 @@ class _Moves(Interception):
     def _let_follow(self, record: RawRecord, message: Message | None, override: Override) -> None:
         """Before the first of a group is sent on, record that the later ones follow."""
         lane, group, known = self.batch.lane.name, record.group, self.follows.get(record.group)
-        alone = message is not None and dataclasses.replace(message, group=None).message_group_id == group
+        alone = message is not None and group == sqs_id(message.identity)
         if override.wanted.by_group_alone or alone or (known and known.override == override.id):
             return
         expires_at = override.expires_at

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.ledger import effect_key
-from lanes.message import event_key
+from lanes.message import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,10 @@ class ConsumerEffects:
     def __call__(self, entries: Iterable[Entry]) -> frozenset[str]:
         """Return the ids of the entries with a message that was begun or done, within the ledger's retention."""
         # The consumer's own key (`Work.effect_id`).
-        keys = {effect_key(event_key(entry.source, entry.id))["pk"]["S"]: entry.id for entry in entries}
+        keys = {
+            effect_key(identity_of(entry.source, entry.kind, entry.id))["pk"]["S"]: entry.id
+            for entry in entries
+        }
         found: set[str] = set()
         names = list(keys)
         for start in range(0, len(names), MAX_READ):

@@ -58,7 +58,7 @@ def test_an_item_is_the_message_of_its_row(row, shards):
         body = message.to_body()
         return (
             TIME.sub("", body, count=1),
-            message.id,
+            message.identity,
             message.message_group_id,
             message.message_deduplication_id,
             message.priority,
@@ -69,7 +69,7 @@ def test_an_item_is_the_message_of_its_row(row, shards):
         item = reader.item(row, 1)
         return (
             TIME.sub("", item.body, count=1),
-            item.id,
+            item.identity,
             item.message_group_id,
             item.message_deduplication_id,
             item.priority,

@@ -45,7 +45,7 @@ def test_nulls_leave_it_to_the_options():
         None,
         -100,
     )
-    assert message.message_group_id == message.id
+    assert message.message_group_id == f"spark#invoice.remind#{message.id}"
 
 
 def test_priority_zero_is_a_priority():

@@ -11,6 +11,7 @@ from lanes.aws.queues.batch_calls import CallEnded
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
+from lanes.message import id_in
 from lanes.producer.outgoing import Refused
 from lanes.producer.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
@@ -49,7 +50,7 @@ class Calls:
 
     def start(self, queue_url, entries):
         """Start a call."""
-        self.batches.append([entry.id for entry in entries])
+        self.batches.append([id_in(entry.identity) for entry in entries])
         answers = [self._answer(entry) for entry in entries]
         error = next((answer for answer in answers if isinstance(answer, AwsError)), None)
         if error is None:
@@ -80,11 +81,11 @@ class Recorder(NoRecord):
 
     def has(self, identity):
         """Know the ids of earlier runs."""
-        return identity in self.before
+        return id_in(identity) in self.before
 
     def sent(self, lane, items):
         """Keep ids."""
-        self.ids.extend(item.id for item in items)
+        self.ids.extend(id_in(item.identity) for item in items)
 
     def quarantined(self, *, position, row, reason):
         """Keep rows."""
@@ -104,9 +105,9 @@ class Failing:
 
     def __call__(self, entry):
         """Answer for an entry."""
-        if self._left.get(entry.id, 0) <= 0:
+        if self._left.get(id_in(entry.identity), 0) <= 0:
             return None
-        self._left[entry.id] -= 1
+        self._left[id_in(entry.identity)] -= 1
         return self._answer
 
 
@@ -182,7 +183,9 @@ def test_order_within_a_group_holds_through_failures(failing):
     task(calls).send([table])
 
     for group in range(15):
-        arrived = [int(one.id) for one in calls.queue["MAIN"] if one.message_group_id == f"g{group}"]
+        arrived = [
+            int(id_in(one.identity)) for one in calls.queue["MAIN"] if one.message_group_id == f"g{group}"
+        ]
         assert arrived == [number for number in range(60) if number % 15 == group]
     assert all(len({int(one) % 15 for one in batch}) == len(batch) for batch in calls.batches)
 
@@ -202,7 +205,7 @@ def test_a_window_of_one_group_is_bounded():
 
     task(calls).send([rows(2_500, group="one")])
 
-    assert [int(one.id) for one in calls.queue["MAIN"]] == list(range(2_500))
+    assert [int(id_in(one.identity)) for one in calls.queue["MAIN"]] == list(range(2_500))
 
 
 def test_batches_hold_a_mebibyte_at_most():
@@ -252,7 +255,7 @@ def test_an_error_that_cannot_pass_ends_the_task_at_once_and_what_was_sent_is_re
         task(calls, record=record).send([rows(1_000)])
 
     assert len(calls.batches) < 50
-    assert sorted(record.ids) == sorted(one.id for one in calls.queue["MAIN"])
+    assert sorted(record.ids) == sorted(id_in(one.identity) for one in calls.queue["MAIN"])
     assert record.flushes == 1
 
 
@@ -265,6 +268,28 @@ def test_what_was_sent_before_is_skipped():
 
     assert calls.batches == [["0", "2", "4"]]
     assert (counts.skipped, record.ids) == (2, ["0", "2", "4"])
+
+
+def test_two_kinds_with_one_id_are_two_rows_for_queue_and_rerun(tmp_path):
+    """What a killed task recorded for one kind does not count for the other."""
+    storage = open_storage(str(tmp_path), endpoint_url=None, region=None)
+    run = RunManifest.open(storage, run_id="air", now=datetime(2026, 1, 2, tzinfo=UTC))
+
+    def both(number, kinds, attempt):
+        record = run.task(partition=3, attempt=attempt, first=attempt == 1)
+        sent = Calls()
+        counts = task(sent, record=record).send(
+            [[{"kind": kind, "data": "1", "id": str(one)} for one in range(number) for kind in kinds]]
+        )
+        return counts, sent.queue.get("MAIN", [])
+
+    first, _ = both(20, ["stock.loaded"], 1)
+    second, queue = both(20, ["stock.loaded", "airport.opened"], 2)
+
+    assert (first.lanes["MAIN"], second.lanes["MAIN"], second.skipped) == (20, 20, 20)
+    for name in ("message_deduplication_id", "message_group_id", "identity"):
+        assert len({getattr(one, name) for one in queue}) == 20
+    assert all('"type":"airport.opened"' in one.body for one in queue)
 
 
 def test_the_rate_is_kept_before_each_call_and_at_the_end():
@@ -383,7 +408,7 @@ def test_refused_rows_are_put_aside_before_another_lane_fails_the_task():
     """A lane that accepts no more ends the task, and the refused row of the other lane is kept."""
 
     def answer(entry):
-        return {"2": WRONG, "h1": DENIED}.get(entry.id)
+        return {"2": WRONG, "h1": DENIED}.get(id_in(entry.identity))
 
     record = Recorder()
     high = [{"data": "1", "id": "h1", "priority": 60}]

@@ -72,7 +72,7 @@ class Sender:
 
     def _settle(self, batch, *, accepted):
         if accepted:
-            self.arrived += [one.id for one in self.window.settle(batch, [None] * len(batch), self.now)]
+            self.arrived += [one.identity for one in self.window.settle(batch, [None] * len(batch), self.now)]
         else:
             self.throttles += 1
             self.window.settle_failure(batch, THROTTLED, self.now)
@@ -148,7 +148,7 @@ def test_a_throttle_pauses_the_lane_and_its_rows_come_first():
 
     assert made.next_due() == pytest.approx(0.02)
     assert not made.next_batch(0.019)
-    assert {one.id for one in made.next_batch(0.021)} == {one.id for one in first}
+    assert {one.identity for one in made.next_batch(0.021)} == {one.identity for one in first}
 
 
 def test_the_pause_doubles_from_throttle_to_throttle_up_to_a_second_and_ends_with_an_accepted_call():
