@@ -39,6 +39,7 @@ def install() -> None:
     _read_templates_from_any_host()
     _read_outputs_of_other_stacks()
     _keep_resources_without_an_update()
+    _name_the_resource_that_fails()
     _keep_what_a_deletion_policy_retains()
     _delete_after_everything_else()
     _resolve_previous_parameter_values()
@@ -117,6 +118,26 @@ def _keep_resources_without_an_update() -> None:
         return updated if updated is not None else resources_map[logical_id]
 
     parsing.parse_and_update_resource = parse_and_update
+
+
+def _name_the_resource_that_fails() -> None:
+    """Say which resource moto can't create or update; its own errors are those of its code."""
+
+    def named(act: Callable[..., Any]) -> Callable[..., Any]:
+        def attempt(logical_id: str, resource_json: Any, *args: Any, **kw: Any) -> Any:
+            try:
+                return act(logical_id, resource_json, *args, **kw)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                properties = ", ".join(sorted(resource_json.get("Properties", {})))
+                raise ValidationError(
+                    message=f"{logical_id} ({resource_json.get('Type')}) can't be deployed on this machine: "
+                    f"{type(error).__name__}: {error}; its properties are {properties}"
+                ) from error
+
+        return attempt
+
+    parsing.parse_and_create_resource = named(parsing.parse_and_create_resource)
+    parsing.parse_and_update_resource = named(parsing.parse_and_update_resource)
 
 
 def _keep_what_a_deletion_policy_retains() -> None:

@@ -1,5 +1,5 @@
 """
-Corrections of moto's CloudFormation for queues, functions, mappings and tables.
+Corrections of moto's CloudFormation for queues, functions, mappings, tables and parameters.
 
 Creates follow the whole template, updates change only the template's changes, and moto's own event source
 mapping stays off.
@@ -12,6 +12,7 @@ from typing import Any
 import moto.awslambda.models as functions
 import moto.dynamodb.models.table as tables
 import moto.sqs.models as queues
+import moto.ssm.models as parameters
 from moto.cloudformation.exceptions import ValidationError
 from moto.dynamodb.models import dynamodb_backends
 from moto.s3.models import s3_backends
@@ -39,6 +40,7 @@ def install() -> None:
     function_versions.install()
     _correct_mappings()
     _correct_tables()
+    _correct_parameters()
 
 
 def _switch_off_motos_mapping() -> None:
@@ -98,6 +100,23 @@ def _correct_queues() -> None:
 
     _replace(queues.Queue, "create_from_cloudformation_json", named)
     _replace(queues.Queue, "update_from_cloudformation_json", all_attributes)
+
+
+def _correct_parameters() -> None:
+    """AWS: the tags of a parameter are a map (CloudFormation, AWS::SSM::Parameter); moto reads the list of others."""
+
+    def with_tags(original: Any) -> Callable[..., Any]:
+        def create(cls: Any, resource_name: str, cloudformation_json: Any, *args: Any, **kw: Any) -> Any:
+            properties = dict(cloudformation_json["Properties"])
+            if isinstance(tags := properties.get("Tags"), dict):
+                properties["Tags"] = [{"Key": key, "Value": value} for key, value in tags.items()]
+            return original(
+                cls, resource_name, {**cloudformation_json, "Properties": properties}, *args, **kw
+            )
+
+        return create
+
+    _replace(parameters.Parameter, "create_from_cloudformation_json", with_tags)
 
 
 def _generated_queue_name(name: str, *, is_fifo: bool) -> str:

@@ -121,6 +121,25 @@ def test_a_fifo_queue_without_a_name_gets_one_that_ends_in_fifo(stack):
     assert attributes["VisibilityTimeout"] == "77"
 
 
+def test_the_tags_of_a_parameter_are_a_map(stack):
+    """As the CDK writes them for a tagged app, also when they change."""
+    for team in ("payments", "refunds"):
+        act = stack.create if team == "payments" else stack.update
+        act({"Parameter": {"Type": "AWS::SSM::Parameter", "Properties": {
+            "Name": "/tagged", "Type": "String", "Value": "v", "Tags": {"team": team}}}})  # fmt: skip
+
+        tags = stack.client("ssm").list_tags_for_resource(ResourceType="Parameter", ResourceId="/tagged")
+        assert tags["TagList"] == [{"Key": "team", "Value": team}]
+
+
+def test_an_error_names_the_resource_and_its_properties(stack):
+    """Moto's own words are about its code."""
+    wrong = {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True, "Tags": "payments"}}
+
+    with pytest.raises(ClientError, match=r"Queue \(AWS::SQS::Queue\) can't be deployed .*FifoQueue, Tags"):
+        stack.create({"Queue": wrong})
+
+
 def test_queues_with_long_ids_keep_apart(stack):
     """A generated name is shortened in front of its random end, for both types of queue."""
     name = "ThePriorityLanesOfTheOrdersOfTheWarehouseInTheNorth"
