@@ -1,5 +1,5 @@
 """
-The price of a million messages in calls and dollars, by mix: `python -m benchmarks.calls --json`.
+The price of a million messages in calls and dollars, by mix, a part of `benchmarks.wait`.
 
 The mixes: a backlog of one lane below empty ones, single messages now and then, bursts of HIGH and a trickle of
 MEDIUM over a backlog of MAIN at 1, 3 and 10 slots, and those at three slots with idempotency on (the plain pattern has
@@ -12,11 +12,10 @@ plain pattern is priced with batches of one and of ten; `dollars_over_plain` com
 from __future__ import annotations
 
 import dataclasses
-import sys
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
-from benchmarks.report import Findings, NotSaturatedError, Table, run_engine
+from benchmarks.report import Findings, NotSaturatedError, Table
 from benchmarks.saturation import require_overtaken
 from benchmarks.scenarios import Load, simulate
 from simulator.cost import cost_of, times
@@ -170,14 +169,3 @@ def _ratios(mixed: Sequence[Mapping[str, Price]]) -> dict[str, float]:
 def _plain(found: Mapping[str, Price]) -> float:
     """Return the dollars of the plain pattern with the cheaper batch size."""
     return min(found[f"plain {size}"].dollars for size in PLAIN_BATCHES)
-
-
-if __name__ == "__main__":
-    sys.exit(
-        run_engine(
-            "calls",
-            measure,
-            judge=judge,
-            about="The price of a million messages in calls and dollars, by mix.",
-        )
-    )

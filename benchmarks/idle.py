@@ -1,5 +1,5 @@
 """
-The share of slot time in handlers while messages wait: `python -m benchmarks.idle --json`.
+The share of slot time in handlers while messages wait, a part of `benchmarks.wait`.
 
 Compared with the same load without priority, over mixes that leave slots idle elsewhere: bursts at the top that make
 all lower lanes yield, hundreds of groups below, one strictly ordered group below, and a message at the top that fails
@@ -9,12 +9,11 @@ repeatedly with others behind it. The last lane has a constant backlog, so messa
 from __future__ import annotations
 
 import dataclasses
-import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
-from benchmarks.report import Findings, Table, run_engine
+from benchmarks.report import Findings, Table
 from benchmarks.saturation import require_saturated
 from benchmarks.scenarios import Load, simulate
 from simulator.parameters import Unknowns
@@ -179,11 +178,3 @@ def judge(
         "busy_over_none": round(min(case.busy for case in cases), 3),
         "yield_time_share": round(max(case.ours.only_yielded for case in cases), 4),
     }
-
-
-if __name__ == "__main__":
-    sys.exit(
-        run_engine(
-            "idle", measure, judge=judge, about="The share of slot time in handlers while messages wait."
-        )
-    )

@@ -1,5 +1,5 @@
 """
-The wait of the top lane, and its price: `python -m benchmarks.wait --json`.
+The wait of the top lane, and its price in slot time, calls and dollars: `python -m benchmarks.wait --json`.
 
 Bursts at the top and a trickle below them, over a constant backlog of 1,000 messages, at 1, 3 and 10 slots, compared
 with an ideal scheduler without latency or calls, the plain pattern with batches of one and ten, no priority, and the
@@ -9,6 +9,15 @@ same bursts over an empty backlog. A wait ends with the first start of the handl
 The first seed also runs over backlogs of 10 and 100,000: `deep_over_shallow_p50` compares these two, and
 `p99_over_plain_any_depth` is the longest p99 of all depths over that of the plain pattern at 1,000.
 `one_queue_deep_over_shallow_p50` is a control: all messages in one queue of the ideal scheduler, over 1,000 and 10.
+
+Slot time: the share in handlers while messages wait, over that without priority, in mixes that leave slots idle
+elsewhere: bursts at the top that make all lower lanes yield, hundreds of groups below, one strictly ordered group
+below, and a message at the top that fails repeatedly with others behind it.
+
+Price: calls and dollars of a million messages. Calls are those of the function; requests also count receives and
+deletions of the mappings, rings of the bell, and invocations. Dollars cover all of these, the function's time and the
+table's units, at the prices of `simulator/prices.toml`; the producers' other requests, empty polls of mappings and logs
+are left out. `dollars_over_plain` is against the cheaper batch size.
 """
 
 from __future__ import annotations
@@ -19,6 +28,7 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import calls, idle
 from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
@@ -204,8 +214,8 @@ def waits_of(lanes: SimulatedLanes | IdealLanes, *, seconds: float) -> Waits:
     )
 
 
-def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
-    """Run all cases."""
+def waits(*, engine: EngineName, quick: bool, seed: int) -> Findings:
+    """Run all cases of waits."""
     scale = QUICK_SCALE if quick else 1.0
     cases = [Case(engine=engine, seed=seed, slots=slots, scale=scale) for slots in SECONDS]
     shallow = [dataclasses.replace(case, depth=SHALLOW) for case in cases]
@@ -245,7 +255,7 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     )
 
 
-def judge(
+def judge_waits(
     *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
 ) -> dict[str, float]:
     """Return the figures over the default backlog: at full length, or under one behaviour in shorter runs."""
@@ -263,14 +273,40 @@ def judge(
     return found
 
 
-def _ratio(waits: Sequence[Waits], others: Sequence[Waits]) -> float:
+def _ratio(found: Sequence[Waits], others: Sequence[Waits]) -> float:
     """Return the worst ratio of the medians."""
-    return max(one.p50 / other.p50 for one, other in zip(waits, others, strict=True))
+    return max(one.p50 / other.p50 for one, other in zip(found, others, strict=True))
+
+
+def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
+    """Measure waits, slot time and prices."""
+    parts = {
+        name: part(engine=engine, quick=quick, seed=seed)
+        for name, part in (("waits", waits), ("idle", idle.measure), ("calls", calls.measure))
+    }
+    return Findings(
+        figures={name: value for part in parts.values() for name, value in part.figures.items()},
+        tables=[table for part in parts.values() for table in part.tables],
+        conditions={name: part.conditions for name, part in parts.items()},
+    )
+
+
+def judge(
+    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
+) -> dict[str, float]:
+    """Return the figures with a target of all parts."""
+    found: dict[str, float] = {}
+    for part in (judge_waits, idle.judge, calls.judge):
+        found |= part(engine=engine, quick=quick, seed=seed, unknowns=unknowns)
+    return found
 
 
 if __name__ == "__main__":
     sys.exit(
         run_engine(
-            "wait", measure, judge=judge, about="The wait of the top lane over backlogs, and its price."
+            "wait",
+            measure,
+            judge=judge,
+            about="The wait of the top lane over backlogs, and its price in slot time, calls and dollars.",
         )
     )

@@ -48,7 +48,7 @@ def test_a_value_beyond_the_axis_is_drawn_at_its_end_and_written_in_full():
 
 def test_the_results_are_those_of_all_benchmarks_at_full_size(whole):
     """Each with a figure for every target; what was not run is not there."""
-    assert {"wait", "wait-pull", "idle", "idle-pull", "bounded", "bounded-pull"} <= set(whole["results"])
+    assert {"wait", "wait-pull", "finish", "finish-pull", "bounded", "bounded-pull"} <= set(whole["results"])
     assert set(whole["results"]) <= set(TARGETS)
     for name, line in whole["results"].items():
         assert not line.get("conditions", {}).get("quick"), name

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.deep
 
 ROOT = Path(__file__).resolve().parents[2]
 # These have tests of their own, or take longer.
-ELSEWHERE = {"enqueue", "outbox", "wait", "wait-pull", "idle", "idle-pull", "soak"}
+ELSEWHERE = {"enqueue", "outbox", "wait", "wait-pull", "soak"}
 
 
 @functools.cache
@@ -42,14 +42,6 @@ def test_it_finds_what_it_is_held_to(name):
     assert all(line[target.figure] is not None for target in TARGETS[name])
 
 
-def test_nothing_healthy_is_dead_lettered_by_an_hour_of_flood():
-    """Nor lost nor reordered; the plain pattern, in the same hour, does it by the dozen."""
-    line = quick("purity")
-
-    assert all(line["held"].values())
-    assert line["plain_healthy_dead_lettered"] > 20
-
-
 def test_a_seed_decides_all_figures():
     """Virtual time has no mood."""
     again = told("benchmarks.finish", "--quick", "--json", "--seed", "3")
@@ -61,11 +53,27 @@ def test_all_of_them_leave_their_figures_in_a_folder(tmp_path):
     """One file each, all that was printed, and the table; the page stays as it is at small sizes."""
     page = ROOT / "docs/benchmarks.md"
     before = page.read_text(encoding="utf-8") if page.exists() else None
-    command = [sys.executable, "-m", "benchmarks.all", "--quick", "--only", "purity", "--into", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.all",
+        "--quick",
+        "--only",
+        "bounded-pull",
+        "--into",
+        str(tmp_path),
+    ]
 
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["purity.json", "purity.txt", "table.md"]
-    assert "| purity | `lost` | 0 | 0 | held |" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert json.loads((tmp_path / "purity.json").read_text(encoding="utf-8"))["conditions"]["quick"] is True
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "bounded-pull.json",
+        "bounded-pull.txt",
+        "table.md",
+    ]
+    line = json.loads((tmp_path / "bounded-pull.json").read_text(encoding="utf-8"))
+    assert f"| `reserve_share` | {line['reserve_share']:.4g} |" in (tmp_path / "table.md").read_text(
+        encoding="utf-8"
+    )
+    assert line["conditions"]["quick"] is True
     assert before == (page.read_text(encoding="utf-8") if page.exists() else None)

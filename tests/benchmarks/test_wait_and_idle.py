@@ -1,5 +1,6 @@
 """What the benchmarks of waits and idle slots find at small sizes: the relations that hold at any."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -17,8 +18,10 @@ from simulator.simulated_lanes import SimulatedLanes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def figures_of(name, *options):
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", "--quick", "--no-range", *options]
+@functools.cache
+def figures_of(*options):
+    """Measure waits, slot time and prices, once for all tests."""
+    command = [sys.executable, "-m", "benchmarks.wait", "--json", "--quick", "--no-range", *options]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -26,7 +29,7 @@ def figures_of(name, *options):
 @pytest.mark.deep
 def test_the_wait_at_the_top_hangs_on_no_backlog_and_costs_the_others_little():
     """The plain pattern pays for a similar wait with half of the slots' time."""
-    figures = figures_of("wait")
+    figures = figures_of()
 
     # A function starts ten invocations a second for each slot, which few bursts show as 1.33.
     assert figures["deep_over_shallow_p50"] < 1.5
@@ -40,7 +43,7 @@ def test_the_wait_at_the_top_hangs_on_no_backlog_and_costs_the_others_little():
 @pytest.mark.deep
 def test_slots_are_at_work_while_messages_wait():
     """In every mix far more than with the plain pattern."""
-    figures = figures_of("idle")
+    figures = figures_of()
 
     assert figures["busy_over_none"] > 0.64
     assert figures["yield_time_share"] < 0.11
@@ -50,12 +53,13 @@ def test_slots_are_at_work_while_messages_wait():
 @pytest.mark.deep
 def test_slots_that_receive_wait_and_idle_less_than_both():
     """At small sizes, where cold starts and single bursts weigh more than in the targets."""
-    figures = figures_of("wait", "--engine", "pull")
+    figures = figures_of("--engine", "pull")
 
     assert 1 <= figures["p99_over_ideal"] < 1.5
     assert figures["p99_over_plain"] < 1
     assert figures["drain_over_none"] < 1.1
-    assert figures_of("idle", "--engine", "pull")["busy_over_none"] > 0.85
+    assert figures["busy_over_none"] > 0.85
+    assert figures["dollars_over_plain"] < 1.2
 
 
 def test_a_load_under_which_nothing_waits_shows_nothing(monkeypatch):
