@@ -72,7 +72,6 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         # Beyond a half, overdue messages would get more of the slots than urgent ones.
         reserve=table.number("reserve", default.reserve, minimum=0.0, maximum=0.5),
         on_dead_letter=_on_dead_letter(table.raw("on_dead_letter", {}), problems),
-        trust_priority=table.boolean("trust_priority", default.trust_priority),
         engine=EngineName(engine) if table.has("engine") else default.engine,
         linger=table.duration("linger", default.linger),
         policy=Policy(policy) if table.has("policy") else default.policy,

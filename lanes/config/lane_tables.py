@@ -160,7 +160,6 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         tenant_share=table.number("tenant_share", 1.0, minimum=0.01, maximum=1.0)
         if table.has("tenant_share")
         else None,
-        tenant_separator=_separator(table, default.tenant_separator),
         weight=table.number("weight", default.weight, minimum=LOWEST_WEIGHT, maximum=HIGHEST_WEIGHT),
         closing=table.boolean("closing", default.closing),
     )
@@ -202,14 +201,6 @@ def _yield_delays(table: ConfigTable, consumer: ConsumerSettings) -> tuple[timed
 def _default_concurrency(consumer: ConsumerSettings) -> int:
     """Return the number of slots, within AWS's limits of 2 to 1,000 (Lambda API, ScalingConfig)."""
     return max(2, min(1000, consumer.reserved_concurrency))
-
-
-def _separator(table: ConfigTable, default: str) -> str:
-    value = table.raw("tenant_separator", default)
-    if isinstance(value, str) and value:
-        return value
-    table.problem(f"tenant_separator is {describe(value)}; must be a string that is not empty")
-    return default
 
 
 def _compare_thresholds(lanes: list[Lane], problems: list[str]) -> None:

@@ -40,7 +40,6 @@ class Lane:
         maximum_concurrency: maximum number of concurrent invocations of this lane's mapping; in the pull engine, of
             slots that serve the lane at once.
         tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
-        tenant_separator: ends the tenant's name in a group; a group without it is a tenant of its own.
         weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
         closing: whether producers skip the lane; its messages are handled as before, until it is empty and removed.
     """
@@ -61,13 +60,12 @@ class Lane:
     # HIGH's p99 is 1.6 to 1.8 times as long (docs/decisions/0014-defaults.md).
     maximum_concurrency: int = 2
     tenant_share: float | None = None
-    tenant_separator: str = ":"
     weight: float = 1.0
     closing: bool = False
 
     def tenant_of(self, group: str) -> str:
-        """Return the tenant of a group."""
-        return group.partition(self.tenant_separator)[0]
+        """Return the tenant of a group: its name before the first colon; without one, a tenant of its own."""
+        return group.partition(":")[0]
 
     def outranks(self, other: Lane) -> bool:
         """Check whether this lane has priority over the other."""
@@ -121,7 +119,6 @@ class ConsumerSettings:
         reserve: share of capacity for messages that exceed the `max_wait` of their lane, 0 to 0.5.
         on_dead_letter: treatment of a group after a message of it is dead-lettered, by patterns of kinds. The first
             matching pattern decides; the default is `continue`.
-        trust_priority: whether a handler sends with the priority of its message even if that is above its lane.
         engine: the way in which slots get their messages. The settings below are for `EngineName.PULL` only.
         linger: how long a slot waits for messages before it leaves empty lanes.
         policy: the choice of the lane that is served next.
@@ -147,7 +144,6 @@ class ConsumerSettings:
     idempotency_window: timedelta = timedelta(days=1)
     reserve: float = 0.05
     on_dead_letter: Mapping[str, OnDeadLetter] = field(default_factory=dict)
-    trust_priority: bool = False
     engine: EngineName = EngineName.MAPPINGS
     linger: timedelta = timedelta(seconds=1)
     policy: Policy = Policy.STRICT

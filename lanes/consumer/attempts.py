@@ -57,8 +57,7 @@ class Attempts:
     def __init__(self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement) -> None:
         self._settings = settings = config.consumer
         # A sender that may send to one lane alone writes the priority into its message as it likes.
-        limited = () if settings.trust_priority else config.lanes
-        self._highest = {lane.name: config.highest_priority(lane) for lane in limited}
+        self._highest = {lane.name: config.highest_priority(lane) for lane in config.lanes}
         self._handlers = handlers
         self._settlement = settlement
         self._ledger = settlement.ledger
@@ -190,7 +189,7 @@ class Attempts:
             )
             arguments.append(context)
         priority = CURRENT_PRIORITY.get() if work.priority is None else work.priority
-        highest = self._highest.get(lane.name)
+        highest = self._highest[lane.name]
         if priority is not None and highest is not None and priority > highest:
             self._telemetry.count(Metric.LOWERED)
             fields = {"priority": work.priority, "to": highest}

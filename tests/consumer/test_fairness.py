@@ -129,11 +129,11 @@ def test_without_a_share_or_with_one_slot_nothing_is_parked(share, slots):
     assert scenario.world.recorder.named("tenant_yielded") == []
 
 
-def test_a_groups_tenant_is_what_stands_before_the_separator():
+def test_a_groups_tenant_is_its_part_before_the_first_colon():
     """A group without one is a tenant by itself."""
-    lanes = LanesConfig.from_dict({"lanes": [{"name": "MAIN", "tenant_separator": "/"}]}).lanes
+    (lane,) = LanesConfig.from_dict({"lanes": [{"name": "MAIN"}]}).lanes
 
-    assert [lanes[0].tenant_of(group) for group in ("acme/1/2", "acme", "a:b/c")] == ["acme", "acme", "a:b"]
+    assert [lane.tenant_of(group) for group in ("acme:1:2", "acme", "a/b:c")] == ["acme", "acme", "a/b"]
 
 
 def test_a_share_without_effect_is_explained():

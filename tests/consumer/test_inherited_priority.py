@@ -48,11 +48,6 @@ def test_a_right_to_one_lane_reaches_no_higher_one(lane, priority, expected, eng
     assert scenario.world.recorder.counts["LoweredPriorities"] == len(lowered)
 
 
-def test_you_may_trust_the_bodies():
-    """Then a message has its priority in any lane."""
-    assert inherited("MAIN", 100, {"consumer": {"trust_priority": True}})[0] == 100
-
-
 def test_the_lane_below_a_closing_one_admits_its_messages():
     """They are sent there meanwhile."""
     assert inherited("MAIN", 20, CLOSING)[0] == 20

@@ -28,7 +28,7 @@ class Broken:
 
 def outcome(engine, *, telemetry, idempotency):
     """Handle a batch with every outcome; return what became of its records."""
-    settings = {"max_attempts": 2, "idempotency": idempotency, "trust_priority": False}
+    settings = {"max_attempts": 2, "idempotency": idempotency}
     world = World({"consumer": settings}, engine=engine)
     runtime = world.consumer._runtime
     consumer = Consumer(dataclasses.replace(runtime, telemetry=telemetry or runtime.telemetry))

@@ -35,7 +35,7 @@ def make_deployment(config=None):
         {"lanes": [{"name": "ONLY", "threshold": 7, "visibility_timeout": 181, "max_wait": 60}]},
         {
             "lanes": [
-                {"name": "A", "threshold": -1, "tenant_share": 0.5, "tenant_separator": "/"},
+                {"name": "A", "threshold": -1, "tenant_share": 0.5},
                 {"name": "B"},
             ]
         },
