@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lanes.errors import DeadLetter as DeadLetter
     from lanes.errors import LanesError as LanesError
     from lanes.errors import Retry as Retry
+    from lanes.message import JsonText as JsonText
     from lanes.message import Message as Message
     from lanes.priority import Priority as Priority
     from lanes.priority import PriorityRules as PriorityRules
@@ -40,6 +41,7 @@ HOMES = {
     "DeadLetter": "lanes.errors",
     "Deployment": "lanes.config.deployment",
     "HandlerContext": "lanes.consumer",
+    "JsonText": "lanes.message",
     "Lane": "lanes.config",
     "LanesConfig": "lanes.config",
     "LanesError": "lanes.errors",

@@ -1,9 +1,13 @@
-"""The body of a moved message: the same to the last character but for its priority."""
+"""Bodies that are sent on: the same to the last character but for the members that change."""
 
 from __future__ import annotations
 
 import json
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SPACE = re.compile(r"[ \t\r\n]*")
 _decoder = json.JSONDecoder()
@@ -21,23 +25,41 @@ def with_priority(body: str, priority: int) -> str:
         >>> with_priority('{"id": "a", "data": 1.10}', 50)
         '{"priority":50,"id": "a", "data": 1.10}'
     """
+    return with_members(body, {"priority": str(priority)})
+
+
+def with_members(body: str, changes: Mapping[str, str]) -> str:
+    """
+    Return a JSON object with other values for some members, and nothing else changed.
+
+    Args:
+        body: the object, as it was decoded before.
+        changes: the new values by name, as JSON; missing members are added.
+    """
+    places = member_places(body)
+    for start, end, value in sorted(
+        ((*places[name], changes[name]) for name in changes if name in places), reverse=True
+    ):
+        body = f"{body[:start]}{value}{body[end:]}"
     start = _after_space(body, 0) + 1
-    place = _after_space(body, start)
-    found: tuple[int, int] | None = None
-    while body[place] == '"':
-        key, place = _decoder.raw_decode(body, place)
-        place = _after_space(body, _after_space(body, place) + 1)
-        began = place
-        _, place = _decoder.raw_decode(body, place)
-        if key == "priority":
-            found = began, place  # the last one counts, as for readers of the body
-        place = _after_space(body, place)
-        if body[place] == "}":
+    added = "".join(f"{json.dumps(name)}:{value}," for name, value in changes.items() if name not in places)
+    return f"{body[:start]}{added if places else added[:-1]}{body[start:]}"
+
+
+def member_places(text: str) -> dict[str, tuple[int, int]]:
+    """Return where the value of each member of a JSON object begins and ends; of a repeated name the last counts."""
+    places: dict[str, tuple[int, int]] = {}
+    place = _after_space(text, _after_space(text, 0) + 1)
+    while text[place] == '"':
+        key, place = _decoder.raw_decode(text, place)
+        start = _after_space(text, _after_space(text, place) + 1)
+        _, place = _decoder.raw_decode(text, start)
+        places[key] = start, place
+        place = _after_space(text, place)
+        if text[place] == "}":
             break
-        place = _after_space(body, place + 1)
-    if found is None:
-        return f'{body[:start]}"priority":{priority},{body[start:]}'
-    return f"{body[: found[0]]}{priority}{body[found[1] :]}"
+        place = _after_space(text, place + 1)
+    return places
 
 
 def _after_space(text: str, place: int) -> int:

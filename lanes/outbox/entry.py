@@ -12,13 +12,15 @@ An operator can cancel an entry that waits, which is then CANCELLED.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lanes.message import Message
+from lanes.body import with_members
+from lanes.message import Message, in_xml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,12 +112,35 @@ class Entry:
 
     def message(self) -> Message:
         """
-        Return the message to send; id and priority are those of the entry, not of its body.
+        Return the message to send; id and priority are those of the entry, the rest is its body as it was written.
 
         Raises:
             MessageDecodeError: the body is not a message.
         """
-        return replace(Message.from_body(self.body, group=self.group), id=self.id, priority=self.priority)
+        read = Message.from_body(self.body, group=self.group)
+        values = {one.name: getattr(read, one.name) for one in fields(read)}
+        return WrittenMessage(**values | {"id": self.id, "priority": self.priority}, written=self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenMessage(Message):
+    """
+    A message with a body that another program may have written: only changed members are written again.
+
+    Attributes:
+        written: the body.
+    """
+
+    written: str
+
+    def _encoded(self, problems: list[str]) -> str:  # noqa: ARG002 - the body was read, so it is JSON
+        read = Message.from_body(self.written)
+        changes = {
+            name: json.dumps(getattr(self, name))
+            for name in ("id", "priority", "traceparent")
+            if getattr(self, name) != getattr(read, name)
+        }
+        return in_xml(with_members(self.written, changes))
 
 
 def chain_of(lane: str, group: str | None) -> str | None:

@@ -76,7 +76,7 @@ def test_the_message_of_an_entry_is_that_of_a_producer():
     message = entry.message()
 
     assert (message.id, message.group, message.source, message.traceparent) == ("one", "g", "shop", "00-1")
-    assert message.message_deduplication_id == "one"
+    assert message.message_deduplication_id == "shop#k#one"
     assert abs(message.time.timestamp() - entry.created_at) < 1
 
 

@@ -190,7 +190,7 @@ def test_no_reader_of_the_table_fails_for_values_of_another_form(dynamodb):
     assert found["entries"]["m#1"] == Entry(lane="MAIN", message_id="m#1", parked_until=NOW + 5)
     assert [entry.message_id for entry in found["parked"]] == ["m#1"]
     # Done for good: handled again it might have two effects.
-    assert found["effect"] is Effect.DONE
+    assert found["effect"].effect is Effect.DONE
     assert [peer.until for peer in found["presence"].peers] == [0.0]
     # Held, and followed: a message that passed might overtake its group.
     assert found["held"][0].group == found["holds"]["a#b"].group == "a#b"

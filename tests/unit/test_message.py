@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
-from lanes.message import LARGEST_BODY_BYTES, SQS_ID, Message, id_in, size_bytes
+from lanes.message import LARGEST_BODY_BYTES, SQS_ID, JsonText, Message, id_in, size_bytes
 from lanes.source import program_source
 
 EVENT = {"specversion": "1.0", "id": "7", "source": "shop", "type": "order.placed", "data": {"order": 7}}
@@ -201,6 +201,22 @@ def test_one_source_kind_and_id_are_one_message_and_others_are_not(one, other):
     assert id_in(mine.identity) == one[2]
 
 
+@pytest.mark.parametrize("text", ['{"a":1,"a":0.1000000000000000055}', "1e2", ' [ "\\u00e9" ]\n', "null"])
+def test_json_text_is_sent_as_it_is(text):
+    """Parsed to check it only; another encoder may write numbers and names in other ways than Python."""
+    body = Message(kind="k", data=JsonText(text), priority=5, traceparent="00-1-2-01").to_body()
+
+    assert f'"data":{text},"priority":5,"traceparent":"00-1-2-01"}}' in body
+    assert Message.from_body(body).data == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", "1 2", "NaN", "1e999", "[" * 100_000])
+def test_text_that_is_not_json_is_refused(text):
+    """Before any call, like data that cannot be written as JSON."""
+    with pytest.raises(InvalidMessageError, match="the data is not JSON"):
+        Message(kind="k", data=JsonText(text)).to_body()
+
+
 def test_a_program_is_the_source_of_its_messages(monkeypatch):
     """So two programs may use the same ids; the processes of one program are one source."""
     assert Message(kind="k").source == "lanes"  # LANES_SOURCE of the tests
@@ -267,6 +283,7 @@ def test_new_messages_have_new_ids_and_a_time():
         json.dumps({**EVENT, "time": 5}),
         json.dumps({**EVENT, "data_base64": "aGk="}),
         json.dumps({**EVENT, "data": float("nan")}),
+        json.dumps({**EVENT, "data": 9}).replace("9", "9e999"),
     ],
     ids=lambda body: body[:40],
 )

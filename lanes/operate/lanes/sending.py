@@ -7,9 +7,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.body import member_places
 from lanes.config.table import nearest
 from lanes.errors import InvalidMessageError, MessageError, SendError
-from lanes.message import Message
+from lanes.message import JsonText, Message
 from lanes.priority import Priority
 from lanes.producer.report import PartialSendError
 
@@ -127,13 +128,14 @@ class Sending:
         return self._config.lane_for(line.message.priority or 0).name
 
     def _add_results(self, part: Sequence[Line], error: PartialSendError) -> None:
-        sent = {one.id: one for one in error.sent}
-        reasons = {unsent.message.id: (unsent.code, unsent.reason) for unsent in error.failed}
+        reasons = {unsent.message.identity: (unsent.code, unsent.reason) for unsent in error.failed}
+        # The error lists the sent ones in the order of the part.
+        sent = iter(error.sent)
         for line in part:
-            if line.message.id in reasons:
-                self._failed[line.number] = reasons[line.message.id]
-            elif line.message.id in sent:
-                self._sent[line.number] = sent[line.message.id]
+            if line.message.identity in reasons:
+                self._failed[line.number] = reasons[line.message.identity]
+            elif (one := next((one for one in sent if one.id == line.message.id), None)) is not None:
+                self._sent[line.number] = one
 
     def _summary(self) -> str:
         """List the unsent messages by line."""
@@ -219,8 +221,8 @@ def read_data(text: str) -> Any:
         InvalidMessageError: it is not JSON.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return JsonText(text).checked()
+    except ValueError as error:
         raise InvalidMessageError(
             [f"the data is no JSON: {error}; a text needs its quotes: '\"text\"'"]
         ) from error
@@ -233,4 +235,7 @@ def _object(text: str) -> dict[str, Any]:
         raise InvalidMessageError([f"no JSON: {error}"]) from error
     if not isinstance(value, dict):
         raise InvalidMessageError(["one JSON object is needed"])
+    if "data" in value:
+        start, end = member_places(text)["data"]
+        value["data"] = JsonText(text[start:end])
     return value

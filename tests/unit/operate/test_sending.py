@@ -4,6 +4,7 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import InvalidMessageError, SendError
+from lanes.message import JsonText
 from lanes.operate.lanes.sending import BATCH, Sending, message_of, read_data, read_lines, read_priority
 from lanes.producer.report import PartialSendError, SentMessage, UnsentMessage
 
@@ -45,11 +46,11 @@ def sending(count):
 def test_lines_are_read_with_their_numbers():
     """Empty lines count and are skipped."""
     lines = read_lines(
-        ['{"kind": "a", "data": [1], "group": "g", "priority": "high"}\n', "\n", '{"kind": "b"}']
+        ['{"kind": "a", "data": [1.10], "group": "g", "priority": "high"}\n', "\n", '{"kind": "b"}']
     )
 
     assert [(line.number, line.message.kind) for line in lines] == [(1, "a"), (3, "b")]
-    assert (lines[0].message.group, lines[0].message.priority, lines[0].message.data) == ("g", 50, [1])
+    assert (lines[0].message.group, lines[0].message.priority, lines[0].message.data) == ("g", 50, "[1.10]")
     assert lines[1].message.source == "lanes send"
 
 
@@ -90,7 +91,7 @@ def test_other_priorities_are_refused(given):
 
 def test_data_has_to_be_json():
     """A text without quotes is the usual mistake."""
-    assert read_data('{"a": 1}') == {"a": 1}
+    assert read_data('{"a": 1.10}') == JsonText('{"a": 1.10}')
     with pytest.raises(InvalidMessageError, match="quotes"):
         read_data("hello")
 

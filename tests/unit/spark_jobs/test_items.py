@@ -111,5 +111,5 @@ def test_a_moment_is_written_as_iso_8601(microseconds):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {"inner": {1, 2}}])
 def test_a_value_that_json_lacks_is_refused(value):
     """The fast encoder refuses it, and the error is that of the message."""
-    with pytest.raises(MessageError, match="the data is not JSON"):
+    with pytest.raises(ValueError, match="its data cannot be written as JSON"):
         RowReader(kind="a.kind", priority=0).item({"data": {"value": value}, "id": "1"}, 1)
