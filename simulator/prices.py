@@ -29,21 +29,8 @@ class Item(enum.StrEnum):
     SQS_OTHER = "sqs_other_requests"
     INVOCATIONS = "lambda_requests"
     COMPUTE_ARM = "lambda_arm_gb_seconds"
-    COMPUTE_X86 = "lambda_x86_gb_seconds"
     WRITES = "dynamodb_write_units"
     READS = "dynamodb_read_units"
-    LOGS = "log_gigabytes"
-    METRICS = "metric_months"
-    ALARMS = "alarm_months"
-    DASHBOARDS = "dashboard_months"
-    ENDPOINTS = "endpoint_hours"
-
-    @property
-    def priced_by(self) -> int:
-        """The amount that the price in the file is for: a million of counted items, one of rented items."""
-        rented = (Item.LOGS, Item.METRICS, Item.ALARMS, Item.DASHBOARDS, Item.ENDPOINTS)
-        # As the price pages of AWS state them, so that a file can be compared with them.
-        return 1 if self in rented else MILLION
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +42,7 @@ class Prices:
         region: the AWS region.
         read_on: date of the prices.
         source: source of the prices.
-        dollars: US dollars for `Item.priced_by` of each item.
+        dollars: US dollars for a million of each item, as the price pages of AWS state them.
     """
 
     region: str
@@ -65,7 +52,7 @@ class Prices:
 
     def of(self, item: Item, amount: float) -> float:
         """Return the cost of an amount of an item, in US dollars."""
-        return amount * self.dollars[item] / item.priced_by
+        return amount * self.dollars[item] / MILLION
 
 
 def read_prices(path: Path | None = None) -> Prices:
@@ -102,7 +89,7 @@ def _from(text: str, *, source: str) -> Prices:
     if isinstance(table, dict):
         problems += [problem for key, value in table.items() for problem in _problems(key, value)]
     else:
-        problems.append("dollars is no table")
+        problems.append("dollars is not a table")
     if problems:
         raise ConfigurationError(problems, source=source)
     return Prices(

@@ -37,11 +37,6 @@ def test_a_million_short_messages_cost_what_their_calls_and_seconds_do():
     assert cost.dollars == pytest.approx(0.236667)
 
 
-def test_rented_items_are_priced_one_by_one():
-    """Three dashboards' months are three times three dollars; a gigabyte of logs is half a dollar."""
-    assert cost_of({Item.DASHBOARDS: 3, Item.LOGS: 1}, read_prices()).dollars == pytest.approx(9.5)
-
-
 def test_nothing_costs_nothing():
     """Items of which there is none make no line."""
     assert cost_of({Item.SQS_FIFO: 0}, read_prices()).lines == []
@@ -67,12 +62,12 @@ def test_use_of_a_thousand_messages_becomes_that_of_a_million():
 def test_a_file_changes_the_prices_it_names(tmp_path):
     """The rest stay, and the source says that they do."""
     file = tmp_path / "prices.toml"
-    file.write_text('region = "eu-central-1"\n[dollars]\nlog_gigabytes = 0.63\n', encoding="utf-8")
+    file.write_text('region = "eu-central-1"\n[dollars]\ndynamodb_write_units = 0.71\n', encoding="utf-8")
 
     prices = read_prices(file)
 
     assert prices.region == "eu-central-1"
-    assert prices.dollars[Item.LOGS] == 0.63
+    assert prices.dollars[Item.WRITES] == 0.71
     assert prices.dollars[Item.SQS_FIFO] == 0.50
     assert str(file) in prices.source
 
@@ -80,11 +75,11 @@ def test_a_file_changes_the_prices_it_names(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[dollars]\nlog_gigabyte = 1\n", "log_gigabyte is unknown"),
-        ('[dollars]\nlog_gigabytes = "cheap"\n', "'cheap'; a number of dollars"),
-        ("[dollars]\nlog_gigabytes = -1\n", "-1; a number of dollars"),
+        ("[dollars]\ndynamodb_write_unit = 1\n", "dynamodb_write_unit is unknown"),
+        ('[dollars]\ndynamodb_write_units = "cheap"\n', "'cheap'; a number of dollars"),
+        ("[dollars]\ndynamodb_write_units = -1\n", "-1; a number of dollars"),
         ("currency = 1\n", "currency is unknown"),
-        ("dollars = 3\n", "dollars is no table"),
+        ("dollars = 3\n", "dollars is not a table"),
         ("[dollars\n", "line 1"),
     ],
 )
