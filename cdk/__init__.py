@@ -11,6 +11,7 @@ from .bulk.enqueue import BulkEnqueue
 from .bulk.network import JobNetwork
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
+from .function.lambda_function import FunctionProps
 from .intake import Intake
 from .observability import Observability, Severity
 from .outbox import Outbox
@@ -22,6 +23,7 @@ from .tables.ledger import Ledger
 
 __all__ = [
     "BulkEnqueue",
+    "FunctionProps",
     "Intake",
     "JobNetwork",
     "LaneQueue",

@@ -7,6 +7,7 @@ the ledger and write the log.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Unpack
 
 from aws_cdk import Annotations, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -22,7 +23,13 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 from .findings import acknowledge
-from .function.lambda_function import METRICS_NAMESPACE, add_function, add_live_alias, own_variables
+from .function.lambda_function import (
+    METRICS_NAMESPACE,
+    FunctionProps,
+    add_function,
+    add_live_alias,
+    own_variables,
+)
 from .parameter import deployment_document
 from .queues.bell import Bell
 from .queues.lane_queues import LaneQueue, LaneQueues
@@ -68,6 +75,7 @@ class PriorityConsumer(Construct):
         log_level: The lowest level to log, ``INFO`` by default.
         log_retention: How long to keep logs, one month by default.
         removal_policy: Whether to keep or delete the logs with the stack. They are kept by default.
+        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
 
     Raises:
         ConfigurationError: The environment is too large or sets a variable of this construct.
@@ -97,6 +105,7 @@ class PriorityConsumer(Construct):
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
         settings = queues.config.consumer
@@ -124,6 +133,7 @@ class PriorityConsumer(Construct):
             # SQS would dead-letter it unhandled (Developer Guide, "recursive loop detection"). Handlers often send
             # on, and the reserved concurrency bounds a loop.
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
+            props=function_props,
         )
         self.live = add_live_alias(self, self.function)
         ledger.grant_keep(self.function)

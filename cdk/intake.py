@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Unpack
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -18,7 +19,7 @@ from .alarms.intake import intake_rules
 from .alarms.rule import Severity
 from .alarms.runbook import RUNBOOK
 from .findings import acknowledge
-from .function.lambda_function import add_function, add_live_alias, own_variables
+from .function.lambda_function import FunctionProps, add_function, add_live_alias, own_variables
 from .parameter import deployment_document
 from .queues.contradictions import MAX_RETENTION
 from .queues.lane_queues import LaneQueues
@@ -38,9 +39,9 @@ class Intake(Construct):
     """
     A FIFO queue, and a function that forwards its messages to the lanes and rings the bell.
 
-    Use it with ``engine = "pull"`` for senders that know no bell: an EventBridge rule, an SNS topic, a program in
-    another language. Without it their messages wait up to 20 seconds. The message group is kept, so order within a
-    group holds.
+    Use it for senders that can't set a deduplication id, such as an EventBridge rule, and with ``engine = "pull"`` for
+    those that can't ring the bell, whose messages would wait up to 20 seconds. The message group is kept, so order
+    within a group holds.
 
     Example:
         >>> intake = Intake(
@@ -62,6 +63,7 @@ class Intake(Construct):
         log_level: The lowest level to log, ``INFO`` by default.
         log_retention: How long to keep logs, one month by default.
         removal_policy: Whether to keep or delete queues and logs with the stack. They are kept by default.
+        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
 
     Attributes:
         queue: The queue to send to. A message without a deduplication id gets one from its body.
@@ -90,6 +92,7 @@ class Intake(Construct):
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
         self.dead_letter_queue = self._fifo_queue("DeadLetterQueue", removal_policy)
@@ -114,6 +117,7 @@ class Intake(Construct):
             memory_mb=INTAKE_MEMORY_MB,
             log_group=self.log_group,
             without_dead_letter_queue="Only its mapping invokes it, and does so synchronously",
+            props=function_props,
         )
         self.live = add_live_alias(self, self.function)
         queues.grant_send(self.function)

@@ -7,12 +7,14 @@ locks and metrics.
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Unpack
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_logs as logs
@@ -26,7 +28,13 @@ from .alarms.outbox import outbox_rules
 from .alarms.rule import Severity
 from .alarms.runbook import RUNBOOK
 from .findings import acknowledge
-from .function.lambda_function import METRICS_NAMESPACE, add_function, add_live_alias, own_variables
+from .function.lambda_function import (
+    METRICS_NAMESPACE,
+    FunctionProps,
+    add_function,
+    add_live_alias,
+    own_variables,
+)
 from .parameter import deployment_document
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
@@ -68,8 +76,10 @@ class Outbox(Construct):
         service: The service name in logs and metrics, the stack's name by default.
         log_level: The lowest level to log, ``INFO`` by default.
         log_retention: How long to keep logs, one month by default.
+        encryption_key: Your key for the table; by default AWS manages one in your account.
         removal_policy: Whether to keep or delete table, failure queue and logs with the stack. They are kept by
             default.
+        **function_props: VPC, layers, tracing and role of the function, see :class:`FunctionProps`.
 
     Attributes:
         table: The table, with its indexes.
@@ -97,11 +107,15 @@ class Outbox(Construct):
         service: str | None = None,
         log_level: str = "INFO",
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service or Stack.of(self).stack_name
-        self.table = OutboxTable(self, "Entries", removal_policy=removal_policy)
+        self.table = OutboxTable(
+            self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
+        )
         self.failures = self._add_failures(removal_policy)
         self.log_group = logs.LogGroup(self, "Logs", retention=log_retention, removal_policy=removal_policy)
         document = deployment_document(queues=queues, ledger=ledger, outbox=self.table)
@@ -116,6 +130,7 @@ class Outbox(Construct):
             memory_mb=RELAY_MEMORY_MB,
             log_group=self.log_group,
             without_dead_letter_queue="Only its schedule invokes it asynchronously, and does so again a minute later",
+            props=function_props,
         )
         self.live = add_live_alias(self, self.function)
         self.table.grant_relay(self.function)

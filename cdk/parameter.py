@@ -5,12 +5,13 @@ Its value is the deployment document: the configuration, the queue URLs and the 
 gets the same document.
 """
 
-from aws_cdk import Stack
+from aws_cdk import Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from lanes.config import deployment
+from lanes.errors import ConfigurationError
 
 from .queues.lane_queues import LaneQueues
 from .tables.ledger import Ledger
@@ -60,7 +61,11 @@ class LanesParameter(Construct):
         queues: The queues of the lanes.
         ledger: The table of the consumer.
         outbox: The table of the outbox, none by default.
-        parameter_name: The name of the parameter, ``/lanes/<stack name>`` by default.
+        parameter_name: The name of the parameter, ``/lanes/<stack name>`` by default. Required in a nested stack,
+            which has a name only once it is deployed.
+
+    Raises:
+        ConfigurationError: The stack has no name and ``parameter_name`` is missing.
 
     Attributes:
         parameter: The parameter.
@@ -79,6 +84,12 @@ class LanesParameter(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         stack = Stack.of(self)
+        if parameter_name is None and Token.is_unresolved(stack.stack_name):
+            problem = (
+                f"the nested stack {stack.node.path} has no name before it is deployed; set parameter_name of "
+                f"{self.node.path}, for example '/lanes/Orders', which Producer.from_stack('Orders') finds"
+            )
+            raise ConfigurationError([problem])
         self.parameter = ssm.StringParameter(
             self,
             "Parameter",
@@ -88,7 +99,23 @@ class LanesParameter(Construct):
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let ``grantee`` read the parameter, as ``Producer.from_stack`` does before it sends."""
-        return iam.Grant.add_to_principal(
+        """
+        Let ``grantee`` read the parameter, as ``Producer.from_stack`` does before it sends.
+
+        Raises:
+            ConfigurationError: No policy of this stack can allow it, for example an account or a service.
+
+        """
+        grant = iam.Grant.add_to_principal(
             grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter.parameter_arn]
         )
+        # AWS: a parameter of the standard tier has no policy of its own, so only one of the reader can allow it
+        # (Systems Manager User Guide, "Working with shared parameters").
+        if not grant.success:
+            problem = (
+                f"{grantee.grant_principal} can't be granted {self.node.path}, since it has no policy in this app; "
+                "grant it to a role, or give a producer of another account the parameter's value in the variable "
+                "LANES_DEPLOYMENT"
+            )
+            raise ConfigurationError([problem])
+        return grant

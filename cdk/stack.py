@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -14,6 +17,7 @@ from lanes.config import LanesConfig
 from .alarms.runbook import RUNBOOK
 from .consumer import PriorityConsumer
 from .function.code import consumer_code
+from .function.lambda_function import FunctionProps
 from .observability import Observability, Severity
 from .outbox import Outbox
 from .parameter import LanesParameter
@@ -48,7 +52,9 @@ class PriorityLanesStack(Stack):
         alarm_topic: The ARN of an SNS topic that all alarms notify, none by default.
         runbook: The URL of the runbook, for the descriptions of alarms and the dashboard, by default its folder in
             this repository.
+        encryption_key: Your key for queues and tables; by default AWS encrypts them with its own.
         removal_policy: Whether to keep or delete queues, tables and logs with the stack. They are kept by default.
+        **function_props: VPC, layers, tracing and role of the consumer's function, see :class:`FunctionProps`.
 
     Attributes:
         queues: The queues of the lanes.
@@ -71,14 +77,18 @@ class PriorityLanesStack(Stack):
         relay_folder: Path | None = None,
         alarm_topic: str | None = None,
         runbook: str = RUNBOOK,
+        encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        **function_props: Unpack[FunctionProps],
     ) -> None:
         super().__init__(
             scope, construct_id, description="Priority lanes: urgent messages first, one function"
         )
-        self.alarm_actions = self._alarm_actions(alarm_topic)
-        self.queues = LaneQueues(self, "Lanes", config=config, removal_policy=removal_policy)
-        self.ledger = Ledger(self, "Ledger", removal_policy=removal_policy)
+        self.alarm_actions = self._alarm_actions(alarm_topic, encryption_key)
+        self.queues = LaneQueues(
+            self, "Lanes", config=config, encryption_key=encryption_key, removal_policy=removal_policy
+        )
+        self.ledger = Ledger(self, "Ledger", encryption_key=encryption_key, removal_policy=removal_policy)
         self.outbox: Outbox | None = None
         if config.outbox.enabled:
             self.outbox = Outbox(
@@ -89,6 +99,7 @@ class PriorityLanesStack(Stack):
                 code=consumer_code(relay_folder or function_folder.parent / "outbox_relay"),
                 actions=self.alarm_actions,
                 runbook=runbook,
+                encryption_key=encryption_key,
                 removal_policy=removal_policy,
             )
         table = None if self.outbox is None else self.outbox.table
@@ -100,6 +111,7 @@ class PriorityLanesStack(Stack):
             code=consumer_code(function_folder),
             outbox=table,
             removal_policy=removal_policy,
+            **function_props,
         )
         self.parameter = LanesParameter(
             self, "Deployment", queues=self.queues, ledger=self.ledger, outbox=table
@@ -115,9 +127,15 @@ class PriorityLanesStack(Stack):
         )
         self._add_outputs()
 
-    def _alarm_actions(self, topic: str | None) -> Mapping[Severity, Sequence[cloudwatch.IAlarmAction]]:
+    def _alarm_actions(
+        self, topic: str | None, key: kms.IKey | None
+    ) -> Mapping[Severity, Sequence[cloudwatch.IAlarmAction]]:
         if topic is None:
             return {}
+        if key is not None:
+            # AWS: a topic under your key takes alarms only if the key lets CloudWatch use it (SNS Developer Guide,
+            # "Enable compatibility between event sources from AWS services and encrypted topics").
+            key.grant(iam.ServicePrincipal("cloudwatch.amazonaws.com"), "kms:Decrypt", "kms:GenerateDataKey*")
         notify = actions.SnsAction(sns.Topic.from_topic_arn(self, "AlarmTopic", topic))
         return {severity: [notify] for severity in Severity}
 

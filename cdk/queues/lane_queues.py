@@ -10,6 +10,7 @@ from datetime import timedelta
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -18,6 +19,11 @@ from lanes.config import MAX_RECEIVES, EngineName, Lane, LanesConfig
 from ..findings import acknowledge
 from .bell import Bell
 from .contradictions import MAX_RETENTION, refuse_contradictions
+from .lost_events import LostEvents
+
+# AWS: what a sender and a receiver of an encrypted queue need of its key (SQS Developer Guide, "Key management").
+SENDING = ("kms:GenerateDataKey", "kms:Decrypt")
+RECEIVING = ("kms:Decrypt",)
 
 
 class LaneQueue(Construct):
@@ -32,6 +38,7 @@ class LaneQueue(Construct):
         queue: The queue that producers send to.
         dead_letter_queue: The queue for messages that the consumer dead-letters.
         bell: The bell that senders ring, or None.
+        encryption_key: Your key for both queues, or None if SQS encrypts them.
 
     """
 
@@ -45,9 +52,11 @@ class LaneQueue(Construct):
         max_receive_count: int,
         removal_policy: RemovalPolicy,
         bell: Bell | None,
+        encryption_key: kms.IKey | None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.lane = lane
+        self.encryption_key = encryption_key
         self.retention = retention
         self.bell = bell
         self.dead_letter_queue = self._fifo_queue(
@@ -85,7 +94,10 @@ class LaneQueue(Construct):
             content_based_deduplication=False,
             deduplication_scope=sqs.DeduplicationScope.MESSAGE_GROUP,
             fifo_throughput_limit=sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            encryption=sqs.QueueEncryption.SQS_MANAGED
+            if self.encryption_key is None
+            else sqs.QueueEncryption.KMS,
+            encryption_master_key=self.encryption_key,
             enforce_ssl=True,
             retention_period=_duration(retention),
             visibility_timeout=None if visibility_timeout is None else _duration(visibility_timeout),
@@ -95,22 +107,30 @@ class LaneQueue(Construct):
 
     def grant_send(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` send to this lane and ring the bell, if there is one, and nothing else."""
-        grant = self.queue.grant(grantee, "sqs:SendMessage")
+        grant = self._with_key(self.queue.grant(grantee, "sqs:SendMessage"), grantee, SENDING)
         return grant if self.bell is None else grant.combine(self.bell.grant_ring(grantee))
 
     def grant_consume(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` receive and delete messages of this lane, change their visibility and read their counts."""
-        return self.queue.grant(
+        grant = self.queue.grant(
             grantee,
             "sqs:ReceiveMessage",
             "sqs:DeleteMessage",
             "sqs:ChangeMessageVisibility",
             "sqs:GetQueueAttributes",
         )
+        return self._with_key(grant, grantee, RECEIVING)
 
     def grant_dead_letter(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let ``grantee`` send to the dead-letter queue of this lane."""
-        return self.dead_letter_queue.grant(grantee, "sqs:SendMessage")
+        return self._with_key(self.dead_letter_queue.grant(grantee, "sqs:SendMessage"), grantee, SENDING)
+
+    def _with_key(self, grant: iam.Grant, grantee: iam.IGrantable, actions: Sequence[str]) -> iam.Grant:
+        return (
+            grant
+            if self.encryption_key is None
+            else grant.combine(self.encryption_key.grant(grantee, *actions))
+        )
 
     def metric_backlog(self, *, period: timedelta = timedelta(minutes=1)) -> cloudwatch.Metric:
         """Visible messages (maximum of each period)."""
@@ -162,6 +182,8 @@ class LaneQueues(Construct):
         max_receive_count: The receive limit of the queues, 1,000 by default. It is a last resort: SQS counts yields and
             throttles too, and the consumer itself dead-letters failed messages by attempts. A function that cannot
             run at all spends one receive per visibility timeout: 50 hours with the default of 3 minutes.
+        encryption_key: Your key for the queues of the lanes; by default SQS encrypts them. Grants of these queues
+            include what they need of it. The bell carries no data and stays with SQS.
         removal_policy: Whether to keep or delete the queues with the stack. They are kept by default.
 
     Raises:
@@ -182,6 +204,7 @@ class LaneQueues(Construct):
         config: LanesConfig,
         retention: timedelta = MAX_RETENTION,
         max_receive_count: int = MAX_RECEIVES,
+        encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -202,9 +225,11 @@ class LaneQueues(Construct):
                 max_receive_count=max_receive_count,
                 removal_policy=removal_policy,
                 bell=self.bell,
+                encryption_key=encryption_key,
             )
             for lane in config.lanes
         )
+        self.node.add_validation(LostEvents(self.lanes))
 
     def lane(self, name: str) -> LaneQueue:
         """

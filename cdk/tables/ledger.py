@@ -3,7 +3,10 @@
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
+
+from .encryption import table_encryption, with_key
 
 PARKED_INDEX = "parked"
 
@@ -20,6 +23,7 @@ class Ledger(Construct):
     Args:
         scope: The parent construct.
         construct_id: The id in the parent.
+        encryption_key: Your key for the table; by default AWS manages one in your account.
         removal_policy: Whether to keep or delete the table with the stack. It is kept by default.
 
     Attributes:
@@ -32,6 +36,7 @@ class Ledger(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        encryption_key: kms.IKey | None = None,
         removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -40,7 +45,7 @@ class Ledger(Construct):
             "Table",
             partition_key=_text_attribute("pk"),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            **table_encryption(encryption_key),
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
@@ -86,7 +91,7 @@ class Ledger(Construct):
         queries = iam.Grant.add_to_principal(
             grantee=grantee, actions=["dynamodb:Query"], resource_arns=[self.table.table_arn, index_arn]
         )
-        return items.combine(queries)
+        return with_key(items.combine(queries), grantee, self.table)
 
 
 def _text_attribute(name: str) -> dynamodb.Attribute:

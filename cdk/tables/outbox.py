@@ -7,9 +7,12 @@ Keys and indexes are those of ``lanes.outbox.dynamodb.table``.
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from lanes.outbox.dynamodb.table import GLOBAL_INDEXES, KEY, LOCAL_INDEXES, TTL_ATTRIBUTE
+
+from .encryption import table_encryption, with_key
 
 
 class OutboxTable(Construct):
@@ -21,6 +24,7 @@ class OutboxTable(Construct):
     Args:
         scope: The parent construct.
         construct_id: The id in the parent.
+        encryption_key: Your key for the table, or None for one that AWS manages in your account.
         removal_policy: Whether to keep or delete the table with the stack.
 
     Attributes:
@@ -28,7 +32,14 @@ class OutboxTable(Construct):
 
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, removal_policy: RemovalPolicy) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        encryption_key: kms.IKey | None,
+        removal_policy: RemovalPolicy,
+    ) -> None:
         super().__init__(scope, construct_id)
         self.table = dynamodb.Table(
             self,
@@ -36,7 +47,7 @@ class OutboxTable(Construct):
             partition_key=_text_attribute(KEY[0]),
             sort_key=_text_attribute(KEY[1]),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            **table_encryption(encryption_key),
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
@@ -87,7 +98,8 @@ class OutboxTable(Construct):
         )
 
     def _grant(self, grantee: iam.IGrantable, actions: list[str], resource_arns: list[str]) -> iam.Grant:
-        return iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resource_arns)
+        grant = iam.Grant.add_to_principal(grantee=grantee, actions=actions, resource_arns=resource_arns)
+        return with_key(grant, grantee, self.table)
 
 
 def _text_attribute(name: str) -> dynamodb.Attribute:

@@ -182,10 +182,14 @@ def test_props_are_those_of_the_construct(construct):
     """Every prop, and which of them must be given."""
     parameters = list(inspect.signature(construct.__init__).parameters.values())[3:]
     documented = {
-        codes(row[0])[0]: row[1] == "required" for row in rows(CONSTRUCTS, f"## {construct.__name__}")
+        name: row[1] == "required"
+        for row in rows(CONSTRUCTS, f"## {construct.__name__}")
+        for name in codes(row[0])
     }
+    named = {one.name: one.default is one.empty for one in parameters if one.kind is not one.VAR_KEYWORD}
+    shared = cdk.FunctionProps.__annotations__ if len(named) < len(parameters) else ()
 
-    assert documented == {one.name: one.default is one.empty for one in parameters}
+    assert documented == named | dict.fromkeys(shared, False)
 
 
 def test_the_functions_variables_are_those_of_the_construct():
