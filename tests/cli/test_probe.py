@@ -61,10 +61,10 @@ def test_a_profile_decides_the_range_of_a_simulation(typed, tmp_path):
 
 
 def test_a_wrong_profile_is_an_error_with_its_problem(typed, tmp_path):
-    """For planning too."""
+    """Before anything is simulated."""
     profile = tmp_path / "aws-profile.toml"
     profile.write_text("format = 1\n[counts]\nage = 3\n")
-    done = typed("plan", "--target", "MAIN p99 < 1s", "--profile", str(profile))
+    done = typed("simulate", "--arrivals", "MAIN backlog=1", "--profile", str(profile))
 
     assert done.returncode == 1
     assert "counts: age: must be a table, not the number 3" in done.stderr
