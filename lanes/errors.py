@@ -13,6 +13,7 @@ The errors of this library, and the signals that a handler raises.
     ├── OutboxError
     │   ├── EntryTooLargeError      .size_bytes .limit_bytes ; refused before any call
     │   ├── TransactionTooLargeError  .actions .size_bytes ; refused before any call
+    │   ├── OutboxTransactionError  ; refused before anything is written
     │   └── OutboxStoreError        .retryable ; an error of a SQL database
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
@@ -109,6 +110,10 @@ class TransactionTooLargeError(OutboxError):
         self.actions = actions
         self.size_bytes = size_bytes
         super().__init__(f"the transaction has {actions} actions with {size_bytes:,} bytes: {problem}")
+
+
+class OutboxTransactionError(OutboxError):
+    """What was given to an outbox has no transaction that an entry can join; nothing was written."""
 
 
 class OutboxStoreError(OutboxError):

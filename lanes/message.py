@@ -270,6 +270,23 @@ def in_xml(text: str) -> str:
     return NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def _no_json(value: Any) -> Any:
+    cures = {
+        "Decimal": "str(value)",
+        "UUID": "str(value)",
+        "datetime": "value.isoformat()",
+        "date": "value.isoformat()",
+        "time": "value.isoformat()",
+        "timedelta": "value.total_seconds()",
+        "bytes": "base64.b64encode(value).decode()",
+        "set": "list(value)",
+        "frozenset": "list(value)",
+    }
+    name = type(value).__name__
+    cure = cures.get(name, "a value of str, int, float, bool, None, list and dict")
+    raise TypeError(f"{name} {_cut(value)} has no form in JSON; pass {cure}")
+
+
 def size_bytes(body: str) -> int:
     """Return the size of a body as SQS counts it."""
     return len(body.encode())
@@ -308,7 +325,7 @@ def _parsed(body: str) -> Mapping[str, Any]:
 
 
 def _written(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_no_json)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -20,14 +20,16 @@ from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import boto3
     from mypy_boto3_dynamodb import DynamoDBClient
-    from sqlalchemy import Connection
-    from sqlalchemy.orm import Session
+    from sqlalchemy import Connection, Table
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+    from sqlalchemy.orm import Session, scoped_session
 
     from lanes.outbox.dynamodb.transaction import OutboxTransaction
+    from lanes.outbox.sql.bridges import Bridge
     from lanes.outbox.sql.schema import OutboxTables
 
 
@@ -175,10 +177,14 @@ class Outbox:
             group=group,
             priority=priority,
             source=self._source,
-            traceparent=current_traceparent() if traceparent is None else traceparent,
+            traceparent=traceparent,
         )
-        if id is not None:
-            message = replace(message, id=id)
+        return self._entry_of(message if id is None else replace(message, id=id))
+
+    def _entry_of(self, message: Message) -> Entry:
+        """Create the entry of a message, without its number."""
+        if message.traceparent is None:
+            message = replace(message, traceparent=current_traceparent())
         resolved = priority_to_send(message, self._rules)
         if abs(resolved) > LARGEST_PRIORITY:
             limits = f"between -{LARGEST_PRIORITY:,} and {LARGEST_PRIORITY:,}"
@@ -191,9 +197,9 @@ class Outbox:
         position = self._positions.next()
         return Entry(
             id=message.id,
-            kind=kind,
-            source=self._source,
-            group=group,
+            kind=message.kind,
+            source=message.source,
+            group=message.group,
             body=body,
             priority=resolved,
             lane=self.config.lane_for(resolved).name,
@@ -249,7 +255,7 @@ class Outbox:
 
     def add(
         self,
-        session: Session | Connection,
+        session: Session | scoped_session[Any] | Connection | Bridge,
         kind: str,
         data: Any,
         *,
@@ -259,21 +265,104 @@ class Outbox:
         traceparent: str | None = None,
     ) -> Entry:
         """
-        Write an entry in your SQLAlchemy session or connection; it is committed with your own writes.
+        Write an entry in your transaction; it is committed with your own writes.
 
-        The other arguments are those of `prepare`.
+        Args:
+            session: a session or a connection of SQLAlchemy, or a bridge of `lanes.outbox.sql.bridges`.
+            kind: as all other arguments, that of `prepare`.
+            data: the data.
+            group: the message group.
+            priority: the priority.
+            id: the identity.
+            traceparent: the trace context.
+
+        Returns:
+            The entry with its number.
 
         Raises:
             MessageError: the message breaks a rule; nothing was written.
+            OutboxTransactionError: the entry can't join a transaction of `session`; nothing was written.
         """
-        # Imported here, since SQLAlchemy is an extra that users of DynamoDB need not install.
-        from lanes.outbox.sql.schema import OutboxTables, row_of
+        from lanes.outbox.sql.writing import write
 
         entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
+        return write(session, self._sql_table(), [entry])[0]
+
+    async def add_async(
+        self,
+        session: AsyncSession | async_scoped_session[Any] | AsyncConnection | Bridge,
+        kind: str,
+        data: Any,
+        *,
+        group: str | None = None,
+        priority: int | None = None,
+        id: str | None = None,  # noqa: A002
+        traceparent: str | None = None,
+    ) -> Entry:
+        """
+        Write an entry as `add` does, in the transaction of an asynchronous session or connection.
+
+        Raises:
+            MessageError: the message breaks a rule; nothing was written.
+            OutboxTransactionError: the entry can't join a transaction of `session`; nothing was written.
+        """
+        from lanes.outbox.sql.writing import write_async
+
+        entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
+        return (await write_async(session, self._sql_table(), [entry]))[0]
+
+    def add_many(
+        self, session: Session | scoped_session[Any] | Connection | Bridge, messages: Iterable[Message]
+    ) -> list[Entry]:
+        """
+        Write an entry for each message, a thousand with one statement, in your transaction.
+
+        Raises:
+            MessageError: a message breaks a rule; nothing was written.
+            OutboxTransactionError: the entries can't join a transaction of `session`; nothing was written.
+        """
+        from lanes.outbox.sql.writing import write
+
+        return write(session, self._sql_table(), [self._entry_of(message) for message in messages])
+
+    async def add_many_async(
+        self,
+        session: AsyncSession | async_scoped_session[Any] | AsyncConnection | Bridge,
+        messages: Iterable[Message],
+    ) -> list[Entry]:
+        """Write entries as `add_many` does, in the transaction of an asynchronous session or connection."""
+        from lanes.outbox.sql.writing import write_async
+
+        return await write_async(session, self._sql_table(), [self._entry_of(one) for one in messages])
+
+    def lock_group(self, session: Session | scoped_session[Any] | Connection | Bridge, *groups: str) -> None:
+        """
+        Wait for other transactions that have locked one of these groups, until they end, before you add to the groups.
+
+        Entries of transactions that overlap and lock their group have the order of their commits. Lock all groups of
+        a transaction with one call.
+
+        Raises:
+            OutboxTransactionError: `session` has no transaction to join.
+        """
+        from lanes.outbox.sql.writing import lock_groups
+
+        lock_groups(session, self._sql_table(), groups)
+
+    async def lock_group_async(
+        self, session: AsyncSession | async_scoped_session[Any] | AsyncConnection | Bridge, *groups: str
+    ) -> None:
+        """Lock groups as `lock_group` does, in the transaction of an asynchronous session or connection."""
+        from lanes.outbox.sql.writing import lock_groups_async
+
+        await lock_groups_async(session, self._sql_table(), groups)
+
+    def _sql_table(self) -> Table:
+        # Imported here, since SQLAlchemy is an extra that users of DynamoDB need not install.
+        from lanes.outbox.sql.schema import OutboxTables
+
         self._sql = self._sql or OutboxTables()
-        written = session.execute(self._sql.entries.insert().values(**row_of(entry)))
-        (position,) = written.inserted_primary_key or (entry.position,)
-        return replace(entry, position=position)
+        return self._sql.entries
 
     def _dynamodb_table(self) -> str:
         if self.table is None:

@@ -96,7 +96,7 @@ class Search:
             self.outbox.prepare("k", None, group=group, priority=self.chance.choice([-100, 0, 1, 100]))
             for _ in range(self.chance.randint(1, 3))
         ]
-        self.subject.write(*entries)
+        entries = self.subject.write(*entries)
         self.entries.update((entry.id, entry) for entry in entries)
 
     def step_time(self):

@@ -63,10 +63,10 @@ def test_orders_reach_the_lanes_of_their_urgency(lanes_in_memory):
     lanes_in_memory.serve(Consumer())
 
     with Session(engine) as session:
-        outbox_sql.import_orders(session, [outbox_sql.Order(id="1", customer="a")])
-        outbox_sql.place_order(session, outbox_sql.Order(id="2", customer="b"))
+        outbox_sql.import_orders(session, [outbox_sql.Order(customer="a")])
+        outbox_sql.place_order(session, outbox_sql.Order(customer="b"))
     lanes_in_memory.run_until_idle()
 
-    lanes_in_memory.assert_sent("order.placed", lane="MAIN", order="1")
-    lanes_in_memory.assert_sent("order.placed", lane="MEDIUM", order="2", group="b")
+    lanes_in_memory.assert_sent("order.placed", lane="MAIN", order=1)
+    lanes_in_memory.assert_sent("order.placed", lane="MEDIUM", order=2, group="b")
     engine.dispose()

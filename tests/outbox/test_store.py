@@ -139,6 +139,20 @@ def test_a_database_takes_an_id_once(sqlite_subject, clock):
     assert [entry.id for entry in bench.operations.entries({EntryState.PENDING})] == ["a"]
 
 
+def test_two_kinds_with_one_id_are_two_entries(bench):
+    """They are two messages; a claim takes one of them, since a relay marks by id."""
+    bench.subject.write(
+        *(bench.outbox.prepare(kind, None, id="a") for kind in ("order.placed", "order.paid"))
+    )
+    kinds = []
+    for _ in range(2):
+        claim, owner = bench.claim()
+        kinds += [entry.kind for entry in claim.entries]
+        bench.settle(claim, owner)
+
+    assert kinds == ["order.placed", "order.paid"]
+
+
 def test_a_scan_in_pages_removes_no_more_than_asked_for(dynamodb_subject, clock):
     """AWS: a scan answers at most 1 MB at a time (API_Scan); here each answer has two items."""
     bench = Bench(dynamodb_subject, clock)

@@ -13,8 +13,9 @@ from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
 from lanes.outbox.sql.operations import SqlOutboxOperations
-from lanes.outbox.sql.schema import OutboxTables, row_of
+from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.outbox.sql.writing import write
 from lanes.producer import Pacing, Producer
 from lanes.producer.retries import RetryPolicy
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
@@ -50,9 +51,9 @@ class SqlSubject:
         self.store.setup()
 
     def write(self, *entries):
-        """Commit entries in one transaction."""
+        """Commit entries in one transaction; return them with their numbers."""
         with self.engine.begin() as connection:
-            connection.execute(self.tables.entries.insert(), [row_of(entry) for entry in entries])
+            return write(connection, self.tables.entries, entries)
 
     def close(self):
         """Drop the tables and the connections."""
@@ -77,10 +78,11 @@ class DynamoDBSubject:
         self.operations = DynamoDBOutboxOperations(self.store)
 
     def write(self, *entries):
-        """Commit entries in one transaction."""
+        """Commit entries in one transaction; return them."""
         actions = [put_action(self.name, entry) for entry in entries]
         for start in range(0, len(actions), 100):
             self.client.transact_write_items(TransactItems=actions[start : start + 100])
+        return list(entries)
 
     def close(self):
         """Nothing is left to free."""

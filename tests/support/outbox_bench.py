@@ -27,8 +27,7 @@ class Bench:
             self.outbox.prepare("order.placed", {"id": one}, id=one, group=group, priority=priority)
             for one in ids
         ]
-        self.subject.write(*entries)
-        return entries
+        return self.subject.write(*entries)
 
     def claim(self, limit=10, *, shares=SHARES):
         """Claim as one relay; give the claim and its owner."""

@@ -136,7 +136,7 @@ class World:
             )
             for _ in range(self.chance.randint(1, 4))
         ]
-        self.subject.write(*entries)
+        entries = self.subject.write(*entries)
         self.entries.update((entry.id, entry) for entry in entries)
 
     def run(self, writes=12):

@@ -3,6 +3,8 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,22 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
+
+
+@pytest.mark.parametrize(
+    ("value", "cure"),
+    [
+        (Decimal("9.90"), r"Decimal Decimal\('9.90'\) .* pass str\(value\)"),
+        (UUID(int=7), r"UUID .* pass str\(value\)"),
+        (datetime(2026, 1, 2, tzinfo=UTC), r"datetime .* pass value\.isoformat\(\)"),
+        ({1}, r"set .* pass list\(value\)"),
+        (object(), "object .* pass a value of str, int"),
+    ],
+)
+def test_a_value_without_a_form_in_json_is_refused_with_the_cure(value, cure):
+    """What databases return is not guessed: an amount may be a string or a float."""
+    with pytest.raises(InvalidMessageError, match=cure):
+        Message(kind="k", data={"amount": value}).to_body()
 
 
 def test_the_body_is_a_cloud_event():

@@ -36,7 +36,7 @@ class SqlOutboxOperations:
     def entries(self, states: Collection[EntryState]) -> Iterator[Entry]:
         """Read the entries in these states page by page, oldest first, without their bodies."""
         column = self._table.c
-        wanted = column.state.in_([state.value for state in states])
+        wanted: sa.ColumnElement[bool] = column.state.in_([state.value for state in states])
         if EntryState.PUBLISHED not in states:
             # The condition of the index that has no published entry, however many are kept.
             wanted = sa.and_(wanted, column.published_at.is_(None))

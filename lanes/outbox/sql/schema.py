@@ -84,7 +84,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column(
             "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True
         ),
-        sa.Column("id", sa.String(128), nullable=False, unique=True),
+        sa.Column("id", sa.String(128), nullable=False),
         sa.Column("kind", sa.String(128), nullable=False),
         sa.Column("source", sa.Text, nullable=False),
         sa.Column("message_group", sa.String(128)),
@@ -107,6 +107,8 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("due_at", sa.Double),
         # A lane's name of at most 40 characters, the separator, and a group of at most 128.
         sa.Column("chain", sa.String(170)),
+        # The identity of a message.
+        sa.UniqueConstraint("id", "kind", "source"),
         schema=schema,
         # A number that was given once is not given again.
         sqlite_autoincrement=True,

@@ -92,6 +92,8 @@ class SqlOutboxStore:
             if not found or found[0]["is_any_due"]:
                 ripened, taken_over = self._ripen(connection, now, limit)
                 found = self._candidates(connection, shares, limit, now) if ripened else found
+            # Of two messages with one id, a later claim takes the second: a relay marks by id.
+            found = list({row["id"]: row for row in reversed(found)}.values())[::-1]
             rows = {str(row["position"]): row for row in found}
             behind = self._behind(connection, found)
             choice = choose(

@@ -1,0 +1,388 @@
+"""What an outbox takes as your transaction, and what it refuses before anything is written."""
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+
+from lanes.errors import InvalidMessageError, OutboxTransactionError
+from lanes.message import Message
+from lanes.outbox import Outbox
+from lanes.outbox.sql.bridges import (
+    asyncpg_transaction,
+    django_transaction,
+    psycopg_transaction,
+    sqlite3_transaction,
+)
+from lanes.outbox.sql.schema import OutboxTables
+from lanes.outbox.sql.store import SqlOutboxStore
+
+
+class Base(orm.DeclarativeBase):
+    """Tables of an application."""
+
+
+class Order(Base):
+    """An order with a key that the database makes."""
+
+    __tablename__ = "orders"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+
+
+class Routing(orm.Session):
+    """A session that chooses its database itself."""
+
+    def get_bind(self, mapper=None, *, clause=None, **_others):
+        """Give the leader for entries."""
+        return self.info["leader"] if clause is not None and clause.is_dml else self.info["follower"]
+
+
+class Awaitable:
+    """An object of another library that has the right methods."""
+
+    async def execute(self, *_arguments):
+        """Do nothing."""
+
+
+@pytest.fixture
+def outbox():
+    """An outbox with the default table."""
+    return Outbox()
+
+
+@pytest.fixture
+def databases(tmp_path):
+    """Two databases of an application, each with an outbox."""
+    engines = [sa.create_engine(f"sqlite:///{tmp_path / name}") for name in ("a.db", "b.db")]
+    for engine in engines:
+        Base.metadata.create_all(engine)
+        SqlOutboxStore(engine).setup()
+    yield engines
+    for engine in engines:
+        engine.dispose()
+
+
+def ids(engine):
+    """Give the ids of the committed entries."""
+    table = OutboxTables().entries
+    with engine.connect() as connection:
+        return list(connection.execute(sa.select(table.c.id).order_by(table.c.position)).scalars())
+
+
+def test_a_session_of_any_form_is_joined(outbox, databases):
+    """A session, a registry of them, one that is bound by its tables, and one on a connection."""
+    a, b = databases
+    entries = OutboxTables().entries
+    sessions = [
+        orm.Session(a),
+        orm.scoped_session(orm.sessionmaker(a)),
+        orm.Session(binds={Base: a}),
+        orm.Session(binds={Order: a, entries: a}, bind=b),
+        Routing(info={"leader": a, "follower": b}),
+    ]
+    for session in sessions:
+        with closing(session):
+            outbox.add(session, "k", None, id="lost")
+            session.rollback()
+    with a.connect() as connection, orm.Session(connection) as session:
+        outbox.add(session, "k", None, id="lost")
+    assert (ids(a), ids(b)) == ([], [])
+
+    for number, session in enumerate(sessions):
+        entry = outbox.add(session, "k", None, id=f"e{number}")
+        assert entry.position > 0
+        session.commit()
+        session.close()
+    assert (ids(a), ids(b)) == (["e0", "e1", "e2", "e3", "e4"], [])
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (
+            lambda a, b: orm.Session(binds={Order: a}, bind=b),
+            "several binds .*a.db.*b.db.*none for the table",
+        ),
+        (lambda a, b: orm.Session(binds={Order: a, OutboxTables().entries: b}), "and nothing else"),
+        (lambda _a, _b: orm.Session(), "no database for the outbox"),
+        (lambda a, _b: orm.Session(a.execution_options(isolation_level="AUTOCOMMIT")), "AUTOCOMMIT"),
+        (lambda a, _b: a, "has none; pass a Session"),
+        (lambda a, _b: orm.sessionmaker(a), "call it"),
+        (lambda a, _b: async_sessionmaker(a), "call it"),
+        (lambda _a, _b: AsyncSession(), r"await outbox\.add_async"),
+        (lambda _a, _b: orm.Session, "call it"),
+        (lambda _a, _b: Awaitable(), "not tests.Awaitable"),
+        (lambda _a, _b: None, "not builtins.NoneType"),
+    ],
+)
+def test_what_has_no_transaction_to_join_is_refused_by_name(outbox, databases, make, reason):
+    """With what to pass; neither database has an entry."""
+    with pytest.raises(OutboxTransactionError, match=reason):
+        outbox.add(make(*databases), "k", None)
+
+    assert [ids(engine) for engine in databases] == [[], []]
+
+
+def test_a_session_with_data_for_another_database_is_refused(outbox, databases):
+    """Though the outbox's table has a bind of its own, which other tables share."""
+    a, b = databases
+    with orm.Session(binds={Order: a, OutboxTables().entries: b}, bind=b) as session:
+        session.add(Order())
+
+        with pytest.raises(OutboxTransactionError, match=r"writes Order to .*a\.db and the table .*b\.db"):
+            outbox.add(session, "k", None)
+
+
+@pytest.mark.parametrize("level", ["option", "engine", "driver"])
+def test_a_connection_that_commits_by_itself_is_refused(outbox, databases, level):
+    """By SQLAlchemy's option or the driver's own setting: the entry would stay when your transaction fails."""
+    url = databases[0].url
+    engine = sa.create_engine(url, **({"isolation_level": "AUTOCOMMIT"} if level == "engine" else {}))
+    if level == "driver":
+        sa.event.listen(engine, "connect", lambda driver, _record: setattr(driver, "isolation_level", None))
+    if level == "option":
+        engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection, pytest.raises(OutboxTransactionError, match="AUTOCOMMIT"):
+        outbox.add(connection, "k", None)
+    engine.dispose()
+
+    assert ids(databases[0]) == []
+
+
+def test_transactions_of_sqlite_that_sqlalchemy_begins_are_joined(outbox, databases):
+    """Its documentation shows how: the driver commits by itself, and an event begins transactions."""
+    engine = sa.create_engine(databases[0].url)
+    sa.event.listen(engine, "connect", lambda driver, _record: setattr(driver, "isolation_level", None))
+    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    with engine.connect() as connection:
+        outbox.add(connection, "k", None, id="lost")
+        connection.rollback()
+        outbox.add(connection, "k", None, id="kept")
+        connection.commit()
+    engine.dispose()
+
+    assert ids(databases[0]) == ["kept"]
+
+
+def test_an_autocommit_connection_of_postgresql_is_refused(outbox, postgresql_subject):
+    """Whoever has set it."""
+    engine = postgresql_subject.engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection, pytest.raises(OutboxTransactionError, match="AUTOCOMMIT"):
+        outbox.add(connection, "k", None)
+
+
+def test_many_entries_are_one_statement_and_keep_their_order(postgresql_subject):
+    """Each message with its own group and priority; one that breaks a rule stops all."""
+    outbox = Outbox(sql=postgresql_subject.tables)
+    messages = [Message(kind="k", data=number, group=f"g{number % 7}") for number in range(1200)]
+    asked = []
+    engine = postgresql_subject.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    with orm.Session(engine) as session:
+        with pytest.raises(InvalidMessageError):
+            outbox.add_many(session, [*messages, Message(kind="", data=None)])
+        entries = outbox.add_many(session, messages)
+        session.commit()
+
+    assert len([one for one in asked if one.startswith("INSERT")]) == 2
+    assert [entry.id for entry in entries] == [message.id for message in messages]
+    positions = [entry.position for entry in entries]
+    assert positions == sorted(set(positions))
+    with orm.Session(engine) as session:
+        assert outbox.add_many(session, []) == []
+
+
+def test_a_table_may_be_in_a_schema(postgresql_subject):
+    """In the name, as in the option of the command."""
+    url = postgresql_subject.engine.url.render_as_string(hide_password=False)
+    with postgresql_subject.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE SCHEMA shop")
+    store = SqlOutboxStore.from_url(url, table="shop.lanes_outbox")
+    store.setup()
+    try:
+        with store.engine.begin() as connection:
+            entry = Outbox(sql=OutboxTables("shop.lanes_outbox")).add(connection, "k", None)
+        with store.engine.connect() as connection:
+            found = connection.exec_driver_sql("SELECT id FROM shop.lanes_outbox").scalar_one()
+        assert found == entry.id
+    finally:
+        with store.engine.begin() as connection:
+            connection.exec_driver_sql("DROP SCHEMA shop CASCADE")
+        store.engine.dispose()
+
+
+class TestBridges:
+    """Transactions without SQLAlchemy."""
+
+    def test_a_connection_of_sqlite3_needs_its_bridge(self, outbox, databases):
+        """The bare connection is refused, and names it."""
+        with closing(sqlite3.connect(databases[0].url.database)) as connection:
+            with pytest.raises(OutboxTransactionError, match=r"sqlite3_transaction\(connection\)"):
+                outbox.add(connection, "k", None)
+            outbox.add(sqlite3_transaction(connection), "k", None, id="lost")
+            connection.rollback()
+            outbox.lock_group(sqlite3_transaction(connection), "g")
+            written = outbox.add_many(sqlite3_transaction(connection), [Message(kind="k", data=1)] * 1)
+            connection.commit()
+            connection.isolation_level = None
+            with pytest.raises(OutboxTransactionError, match="autocommit and no transaction"):
+                outbox.add(sqlite3_transaction(connection), "k", None)
+
+        assert ids(databases[0]) == [entry.id for entry in written]
+        assert written[0].position > 0
+
+    def test_a_database_of_django_needs_its_bridge(self, outbox, databases):
+        """Within `transaction.atomic()`, with the order or not at all."""
+        django = pytest.importorskip("django", reason="Django is not installed")
+        from django.conf import settings
+        from django.db import connection, transaction
+
+        if not settings.configured:
+            name = databases[0].url.database
+            engine = "django.db.backends.sqlite3"
+            settings.configure(DATABASES={"default": {"ENGINE": engine, "NAME": name}})
+            django.setup()
+        for given in (connection, connection.cursor()):
+            with pytest.raises(OutboxTransactionError, match=r"django_transaction\(\)"):
+                outbox.add(given, "k", None)
+        with pytest.raises(OutboxTransactionError, match=r"transaction\.atomic"):
+            outbox.add(django_transaction(), "k", None)
+        with transaction.atomic():
+            outbox.add(django_transaction(), "k", None, id="lost")
+            transaction.set_rollback(True)
+        with transaction.atomic():
+            outbox.add(django_transaction(), "order.placed", {"order": "100 %s"}, id="kept", group="g")
+        connection.close()
+
+        assert ids(databases[0]) == ["kept"]
+
+    def test_a_connection_of_psycopg_needs_its_bridge(self, postgresql_subject):
+        """Synchronous and asynchronous; with autocommit it needs a transaction."""
+        psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed")
+        outbox = Outbox(sql=postgresql_subject.tables)
+        url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
+        with psycopg.connect(url) as connection:
+            with pytest.raises(OutboxTransactionError, match=r"psycopg_transaction\(connection\)"):
+                outbox.add(connection, "k", None)
+            outbox.add(psycopg_transaction(connection), "k", None)
+            connection.rollback()
+            outbox.lock_group(psycopg_transaction(connection), "g")
+            first = outbox.add(psycopg_transaction(connection), "k", {"rate": "5 %"}, group="g")
+        with psycopg.connect(url, autocommit=True) as connection:
+            with pytest.raises(OutboxTransactionError, match="autocommit and no transaction"):
+                outbox.add(psycopg_transaction(connection), "k", None)
+            with connection.transaction():
+                second = outbox.add(psycopg_transaction(connection), "k", None)
+
+        async def write():
+            async with await psycopg.AsyncConnection.connect(url) as connection:
+                with pytest.raises(OutboxTransactionError, match="add_async"):
+                    outbox.add(psycopg_transaction(connection), "k", None)
+                return await outbox.add_async(psycopg_transaction(connection), "k", None)
+
+        third = asyncio.run(write())
+        assert committed(postgresql_subject) == [first.id, second.id, third.id]
+
+    def test_a_connection_of_asyncpg_needs_its_bridge(self, postgresql_subject):
+        """In its transaction."""
+        asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed")
+        outbox = Outbox(sql=postgresql_subject.tables)
+        url = postgresql_subject.engine.url.set(drivername="postgresql").render_as_string()
+
+        async def write():
+            connection = await asyncpg.connect(url)
+            try:
+                with pytest.raises(OutboxTransactionError, match="has no transaction"):
+                    await outbox.add_async(asyncpg_transaction(connection), "k", None)
+                async with connection.transaction():
+                    await outbox.lock_group_async(asyncpg_transaction(connection), "g")
+                    many = [Message(kind="k", data=number) for number in range(3)]
+                    return await outbox.add_many_async(asyncpg_transaction(connection), many)
+            finally:
+                await connection.close()
+
+        entries = asyncio.run(write())
+        assert committed(postgresql_subject) == [entry.id for entry in entries]
+
+
+def committed(subject):
+    """Give the ids of the committed entries of a store."""
+    column = subject.tables.entries.c
+    with subject.engine.connect() as connection:
+        return list(connection.execute(sa.select(column.id).order_by(column.position)).scalars())
+
+
+@pytest.mark.parametrize("driver", ["aiosqlite", "asyncpg", "psycopg"])
+def test_an_asynchronous_session_writes_with_await(driver, request):
+    """Committed with the session's own data, gone with its rollback; `add` refuses it before anything is written."""
+    pytest.importorskip(driver, reason=f"{driver} is not installed")
+    store = "sqlite" if driver == "aiosqlite" else "postgresql"
+    subject = request.getfixturevalue(f"{store}_subject")
+    outbox = Outbox(sql=subject.tables)
+    url = subject.engine.url.set(drivername=f"{store}+{driver}")
+
+    async def write():
+        engine = create_async_engine(url)
+        async with AsyncSession(engine) as session:
+            with pytest.raises(OutboxTransactionError, match=r"await outbox\.add_async"):
+                outbox.add(session, "k", None)
+            await outbox.lock_group_async(session, "g")
+            await outbox.add_async(session, "k", None, id="lost")
+            await session.rollback()
+            await outbox.add_async(session, "k", None, id="a")
+            await session.run_sync(lambda inner: outbox.add(inner, "k", None, id="b"))
+            await session.commit()
+        async with engine.begin() as connection:
+            await outbox.add_many_async(connection, [Message(kind="k", data=None, id="c")])
+        with pytest.raises(OutboxTransactionError, match=r"outbox\.add\(session"):
+            await outbox.add_async(orm.Session(), "k", None)
+        autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        async with autocommit.connect() as connection:
+            with pytest.raises(OutboxTransactionError, match="AUTOCOMMIT"):
+                await outbox.add_async(connection, "k", None)
+        await engine.dispose()
+
+    asyncio.run(write())
+    assert committed(subject) == ["a", "b", "c"]
+
+
+def test_transactions_that_lock_their_group_have_the_order_of_their_commits(postgresql_subject):
+    """The second one waits for the first, whichever writes first; other groups don't wait."""
+    outbox = Outbox(sql=postgresql_subject.tables)
+    engine = postgresql_subject.engine
+    started, done = threading.Event(), []
+
+    def second():
+        with engine.begin() as connection:
+            outbox.lock_group(connection, "other")
+            started.set()
+            outbox.lock_group(connection, "h", "g")
+            done.append(outbox.add(connection, "k", None, id="second", group="g"))
+
+    with engine.begin() as connection:
+        outbox.lock_group(connection, "g")
+        other = threading.Thread(target=second)
+        other.start()
+        started.wait()
+        outbox.add(connection, "k", None, id="first", group="g")
+        assert done == []
+    other.join()
+
+    assert committed(postgresql_subject) == ["first", "second"]
+
+
+def test_a_lock_of_a_group_makes_writers_of_sqlite_wait(outbox, databases):
+    """It has one lock for all."""
+    with (
+        databases[0].begin() as connection,
+        closing(sqlite3.connect(databases[0].url.database, timeout=0)) as other,
+    ):
+        outbox.lock_group(connection, "g")
+
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            outbox.lock_group(sqlite3_transaction(other), "g")
