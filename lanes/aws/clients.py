@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
@@ -128,11 +129,12 @@ class Clients:
         Create a client of a service by its name, such as `lambda` or `cloudwatch`.
 
         Raises:
-            ConfigurationError: the region is unknown or invalid, or the endpoint is no address.
+            ConfigurationError: the region is unknown or invalid, the endpoint is not an address, or the file of
+                trusted certificates is missing.
         """
         session: Any = self._session
         try:
-            return session.client(
+            client = session.client(
                 service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
             )
         except NoRegionError as error:
@@ -144,6 +146,19 @@ class Clients:
             # botocore's own way to refuse an address; the message names it.
             problem = f"{error}; an address such as http://127.0.0.1:4566 is needed, or none for AWS itself"
             raise ConfigurationError([problem], source="AWS") from error
+        if client.meta.endpoint_url.startswith("https:"):
+            self._check_ca_bundle()
+        return client
+
+    def _check_ca_bundle(self) -> None:
+        named = self.ca_bundle()
+        # botocore takes a folder too, and reads either at the first call.
+        if named is not None and not Path(named).exists():
+            problem = (
+                f"the file of trusted certificates {named!r} is missing; AWS_CA_BUNDLE or ca_bundle of the profile "
+                f"names it: correct it, or unset it to trust botocore's certificates"
+            )
+            raise ConfigurationError([problem], source="AWS")
 
     def credentials(self) -> Callable[[], ReadOnlyCredentials]:
         """

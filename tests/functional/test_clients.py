@@ -37,3 +37,12 @@ def test_an_endpoint_that_is_no_address_is_told_in_words():
     """The SDK raises a bare ValueError."""
     with pytest.raises(ConfigurationError, match=r"Invalid endpoint: nowhere; an address such as http://"):
         Clients(region="eu-west-1", endpoint_url="nowhere").sqs()
+
+
+def test_a_missing_file_of_certificates_is_named(monkeypatch, tmp_path):
+    """Before any call; an address without TLS needs none."""
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "none.pem"))
+
+    with pytest.raises(ConfigurationError, match=r"certificates '.*none\.pem' is missing; AWS_CA_BUNDLE"):
+        Clients(region="eu-central-1").sqs()
+    assert Clients(region="eu-central-1", endpoint_url="http://127.0.0.1:1").sqs()
