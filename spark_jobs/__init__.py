@@ -1,5 +1,5 @@
 """
-Bulk work from Spark: the data source "lanes", and jobs that write with it.
+Bulk work: the data source "lanes" of Spark, and jobs that write with it.
 
 Register the source once in your session, then write any table to the lanes of a deployment:
 
@@ -7,17 +7,31 @@ Register the source once in your session, then write any table to the lanes of a
     table.write.format("lanes").option("stack", "MyStack").mode("append").save()
 
 Spark 3.5 has no Python data sources: call `write_partitions(table, {"stack": "MyStack"})` instead.
+
+Each name is imported when it is first used, so that the arguments of the jobs can be read without Spark.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from .partitions import PartitionWriter, write_partitions
+if TYPE_CHECKING:
+    from .partitions import PartitionWriter as PartitionWriter
+    from .partitions import write_partitions as write_partitions
+    from .source import LanesDataSource as LanesDataSource
 
-__all__ = ["PartitionWriter", "write_partitions"]
+HOMES = {"LanesDataSource": "source", "PartitionWriter": "partitions", "write_partitions": "partitions"}
 
-if find_spec("pyspark.sql.datasource") is not None:
-    from .source import LanesDataSource
+__all__ = [  # noqa: PLE0604 - the names are the keys of the table above
+    *HOMES,
+]
 
-    __all__ += ["LanesDataSource"]
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+    # The next use finds it without this function.
+    globals()[name] = value
+    return value

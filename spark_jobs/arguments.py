@@ -1,11 +1,18 @@
-"""Arguments that all jobs share (lanes, flow, reruns), and the writer options that they become."""
+"""
+The arguments of the jobs, and the writer options that they become.
+
+`lanes bulk submit` reads them with these parsers too, where Spark is not installed.
+"""
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
+from .customers import MAX_CUSTOMERS
+
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Callable, Mapping
 
 # Options of the writer by argument.
 OPTIONS = {
@@ -23,6 +30,7 @@ OPTIONS = {
     "on_error": "onError",
     "run": "runId",
     "manifest": "manifestPath",
+    "take_over": "takeOver",
 }
 
 
@@ -30,7 +38,11 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
     """Add the arguments for lanes, flow and reruns."""
     lanes = arguments.add_argument_group("lanes")
     lanes.add_argument("--stack", help="send to the lanes of this stack")
-    lanes.add_argument("--deployment", metavar="JSON", help="send to the lanes of this deployment document")
+    lanes.add_argument(
+        "--deployment",
+        metavar="DOCUMENT",
+        help="send to the lanes of this deployment document: JSON, its base64 form, or a file with it",
+    )
     lanes.add_argument("--region", help="AWS region of the lanes")
     lanes.add_argument("--endpoint-url", metavar="URL", help="endpoint of AWS, if it is local")
     flow = arguments.add_argument_group("flow")
@@ -53,13 +65,41 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
         help="folder, local or s3://, to record sent ids in; a rerun sends the rest",
     )
     reruns.add_argument(
+        "--take-over",
+        action="store_const",
+        const="true",
+        help="begin although an earlier session of the run has not ended: after a crash",
+    )
+    reruns.add_argument(
         "--on-error",
         choices=["fail", "quarantine"],
         help="fail the job at a row that cannot be sent (default), or set such rows aside beside the manifest",
     )
-    arguments.add_argument(
-        "--master", default="local[2]", help="Spark master of a run without spark-submit (default local[2])"
+    spark = arguments.add_argument_group("Spark, for a run without spark-submit")
+    spark.add_argument("--master", default="local[2]", help="master (default local[2])")
+    spark.add_argument("--packages", metavar="COORDINATES", help="Maven coordinates of jars, with commas")
+    spark.add_argument("--jars", metavar="FILES", help="jars, with commas")
+    spark.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=VALUE",
+        help="setting of Spark; repeat it for several",
     )
+
+
+def pair(text: str) -> str:
+    """
+    Check a name with its value.
+
+    Raises:
+        ArgumentTypeError: It has another form.
+    """
+    name, equals, value = text.partition("=")
+    if not (name and equals and value) or any(letter.isspace() for letter in name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name, an equals sign and a value")
+    return text
 
 
 def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -73,3 +113,91 @@ def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
         # The name of a run only identifies its manifest.
         options.pop("runId", None)
     return options
+
+
+def enqueue_parser() -> argparse.ArgumentParser:
+    """Describe the arguments of `enqueue`."""
+    arguments = argparse.ArgumentParser(
+        prog="enqueue", description="Send each row of a table as a message to priority lanes."
+    )
+    source = arguments.add_mutually_exclusive_group(required=True)
+    source.add_argument("--table", metavar="PATH", help="path of the table, or its name with --format table")
+    source.add_argument("--sql", metavar="QUERY", help="query to send instead of a table")
+    arguments.add_argument(
+        "--format", default="parquet", help="parquet (default), csv, json, table, delta, iceberg, ..."
+    )
+    arguments.add_argument(
+        "--view",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=PATH",
+        help="register a table for the query",
+    )
+    arguments.add_argument(
+        "--reader-option",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="NAME=VALUE",
+        help="option of Spark's reader",
+    )
+    arguments.add_argument(
+        "--select", default="*", metavar="COLUMNS", help="columns that become data (default *)"
+    )
+    arguments.add_argument("--kind", required=True, help="kind of the messages")
+    arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
+    arguments.add_argument(
+        "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
+    )
+    arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
+    arguments.add_argument("--limit", type=int, metavar="N", help="send at most N rows")
+    arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
+    arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
+    add_writer_arguments(arguments)
+    return arguments
+
+
+def loyalty_parser() -> argparse.ArgumentParser:
+    """Describe the arguments of `loyalty_backfill`."""
+    arguments = argparse.ArgumentParser(
+        prog="loyalty_backfill",
+        description="Make a customer table, and send its loyalty tiers to the lanes as bulk work.",
+        epilog="Without --stack and --deployment nothing is sent.",
+    )
+    arguments.add_argument("--table", required=True, metavar="DIR", help="customer table, Parquet")
+    arguments.add_argument(
+        "--customers", type=_count, metavar="N", help="make the table first, with N customers"
+    )
+    arguments.add_argument(
+        "--seed", type=int, default=1, help="seed of the table and of the faults (default 1)"
+    )
+    arguments.add_argument("--run", metavar="NAME", help='prefix of every id (default "loyalty-tiers")')
+    arguments.add_argument(
+        "--groups",
+        type=_count,
+        metavar="N",
+        help="spread the customers over N groups (default: one group each)",
+    )
+    arguments.add_argument(
+        "--poison", type=int, default=0, metavar="N", help="number of messages that always fail"
+    )
+    arguments.add_argument(
+        "--flaky", type=int, default=0, metavar="N", help="number of messages that fail once"
+    )
+    add_writer_arguments(arguments)
+    return arguments
+
+
+PARSERS: Mapping[str, Callable[[], argparse.ArgumentParser]] = {
+    "enqueue": enqueue_parser,
+    "loyalty_backfill": loyalty_parser,
+}
+"""The parser of each job."""
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MAX_CUSTOMERS:
+        raise argparse.ArgumentTypeError(f"a number from 1 to {MAX_CUSTOMERS} is needed")
+    return number

@@ -9,18 +9,20 @@ The last line on standard output is a JSON object: the summary of the run, or wi
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_writer_arguments, writer_options
+from .arguments import enqueue_parser as parser
+from .arguments import writer_options
 from .columns import check_columns
 from .options import WriterOptions
-from .session import open_session
+from .session import job_session
+from .table_formats import check_formats, places_in_query
 from .writing import write_table
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -32,9 +34,17 @@ ENVELOPE_BYTES = 400
 
 
 def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    """Read the table or run the query."""
-    for view in options.view:
-        name, _, path = view.partition("=")
+    """
+    Read the table or run the query.
+
+    Raises:
+        ConfigurationError: A folder belongs to a table of another format.
+    """
+    views = [view.split("=", 1) for view in options.view]
+    places = [(options.format, path) for _, path in views]
+    places += places_in_query(options.sql) if options.sql is not None else [(options.format, options.table)]
+    check_formats(places, lambda folder: entries_of(spark, folder))
+    for name, path in views:
         spark.read.format(options.format).options(**_reader_options(options)).load(
             path
         ).createOrReplaceTempView(name)
@@ -43,6 +53,16 @@ def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     if options.format == "table":
         return spark.table(options.table)
     return spark.read.format(options.format).options(**_reader_options(options)).load(options.table)
+
+
+def entries_of(spark: SparkSession, folder: str) -> list[str]:
+    """Give the names in a folder of any file system of Spark; none if it is not a folder, or not there."""
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - as pyspark does it
+    path = hadoop.Path(folder)
+    files = path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+    if not (files.exists(path) and files.getFileStatus(path).isDirectory()):
+        return []
+    return [one.getPath().getName() for one in files.listStatus(path)]
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
@@ -87,7 +107,8 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
             "largest_groups": {row["group"]: row["count"] for row in top},
         }
     if "id" in names:
-        description["repeated_ids"] = rows - sized.select("id").distinct().count()
+        # Neither counts nulls: a row without an id gets a derived one.
+        description["repeated_ids"] = sized.agg(f.count("id") - f.count_distinct("id")).collect()[0][0]
     sized.unpersist()
     return description
 
@@ -103,39 +124,6 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     return {"kind": options.kind, **write_table(messages, writer)}
 
 
-def parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
-    arguments = argparse.ArgumentParser(
-        prog="enqueue", description="Send each row of a table as a message to priority lanes."
-    )
-    source = arguments.add_mutually_exclusive_group(required=True)
-    source.add_argument("--table", metavar="PATH", help="path of the table, or its name with --format table")
-    source.add_argument("--sql", metavar="QUERY", help="query to send instead of a table")
-    arguments.add_argument(
-        "--format", default="parquet", help="parquet (default), csv, json, table, delta, iceberg, ..."
-    )
-    arguments.add_argument(
-        "--view", action="append", default=[], metavar="NAME=PATH", help="register a table for the query"
-    )
-    arguments.add_argument(
-        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="option of Spark's reader"
-    )
-    arguments.add_argument(
-        "--select", default="*", metavar="COLUMNS", help="columns that become data (default *)"
-    )
-    arguments.add_argument("--kind", required=True, help="kind of the messages")
-    arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
-    arguments.add_argument(
-        "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
-    )
-    arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
-    arguments.add_argument("--limit", type=int, metavar="N", help="send at most N rows")
-    arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
-    arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
-    add_writer_arguments(arguments)
-    return arguments
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job."""
     options = parser().parse_args(argv)
@@ -143,11 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(
             "--run and --manifest belong together: a rerun finds the sent ids under the name of the run"
         )
-    spark = open_session(f"enqueue {options.kind}", master=options.master)
-    try:
+    with job_session(f"enqueue {options.kind}", options) as spark:
         summary = run(spark, options)
-    finally:
-        spark.stop()
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

@@ -10,19 +10,20 @@ standard output is a JSON object, the summary of the run.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .arguments import add_writer_arguments, writer_options
-from .customers import MAX_CUSTOMERS, customer_id, customer_table
-from .session import open_session
+from .arguments import loyalty_parser as parser
+from .arguments import writer_options
+from .customers import customer_id, customer_table
+from .session import job_session
 from .writing import write_table
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,7 @@ KIND = "customer.loyalty_tier"
 # Tiers by the amount spent in a year, in cents, highest first.
 TIERS = {"platinum": 250_000, "gold": 120_000, "silver": 40_000}
 LOWEST_TIER = "basic"
+DEFAULT_RUN = "loyalty-tiers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,56 +120,14 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
-    arguments = argparse.ArgumentParser(
-        prog="loyalty_backfill",
-        description="Make a customer table, and send its loyalty tiers to the lanes as bulk work.",
-        epilog="Without --stack and --deployment nothing is sent.",
-    )
-    arguments.add_argument("--table", required=True, metavar="DIR", help="customer table, Parquet")
-    arguments.add_argument(
-        "--customers", type=_count, metavar="N", help="make the table first, with N customers"
-    )
-    arguments.add_argument(
-        "--seed", type=int, default=1, help="seed of the table and of the faults (default 1)"
-    )
-    arguments.add_argument(
-        "--run", default="loyalty-tiers", help='prefix of every id (default "loyalty-tiers")'
-    )
-    arguments.add_argument(
-        "--groups",
-        type=_count,
-        metavar="N",
-        help="spread the customers over N groups (default: one group each)",
-    )
-    arguments.add_argument(
-        "--poison", type=int, default=0, metavar="N", help="number of messages that always fail"
-    )
-    arguments.add_argument(
-        "--flaky", type=int, default=0, metavar="N", help="number of messages that fail once"
-    )
-    add_writer_arguments(arguments)
-    return arguments
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job."""
     options = parser().parse_args(argv)
-    spark = open_session("loyalty backfill", master=options.master)
-    try:
+    options.run = options.run or DEFAULT_RUN
+    with job_session("loyalty backfill", options) as spark:
         summary = run(spark, options)
-    finally:
-        spark.stop()
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= MAX_CUSTOMERS:
-        raise argparse.ArgumentTypeError(f"a number from 1 to {MAX_CUSTOMERS} is needed")
-    return number
 
 
 if __name__ == "__main__":

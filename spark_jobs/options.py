@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from lanes.config.deployment import Deployment
@@ -37,6 +39,7 @@ NAMES = (
     "onError",
     "runId",
     "manifestPath",
+    "takeOver",
 )
 READER_NAMES = ("stack", "deployment", "region", "endpointUrl", "lane", "limit")
 # AWS: a FIFO queue has at most 120,000 messages in flight, and reading hides all that it has received until its end
@@ -47,9 +50,11 @@ DEAD_LETTERS = 10_000
 MAX_CALLS = 64
 MAX_BACKLOG = 1_000_000_000
 MAX_RUN_ID_LENGTH = 100
-RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+# A colon, since times of schedules have them.
+RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,99}")
 ORDERINGS = ("group", "none")
 ON_ERROR = ("fail", "quarantine")
+FLAGS = {"true": True, "false": False}
 # AWS: a FIFO queue searches its first 120,000 messages for available groups, so more groups do not spread the
 # load better (SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id).
 MAX_SHARDS = 120_000
@@ -77,6 +82,7 @@ class WriterOptions:
         on_error: A row that cannot be a message fails the job (`fail`) or is set aside (`quarantine`).
         run_id: Name of the run, which a rerun completes.
         manifest_path: Folder of the manifests.
+        take_over: Begin although an earlier session of the run has not ended.
     """
 
     stack: str | None = None
@@ -94,6 +100,7 @@ class WriterOptions:
     on_error: str = "fail"
     run_id: str | None = None
     manifest_path: str | None = None
+    take_over: bool = False
 
     @classmethod
     def from_options(cls, options: Mapping[str, object]) -> WriterOptions:
@@ -108,7 +115,7 @@ class WriterOptions:
         values = _Input(options, NAMES)
         read = cls(
             stack=values.read("stack", _text),
-            deployment=values.read("deployment", Deployment.from_json),
+            deployment=values.read("deployment", _deployment),
             region=values.read("region", _text),
             endpoint_url=values.read("endpointUrl", _url),
             kind=values.read("kind", _kind),
@@ -122,6 +129,7 @@ class WriterOptions:
             on_error=values.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
             run_id=values.read("runId", _run_id),
             manifest_path=values.read("manifestPath", _folder),
+            take_over=FLAGS[values.read("takeOver", lambda text: _one_of(text, tuple(FLAGS))) or "false"],
         )
         values.problems.extend(_contradictions(values, read))
         values.check()
@@ -160,7 +168,7 @@ class ReaderOptions:
         values = _Input(options, READER_NAMES)
         read = cls(
             stack=values.read("stack", _text),
-            deployment=values.read("deployment", Deployment.from_json),
+            deployment=values.read("deployment", _deployment),
             region=values.read("region", _text),
             endpoint_url=values.read("endpointUrl", _url),
             lane=values.read("lane", _text),
@@ -219,8 +227,27 @@ def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
             "options runId and manifestPath belong together: the manifest is stored under the id of the run, so that "
             "a rerun with the same id sends only the missing rows"
         )
+    if read.take_over and not values.has("manifestPath"):
+        yield "option takeOver is 'true', which needs runId and manifestPath: it takes over the session of a run"
     if read.on_error == "quarantine" and not values.has("manifestPath"):
         yield "option onError is 'quarantine', which needs manifestPath: rows that cannot be sent are written there"
+
+
+def _deployment(text: str) -> Deployment:
+    if text.startswith("{"):
+        return Deployment.from_json(text)
+    try:
+        decoded = base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        decoded = ""
+    if decoded.lstrip().startswith("{"):
+        return Deployment.from_json(decoded)
+    try:
+        return Deployment.from_json(Path(text).read_text())
+    except OSError as error:
+        raise ValueError(
+            f"the document as JSON, its base64 form, or a file with it is needed: {error.strerror}"
+        ) from error
 
 
 def _text(text: str) -> str:
@@ -268,7 +295,8 @@ def _one_of(text: str, allowed: Sequence[str]) -> str:
 def _run_id(text: str) -> str:
     if not RUN_ID.fullmatch(text):
         raise ValueError(
-            f"1 to {MAX_RUN_ID_LENGTH} letters, digits, dots, dashes and underscores are needed, no dot first"
+            f"1 to {MAX_RUN_ID_LENGTH} letters, digits, dots, colons, dashes and underscores are needed, "
+            f"no dot and no colon first"
         )
     return text
 

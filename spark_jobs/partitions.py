@@ -1,8 +1,8 @@
 """
 The writer without a data source, for Spark 3.5: a callable for `foreachPartition`.
 
-    write = PartitionWriter.plan(table.schema, {"stack": "MyStack", "kind": "invoice.remind"})
-    table.foreachPartition(write)
+    with PartitionWriter.plan(table.schema, {"stack": "MyStack", "kind": "invoice.remind"}) as write:
+        table.foreachPartition(write)
 
 `write_partitions` does the same and gives the counts. Options, columns, checks, ids, manifest and errors are those of
 `format("lanes")`.
@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from .parallelism import with_tasks
-from .plan import WritePlan
+from .plan import WritePlan, stream_batch
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
 
@@ -40,7 +40,7 @@ CHUNK_CHARACTERS = 8_000_000
 
 class PartitionWriter:
     """
-    Sends the rows of a partition.
+    Sends the rows of a partition; the `with` block is the session of its run.
 
     Args:
         plan: The plan, checked on the driver.
@@ -64,7 +64,30 @@ class PartitionWriter:
             ConfigurationError: All problems at once.
         """
         spark = SparkSession.getActiveSession()
-        return cls(WritePlan.make(options if spark is None else with_tasks(options, spark), schema), schema)
+        if spark is None:
+            return cls(WritePlan.make(options, schema), schema)
+        in_stream = stream_batch(spark.sparkContext.getLocalProperty) is not None
+        return cls(WritePlan.make(with_tasks(options, spark), schema, stream=in_stream), schema)
+
+    def __enter__(self) -> Self:
+        """Begin: the plan has begun the session."""
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """End the session."""
+        if error is None:
+            self.written.end({"event": "session_ended"})
+        else:
+            self.written.abandon(first_line(error))
+
+    @contextmanager
+    def abandoned_on_error(self) -> Iterator[None]:
+        """End the session where the block fails; the plan's `finish` ends it otherwise."""
+        try:
+            yield
+        except BaseException as error:
+            self.written.abandon(first_line(error))
+            raise
 
     def __call__(self, rows: Iterable[Row]) -> None:
         """Send the rows; for `foreachPartition`."""
@@ -111,13 +134,21 @@ def write_partitions(
     """
     writer = PartitionWriter.plan(table.schema, options)
     spark = table.sparkSession
-    with described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"):
+    with (
+        writer.abandoned_on_error(),
+        described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"),
+    ):
         done = spark.createDataFrame(table.rdd.mapPartitions(lambda rows: writer.done(rows, accepted)), DONE)
         counted = done.where("lanes IS NOT NULL").collect()
     return writer.written.finish(
         RowCounts(lanes=Counter(lanes), skipped=skipped, quarantined=quarantined)
         for lanes, skipped, quarantined in counted
     )
+
+
+def first_line(error: BaseException) -> str:
+    """Give the first line of an error; those of Spark have a hundred."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lanes.errors import AwsError, ConfigurationError
 
 from .columns import check_columns
-from .manifest.run import RunManifest
+from .manifest.run import RunManifest, session_name
+from .manifest.sessions import Claim
 from .manifest.storage import open_storage
 from .options import SOURCE, WriterOptions
 from .parallelism import tasks_at_once
@@ -67,20 +68,28 @@ class WritePlan:
         deployment: The lanes.
         session: Name of this execution in the manifest; None without a manifest.
         earlier: Whether the run has earlier sessions.
+        claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
     """
 
     options: WriterOptions
     deployment: Deployment
     session: str | None = None
     earlier: bool = False
+    claim: Claim | None = None
 
     @classmethod
-    def make(cls, options: Mapping[str, object], schema: StructType) -> WritePlan:
+    def make(cls, options: Mapping[str, object], schema: StructType, *, stream: bool = False) -> WritePlan:
         """
         Check options and columns, find the lanes, begin the session in the manifest.
 
+        Args:
+            options: The options.
+            schema: Schema of the table or stream.
+            stream: Whether it is a stream; its checkpoint has one query at a time, so it takes no claim.
+
         Raises:
             ConfigurationError: All problems at once.
+            RunInUseError: Another session of the run has not ended.
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
@@ -88,8 +97,8 @@ class WritePlan:
         plan = cls(options=read, deployment=find_deployment(read))
         if read.run_id is None:
             return plan
-        run = _begin(plan._storage(), read)
-        return replace(plan, session=run.session, earlier=run.earlier)
+        run = _begin(plan._storage(), read, stream=stream)
+        return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
 
     def write(self, chunks: Iterable[Iterable[Row]], context: Task) -> RowCounts:
         """Send the rows of one partition and give their counts; see `writing`."""
@@ -124,26 +133,38 @@ class WritePlan:
             "skipped": sum(one.skipped for one in finished),
             "quarantined": sum(one.quarantined for one in finished),
         }
+        self.end(summary)
+        sys.stderr.write(json.dumps(summary) + "\n")
+        return summary
+
+    def abandon(self, reason: str) -> None:
+        """End the session without success, so that a rerun may begin; runs on the driver."""
+        summary: dict[str, Any] = {"event": "rows_not_all_sent", "reason": reason}
+        self.end(summary)
+        sys.stderr.write(json.dumps(summary) + "\n")
+
+    def end(self, summary: dict[str, Any]) -> None:
+        """Write the summary of the session into the manifest, if there is one."""
         run = self.manifest()
         if run is not None:
             summary |= {"run": run.run_id, "session": run.session}
             run.finish(summary)
-        sys.stderr.write(json.dumps(summary) + "\n")
-        return summary
 
     def manifest(self, *, batch: str | None = None) -> RunManifest | None:
         """
         Give the manifest of the run, or None.
 
         Args:
-            batch: Id of a batch of a stream. A retry has the same rows, and no other batch has them, so each batch
+            batch: Name of a batch of a stream. A retry has the same rows, and no other batch has them, so each batch
                 is a run of its own within the run.
         """
         if self.session is None or self.options.run_id is None:
             return None
-        run_id = self.options.run_id if batch is None else f"{self.options.run_id}/batch-{batch}"
+        run_id = self.options.run_id if batch is None else f"{self.options.run_id}/streams/{batch}"
         earlier = self.earlier if batch is None else True
-        return RunManifest(storage=self._storage(), run_id=run_id, session=self.session, earlier=earlier)
+        return RunManifest(
+            storage=self._storage(), run_id=run_id, session=self.session, earlier=earlier, claim=self.claim
+        )
 
     def _task(self, context: Task, clients: Clients, calls: Any) -> SendingTask:
         options = self.options
@@ -163,7 +184,7 @@ class WritePlan:
         )
 
     def _record(self, context: Task) -> Record:
-        run = self.manifest(batch=context.getLocalProperty("streaming.sql.batchId"))
+        run = self.manifest(batch=stream_batch(context.getLocalProperty))
         if run is None:
             return NoRecord()
         return run.task(
@@ -212,14 +233,32 @@ class WritePlan:
         )
 
 
-def _begin(storage: Storage, options: WriterOptions) -> RunManifest:
+def _begin(storage: Storage, options: WriterOptions, *, stream: bool) -> RunManifest:
+    run_id, now = str(options.run_id), datetime.now(UTC)
     try:
-        return RunManifest.open(storage, run_id=str(options.run_id), now=datetime.now(UTC))
+        if stream:
+            # A folder without write access fails here rather than in a task.
+            storage.write(f"{run_id}/streams/{session_name(now)}.json", b"{}")
+            return RunManifest.open(storage, run_id=run_id, now=now)
+        claim = Claim.take(
+            storage, run_id=run_id, session=session_name(now), now=now, take_over=options.take_over
+        )
+        return replace(RunManifest.open(storage, run_id=run_id, now=now), claim=claim)
     except (OSError, AwsError) as error:
         if isinstance(error, AwsError) and error.retryable:
             raise
         problem = f"option manifestPath is {options.manifest_path!r}; it cannot be read and written: {error}"
         raise ConfigurationError([problem], source=SOURCE) from error
+
+
+def stream_batch(setting: Callable[[str], str | None]) -> str | None:
+    """
+    Name the batch of a stream that a task or a thread of the driver works on; None for a table.
+
+    The numbers of batches restart with each checkpoint; the id of the query is that of its checkpoint.
+    """
+    batch = setting("streaming.sql.batchId")
+    return None if batch is None else f"{setting('sql.streaming.queryId')}/batch-{batch}"
 
 
 def find_deployment(options: WriterOptions | ReaderOptions) -> Deployment:

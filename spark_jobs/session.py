@@ -8,24 +8,90 @@ folders that they are imported from.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lanes
 from lanes.config.spark_submit import ARROW_BATCH_BYTES
+from lanes.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    import argparse
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
 # spark-submit sets it for the program that it starts.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+CANCEL_SECONDS = 0.2
 
 
-def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
+@contextmanager
+def job_session(name: str, options: argparse.Namespace) -> Iterator[SparkSession]:
+    """
+    Open the session of a job and stop it at the end; SIGTERM and SIGINT cancel the job first.
+
+    Args:
+        name: Name of the application.
+        options: The arguments of the job, with those for Spark.
+
+    Raises:
+        ConfigurationError: The arguments for Spark come too late for `spark-submit`.
+    """
+    settings = spark_settings(options)
+    if settings and SUBMITTED in os.environ:
+        raise ConfigurationError(
+            [
+                "--packages, --jars and --conf are given to the job; give them to spark-submit, before its program"
+            ],
+            source=name,
+        )
+    spark = open_session(name, master=options.master, settings=settings)
+    stopped: list[int] = []
+    ended = threading.Event()
+
+    def cancel() -> None:
+        # Again and again, since the job may be about to start.
+        while not ended.wait(CANCEL_SECONDS):
+            spark.sparkContext.cancelAllJobs()
+
+    def stop(number: int, _frame: object) -> None:
+        # In a thread, since the interrupted one may be in a call to the JVM, which no other call may interrupt.
+        if not stopped:
+            stopped.append(number)
+            threading.Thread(target=cancel, name="cancel", daemon=True).start()
+
+    before = {number: signal.signal(number, stop) for number in STOPPING}
+    try:
+        yield spark
+    except Exception:
+        if not stopped:
+            raise
+    finally:
+        ended.set()
+        spark.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if stopped:
+        raise SystemExit(128 + stopped[0])
+
+
+def spark_settings(options: argparse.Namespace) -> dict[str, str]:
+    """Give the settings of Spark that the arguments of a job are."""
+    named = {"spark.jars.packages": options.packages, "spark.jars": options.jars}
+    pairs = (text.partition("=") for text in options.conf)
+    return {name: value for name, value in named.items() if value} | {name: value for name, _, value in pairs}
+
+
+def open_session(
+    name: str, *, master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """
     Open the session of a job, or give the open one.
 
@@ -34,6 +100,7 @@ def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
     Args:
         name: Name of the application.
         master: Master without spark-submit; `local[2,4]` runs two tasks at once and each up to four times.
+        settings: More settings without spark-submit.
     """
     from pyspark.sql import SparkSession
 
@@ -41,7 +108,7 @@ def open_session(name: str, *, master: str = "local[2]") -> SparkSession:
     if SUBMITTED not in os.environ:
         prepare_environment(os.environ)
         builder = builder.master(master)
-        for key, value in local_settings().items():
+        for key, value in {**local_settings(), **(settings or {})}.items():
             builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +51,7 @@ class LanesDataSource(DataSource):
 
     Options of a write (names are case-insensitive):
         stack: Name of the CloudFormation stack with the lanes, read on the driver.
-        deployment: The deployment document of the lanes as JSON, instead of stack.
+        deployment: The deployment document of the lanes, instead of stack: JSON, its base64 form, or a file with it.
         region: AWS region of the lanes. Default: that of the environment.
         endpointUrl: Endpoint of AWS, if it is local. Default: that of the environment.
         kind: Kind of rows without one.
@@ -72,6 +70,7 @@ class LanesDataSource(DataSource):
             All tasks must share a local folder.
         onError: `fail` fails the job at a row that cannot be a message, `quarantine` writes such rows beside the
             manifest, with reasons. Default: fail.
+        takeOver: `true` begins although an earlier session of the run has not ended, after a crash. Default: false.
 
     A wrong option, or a column that is missing, unknown or of the wrong type, fails on the driver with all problems in
     one error. A row that cannot be sent fails the job with an error that names the row. A task that runs again sends
@@ -144,7 +143,7 @@ class LanesDataSource(DataSource):
                 ['messages can only be appended; use outputMode("append")'], source=SOURCE
             )
         options = {name: value for name, value in self.options.items() if name.lower() not in QUERY_OPTIONS}
-        return LanesStreamWriter(WritePlan.make(options, schema), schema)
+        return LanesStreamWriter(WritePlan.make(options, schema, stream=True), schema)
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,9 @@ class LanesWriter(DataSourceArrowWriter):
         self._plan.finish(message.counts for message in messages if isinstance(message, RowsSent))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report it: sent messages stay sent, and a rerun sends the same ids."""
+        """End the session and report it: sent messages stay sent, and a rerun sends the same ids."""
         ended = sum(message is not None for message in messages)
-        sys.stderr.write(json.dumps({"event": "rows_not_all_sent", "tasks_ended": ended}) + "\n")
+        self._plan.abandon(f"{len(messages) - ended} of {len(messages)} tasks have failed or were stopped")
 
 
 class LanesStreamWriter(StreamWriter):  # type: ignore[misc]

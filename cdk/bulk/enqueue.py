@@ -5,6 +5,7 @@ Bulk jobs on EMR Serverless: an application that runs while a job does, with eve
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from lanes.config.spark_submit import RUN_TAG, STACK_TAG, spark_submit_parameters
+from lanes.errors import ConfigurationError
 
 from ..findings import acknowledge
 from ..parameter import deployment_document
@@ -32,9 +34,12 @@ from .permissions import add_job_role, grant_pass_role, grant_start
 # AWS: Spark 4.1 with support to 2029-09-07 (EMR-Serverless-UserGuide/release-versions).
 RELEASE_LABEL = "emr-spark-8.1.0"
 FILE_RETENTION = Duration.days(90)
-# AWS: EventBridge Scheduler replaces it by the id of the execution (Scheduler user guide, "Adding context
-# attributes").
-EXECUTION = "<aws.scheduler.execution-id>"
+# AWS: EventBridge Scheduler replaces them. The id of the execution is unique for each attempted invocation, so a retry
+# has another one, and the time is that of the schedule (Scheduler user guide, "Adding context attributes").
+ATTEMPT = "<aws.scheduler.execution-id>"
+SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
+# The name of a run with the 21 characters of a time and its dash: letters, digits, dots, dashes and underscores.
+SCHEDULE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,78}")
 
 
 class BulkEnqueue(Construct):
@@ -165,16 +170,28 @@ class BulkEnqueue(Construct):
         """
         Run a job on a schedule.
 
-        Each execution is a run of its own in the manifest, named by the id of the execution.
+        Each occasion is a run of its own, named by the schedule and the scheduled time:
+        ``Nightly-2026-01-31T03:00:00Z``. If EventBridge Scheduler invokes its target twice, the second job finds the
+        session of the first in the manifest and fails without sending; ``lanes bulk submit`` with ``--run`` and this
+        name sends the remaining rows of an occasion.
 
         Args:
-            construct_id: The id of the schedule in this construct.
+            construct_id: The id of the schedule in this construct, which begins the names of its runs.
             schedule: The times to run at.
             job: The name of the job, for example ``enqueue``.
             arguments: The arguments of the job, without those for lanes and manifest.
             maximum_executors: The maximum number of executors of the job.
 
+        Raises:
+            ConfigurationError: ``construct_id`` cannot begin the name of a run.
+
         """
+        if not SCHEDULE_NAME.fullmatch(construct_id):
+            problem = (
+                f"the id of the schedule is {construct_id!r}, and it begins the names of its runs; use at most 79 "
+                f"letters, digits, dots, dashes and underscores, no dot first"
+            )
+            raise ConfigurationError([problem], source="bulk jobs")
         role = iam.Role(
             self, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -184,7 +201,9 @@ class BulkEnqueue(Construct):
         tag = iam.PolicyStatement(
             actions=["emr-serverless:TagResource"], resources=[application, f"{application}/jobruns/*"]
         )
-        request = self._start_request([job, *arguments], executors=maximum_executors)
+        request = self._start_request(
+            [job, *arguments], run=f"{construct_id}-{SCHEDULED_TIME}", executors=maximum_executors
+        )
         return scheduler.Schedule(
             self,
             construct_id,
@@ -201,13 +220,13 @@ class BulkEnqueue(Construct):
             ),
         )
 
-    def _start_request(self, arguments: Sequence[str], *, executors: int) -> dict[str, Any]:
+    def _start_request(self, arguments: Sequence[str], *, run: str, executors: int) -> dict[str, Any]:
         """Write the StartJobRun request of a scheduled execution."""
         submit = {
             "EntryPoint": self.entry_point.s3_object_url,
             "EntryPointArguments": [
                 *[*arguments, "--deployment", self.deployment, "--region", Stack.of(self).region],
-                *["--run", EXECUTION, "--manifest", self.files.s3_url_for_object("runs")],
+                *["--run", run, "--manifest", self.files.s3_url_for_object("runs")],
             ],
             "SparkSubmitParameters": spark_submit_parameters(
                 packages=self.packages.s3_object_url, executors=executors, catalog=self._has_catalog
@@ -216,11 +235,12 @@ class BulkEnqueue(Construct):
         logs = {"S3MonitoringConfiguration": {"LogUri": self.files.s3_url_for_object("logs/")}}
         return {
             "ApplicationId": self.application.ref,
-            "ClientToken": EXECUTION,
+            # AWS: no colon is allowed in a token, and Scheduler's times have some (API_StartJobRun).
+            "ClientToken": ATTEMPT,
             "ExecutionRoleArn": self.job_role.role_arn,
             "JobDriver": {"SparkSubmit": submit},
             "ConfigurationOverrides": {"MonitoringConfiguration": logs},
-            "Tags": {STACK_TAG: self._lanes_stack, RUN_TAG: EXECUTION},
+            "Tags": {STACK_TAG: self._lanes_stack, RUN_TAG: run},
         }
 
     def _files(self, removal_policy: RemovalPolicy) -> s3.Bucket:

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 import time
-import uuid
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lanes.aws.bulk.runs import CANCELLED, BulkApplication, BulkRun, BulkRuns
 from lanes.cli.arguments import duration
+from lanes.cli.bulk_jobs import job_arguments, run_here
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
-from lanes.config.spark_submit import RUN_TAG, STACK_TAG
-from lanes.errors import ConfigurationError
+from lanes.config.spark_submit import RUN_TAG, STACK_TAG, SparkExtras
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lanes.cli.target import Target
 
 app = typer.Typer(no_args_is_help=True, help="Send whole tables with Spark jobs.")
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run, as printed by submit.")]
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-JOBS_PACKAGES = ("lanes_spark", "spark_jobs")
 LOCAL_MANIFESTS = "build/bulk"
 # A run takes a minute to start and minutes to hours to finish.
 FOLLOW_SECONDS = 5.0
@@ -40,7 +31,7 @@ MIN_TIMEOUT = timedelta(minutes=1)
 
 
 @app.command(context_settings=PASSED_ON)
-def submit(
+def submit(  # noqa: PLR0917 - Typer reads options from parameters
     context: typer.Context,
     job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, such as enqueue.")],
     run: Annotated[
@@ -50,13 +41,20 @@ def submit(
         int, typer.Option(help="Use at most this many executors, of two cores each.", min=1)
     ] = 3,
     timeout: Annotated[str, typer.Option(help="Cancel the run after this time.")] = "12h",
+    packages: Annotated[
+        str | None, typer.Option(help="Give Spark these jars by Maven coordinates, with commas.")
+    ] = None,
+    jars: Annotated[str | None, typer.Option(help="Give Spark these jars, with commas.")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Give Spark this setting; repeatable.")
+    ] = None,
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of the run.")] = False,
 ) -> None:
     """
     Start a job; the arguments after its name are passed to it unchanged. Exit code 3: the run ended without success.
 
-    With --endpoint before the verb, spark-submit runs the same program on this machine until it ends.
+    With --endpoint before the verb, the same program runs on this machine until it ends.
     """
     target = target_of(context)
     limit = duration(timeout, "--timeout")
@@ -64,22 +62,24 @@ def submit(
         raise typer.BadParameter(
             f"{timeout} is too short; give one minute or more, such as 90m or 12h", param_hint="--timeout"
         )
-    name = run or f"{job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    given = job_arguments(job, [*context.args, *(["--run", run] if run else [])])
+    name = given.run or f"{job}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    spark = SparkExtras(packages=packages, jars=jars, conf=conf or ())
     if target.endpoint is not None:
-        raise typer.Exit(
-            _run_here(target, [job, *context.args, *_run_arguments(context.args, name, LOCAL_MANIFESTS)])
-        )
-    runs = _runs(target)
-    application = BulkApplication.of_stack(target.clients(), target.stack_name)
-    manifest = _run_arguments(context.args, name, f"{application.files}/runs")
-    arguments = [job, *context.args, *_target_arguments(target), *manifest]
-    # boto3 repeats a start with a lost answer; with its token EMR Serverless starts one run.
+        arguments = [*context.args, "--run", name, "--manifest", given.manifest or LOCAL_MANIFESTS]
+        raise typer.Exit(run_here(job, [*arguments, *_local_arguments(target), *spark.arguments()]))
+    clients = target.clients()
+    application = BulkApplication.of_stack(clients, target.stack_name)
+    runs = BulkRuns(application, clients)
+    manifests = given.manifest or f"{application.files}/runs"
+    arguments = [job, *context.args, *_target_arguments(target), "--run", name, "--manifest", manifests]
     run_id = runs.start(
         arguments,
         executors=executors,
-        token=str(uuid.uuid4()),
+        run=runs.next_session(manifests, name, take_over=bool(given.take_over)),
         timeout=limit,
         tags={STACK_TAG: target.stack_name, RUN_TAG: name},
+        spark=spark,
     )
     say(f"started run {name}; follow it with `lanes bulk status {run_id}`")
     if wait:
@@ -160,37 +160,6 @@ def _target_arguments(target: Target) -> list[str]:
     return [*arguments, "--region", region]
 
 
-def _run_arguments(arguments: Sequence[str], name: str, manifests: str) -> list[str]:
-    return ["--run", name, *([] if "--manifest" in arguments else ["--manifest", manifests])]
-
-
-def _run_here(target: Target, arguments: Sequence[str]) -> int:
-    """Run the same program with the same arguments with spark-submit."""
-    program = Path(sys.prefix) / "bin" / "spark-submit"
+def _local_arguments(target: Target) -> list[str]:
     where = ["--stack", target.stack_name, "--endpoint-url", str(target.endpoint)]
-    region = ["--region", target.region] if target.region else []
-    settings = [
-        "--master",
-        "local[2]",
-        "--conf",
-        "spark.ui.enabled=false",
-        "--conf",
-        "spark.driver.host=127.0.0.1",
-    ]
-    command = [str(program), *settings, str(_entry_point()), *arguments, *where, *region]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    java = Path(sys.prefix) / "java"
-    if (java / "bin" / "java").exists():
-        environment["JAVA_HOME"] = str(java)
-    return subprocess.run(command, env=environment, check=False).returncode
-
-
-def _entry_point() -> Path:
-    for name in JOBS_PACKAGES:
-        found = importlib.util.find_spec(name)
-        if found is not None and found.origin is not None:
-            return Path(found.origin).with_name("submit.py")
-    raise ConfigurationError(
-        [f"none of the packages {', '.join(JOBS_PACKAGES)} is installed; they come with the extra 'spark'"],
-        source="lanes bulk",
-    )
+    return [*where, *(["--region", target.region] if target.region else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,6 +11,9 @@ from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+OUTPUT = "--output"
 
 
 class RootGroup(TyperGroup):
@@ -42,8 +46,8 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
     """
     Return the arguments with the global options before the verb.
 
-    An option that the verb has too stays the verb's, and the arguments of a verb that passes them on, or those after
-    `--`, stay where they are.
+    An option that the verb has too stays the verb's. The arguments of a verb that passes them on stay where they are,
+    except for `--output`, and those after `--` too.
 
     Raises:
         typer.BadParameter: the value of a global option is missing, or an argument is given as an option.
@@ -67,7 +71,21 @@ def options_first(root: Any, arguments: Sequence[str]) -> list[str]:
         (first if name in mine and (command is root or name not in own) else rest).extend(words)
         if not word.startswith("-"):
             command = getattr(command, "commands", {}).get(word, command)
-    return [*first, *rest, *left]
+    moved, left = _output_of(left) if left and left[0] != "--" else ([], left)
+    return [*first, *moved, *rest, *left]
+
+
+def _output_of(passed_on: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate `--output`, which no job has, from the arguments that a verb passes on."""
+    moved: list[str] = []
+    left: list[str] = []
+    words = iter(passed_on)
+    for word in words:
+        if word.partition("=")[0] == OUTPUT:
+            moved += [word] if "=" in word else [word, *islice(words, 1)]
+        else:
+            left.append(word)
+    return moved, left
 
 
 def _arguments(command: Any) -> set[str]:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PACKAGES = "packages"
 STACK_TAG, RUN_TAG = "lanes:stack", "lanes:run"
 """Tags of the resources and runs of bulk jobs, for cost allocation."""
@@ -15,7 +22,34 @@ CATALOG = {
 }
 
 
-def spark_submit_parameters(*, packages: str, executors: int, catalog: bool) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkExtras:
+    """
+    Additions of one run to Spark.
+
+    Attributes:
+        packages: Maven coordinates of jars, with commas.
+        jars: jars, with commas.
+        conf: settings, NAME=VALUE.
+    """
+
+    packages: str | None = None
+    jars: str | None = None
+    conf: Sequence[str] = ()
+
+    def arguments(self) -> list[str]:
+        """Return them as arguments, for spark-submit as for a job without it."""
+        named = {"--packages": self.packages, "--jars": self.jars}
+        given = [word for name, value in named.items() if value for word in (name, value)]
+        return given + [word for one in self.conf for word in ("--conf", one)]
+
+
+NO_EXTRAS = SparkExtras()
+
+
+def spark_submit_parameters(
+    *, packages: str, executors: int, catalog: bool, extras: SparkExtras = NO_EXTRAS
+) -> str:
     """
     Return the parameters of spark-submit.
 
@@ -23,6 +57,7 @@ def spark_submit_parameters(*, packages: str, executors: int, catalog: bool) -> 
         packages: URL of the archive with the job's packages; driver and executors unpack it.
         executors: maximum number of executors; each has two cores and 4 GB, as the driver has.
         catalog: whether names of tables are looked up in the AWS Glue Data Catalog.
+        extras: additions, which override settings of the same name.
     """
     settings = {
         "spark.archives": f"{packages}#{PACKAGES}",
@@ -41,4 +76,5 @@ def spark_submit_parameters(*, packages: str, executors: int, catalog: bool) -> 
         "spark.dynamicAllocation.maxExecutors": str(executors),
         **(CATALOG if catalog else {}),
     }
-    return " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    ours = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    return " ".join(filter(None, (ours, shlex.join(extras.arguments()))))

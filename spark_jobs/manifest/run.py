@@ -1,13 +1,14 @@
 """
 The manifest of a run: the ids of sent messages, written while the run is in progress.
 
-    <manifestPath>/<runId>/begun/<session>.json                         when a session began
+    <manifestPath>/<runId>/begun/0001.json                              name and start of the first session
     <manifestPath>/<runId>/sent/<session>/p00003-a17-0001-1000.json     1,000 ids sent for partition 3, attempt 17
     <manifestPath>/<runId>/quarantine/<session>/p00003-a17-0001-2.jsonl    2 rows that cannot be sent, with reasons
-    <manifestPath>/<runId>/sessions/<session>.json                      the summary of a finished session
+    <manifestPath>/<runId>/streams/<query>/batch-7/sent/...             the same for a batch of a stream
+    <manifestPath>/<runId>/sessions/<session>.json                      the summary of a session that has ended
 
-A session is one execution of the job; each rerun of a run is another session. Files never change, so tasks need no
-locks. File names contain the counts, so a listing gives the progress of a run.
+A session is one execution of the job; each rerun of a run is another session, and `sessions` lets one at a time work.
+Files never change, so tasks need no locks. File names contain the counts, so a listing gives the progress of a run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .task import TaskManifest, read_ids
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from .sessions import Claim
     from .storage import Storage
 
 SEGMENT = re.compile(r".*/p(?P<partition>\d+)-a(?P<attempt>\d+)-(?P<number>\d+)-(?P<rows>\d+)\.jsonl?")
@@ -40,6 +42,7 @@ class RunManifest:
         run_id: Name of the run.
         session: Name of this execution of the job.
         earlier: Whether other sessions have sent messages.
+        claim: The session's right to send; None for the batches of a stream, which have one sender by their checkpoint.
         clock: Monotonic seconds.
     """
 
@@ -47,6 +50,7 @@ class RunManifest:
     run_id: str
     session: str
     earlier: bool = False
+    claim: Claim | None = None
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
@@ -54,15 +58,12 @@ class RunManifest:
         cls, storage: Storage, *, run_id: str, now: datetime, clock: Callable[[], float] = time.monotonic
     ) -> RunManifest:
         """
-        Begin a session and look for earlier ones, once, on the driver.
+        Name a session and look for messages of earlier ones, once, on the driver.
 
-        The session is written before any message is sent, so a folder without write access fails here.
+        The caller takes its `Claim` before.
         """
         earlier = next(iter(storage.names(f"{run_id}/sent/")), None) is not None
-        session = f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
-        begun = {"begun": f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-        storage.write(f"{run_id}/begun/{session}.json", json.dumps(begun).encode())
-        return cls(storage=storage, run_id=run_id, session=session, earlier=earlier, clock=clock)
+        return cls(storage=storage, run_id=run_id, session=session_name(now), earlier=earlier, clock=clock)
 
     def task(self, *, partition: int, attempt: int, first: bool) -> TaskManifest:
         """
@@ -73,6 +74,7 @@ class RunManifest:
             attempt: Number of this attempt, unique in the session.
             first: Whether this is the first attempt at the partition.
         """
+        self.check()
         before = SentBefore()
         sent = f"{self.run_id}/sent/"
         if self.earlier or not first:
@@ -88,18 +90,36 @@ class RunManifest:
             attempt=attempt,
             before=before,
             clock=self.clock,
+            check=self.check,
         )
         task.refresh()
         return task
 
+    def check(self) -> None:
+        """
+        Check that the run is still this session's.
+
+        Raises:
+            TakenOverError: Another session has taken it over.
+        """
+        if self.claim is not None:
+            self.claim.check(self.storage)
+
     def rows(self, kind: str = "sent") -> int:
         """Count the rows that all sessions have `sent`, or put into `quarantine`, from the file names alone."""
-        return sum(rows_of(name) for name in self.storage.names(f"{self.run_id}/{kind}/"))
+        of_tables = self.storage.names(f"{self.run_id}/{kind}/")
+        of_streams = self.storage.names(f"{self.run_id}/streams/")
+        return sum(map(rows_of, of_tables)) + sum(rows_of(name) for name in of_streams if f"/{kind}/" in name)
 
     def finish(self, summary: Mapping[str, object]) -> None:
-        """Write the summary of the session."""
+        """Write the summary of the session, which ends it."""
         content = json.dumps(summary, indent=2).encode()
         self.storage.write(f"{self.run_id}/sessions/{self.session}.json", content)
+
+
+def session_name(now: datetime) -> str:
+    """Name a session by its start."""
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def rows_of(name: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from lanes.aws.errors import aws_errors
+from lanes.errors import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,9 @@ class Storage(Protocol):
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file atomically: a reader sees all of it or nothing."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file unless it exists, and give whether it was written; one of several writers succeeds."""
 
     def read(self, name: str) -> bytes:
         """Give the content of a file."""
@@ -61,12 +65,26 @@ class LocalStorage:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file under a temporary name and rename it."""
+        self._new(name, content).replace(self._folder / name)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file under a temporary name and link it, which fails if the name is taken."""
+        new = self._new(name, content)
+        try:
+            (self._folder / name).hardlink_to(new)
+        except FileExistsError:
+            return False
+        finally:
+            new.unlink()
+        return True
+
+    def _new(self, name: str, content: bytes) -> Path:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         # A killed task may leave this file; `names` skips names that begin with a dot.
         new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         new.write_bytes(content)
-        new.replace(path)
+        return new
 
     def read(self, name: str) -> bytes:
         """Give the content of a file."""
@@ -99,6 +117,21 @@ class S3Storage:
         """Write an object; in S3 every write is atomic."""
         with aws_errors("PutObject"):
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + name, Body=content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object unless its name is taken."""
+        try:
+            with aws_errors("PutObject"):
+                self._client.put_object(
+                    Bucket=self._bucket, Key=self._prefix + name, Body=content, IfNoneMatch="*"
+                )
+        except AwsError as error:
+            # AWS: the second is the answer to one of two writes at the same time (AmazonS3 userguide,
+            # conditional-writes).
+            if error.code not in ("PreconditionFailed", "ConditionalRequestConflict"):
+                raise
+            return False
+        return True
 
     def read(self, name: str) -> bytes:
         """Give the content of an object."""

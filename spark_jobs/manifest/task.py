@@ -41,6 +41,7 @@ class TaskManifest:
         attempt: int,
         before: SentBefore,
         clock: Callable[[], float],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._storage = storage
         self._run_id = run_id
@@ -49,6 +50,7 @@ class TaskManifest:
         self._name = f"{self._partition}-a{attempt}"
         self._before = before
         self._clock = clock
+        self._check = check
         self._segments = 0
         self._read: set[str] = set()
         self._refreshed_at = self._flushed_at = clock()
@@ -80,6 +82,7 @@ class TaskManifest:
             self.flush()
         if now - self._refreshed_at >= REFRESH_SECONDS:
             self.refresh()
+            self._check()
 
     def quarantined(self, *, position: int, row: Row, reason: str) -> None:
         """Set a row aside unchanged, with the reason."""

@@ -1,17 +1,23 @@
-"""`lanes bulk`: jobs started, followed and cancelled on EMR Serverless, and run here by spark-submit."""
+"""`lanes bulk`: jobs started, followed and cancelled on EMR Serverless, and run here."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pytest
 
 from lanes.aws.bulk.runs import BulkRun
+from lanes.cli import bulk_jobs
 from local.server import AwsServer
+from spark_jobs.arguments import enqueue_parser as parser
 from tests.support.spark import DeployedLanes
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -156,7 +162,7 @@ def test_without_an_application_the_way_to_one_is_told(command, aws):
 
 @pytest.mark.deep
 def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lanes, command, tmp_path):
-    """By spark-submit; a rerun under the same name has nothing left to send."""
+    """A rerun under the same name has nothing left to send."""
     table = tmp_path / "customers.json"
     table.write_text("\n".join(json.dumps(row) for row in CUSTOMERS))
     job = ["--table", str(table), "--format", "json", "--kind", "customer.remind", "--id", "customer"]
@@ -170,6 +176,107 @@ def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lane
     assert [(one["sent"], one["skipped"]) for one in summaries] == [(12, 0), (0, 12)]
     assert lanes.waiting() == 12
     assert list((tmp_path / "build" / "bulk" / "spring" / "sessions").glob("*.json"))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path, sent):
+    """An orchestrator's timeout leaves nothing that goes on sending; the next session sends the rest at once."""
+    table = tmp_path / "numbers.json"
+    table.write_text("\n".join(json.dumps({"n": number}) for number in range(600)))
+    job = ["bulk", "submit", "enqueue", "--run", "cut", "--table", str(table), "--format", "json"]
+    job += ["--kind", "number", "--id", "n"]
+    started = subprocess.Popen(
+        [
+            *[sys.executable, "-m", "lanes", "--stack", lanes.name, "--endpoint", aws.endpoint_url],
+            *[*job, "--max-send-rate", "20"],
+        ],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    before = lanes.waiting()
+    until(lambda: lanes.waiting() > before)
+    refused = command("--endpoint", aws.endpoint_url, *job, status=1).stderr
+
+    started.send_signal(sent)
+    _, said = started.communicate(timeout=60)
+
+    assert "run 'cut' has a session that began at 20" in refused
+    assert started.returncode == 128 + sent, said
+    assert not [one for one in processes() if str(tmp_path).encode() in one]
+    summary = json.loads(command("--endpoint", aws.endpoint_url, *job).stdout.splitlines()[-1])
+    assert 0 < summary["skipped"] < 600
+    assert lanes.waiting() == before + 600
+
+
+def processes():
+    """Give the commands of all processes."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield (folder / "cmdline").read_bytes()
+
+
+def test_signals_reach_a_job_on_this_machine(tmp_path, monkeypatch):
+    """Its exit code is that of the command, which waits for its end."""
+    program = tmp_path / "submit.py"
+    program.write_text(
+        "import os, pathlib, signal, sys, time\n"
+        "def stop(*_):\n"
+        "    pathlib.Path(sys.argv[1], 'ended').touch()\n"
+        "    sys.exit(7)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "time.sleep(60)\n"
+    )
+    monkeypatch.setattr(bulk_jobs, "_spec", lambda: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+
+    assert bulk_jobs.run_here(str(tmp_path), []) == 7
+    assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize("given", [["--manifest=s3://mine/runs"], ["--manif", "s3://mine/runs"]])
+def test_arguments_are_read_as_the_job_reads_them(aws, lanes, application, command, given):
+    """Also abbreviated ones; a rerun would send everything again if the manifest were another one."""
+    s3 = boto3.client("s3", endpoint_url=aws.endpoint_url)
+    place = {"LocationConstraint": "eu-central-1"}
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+        s3.create_bucket(Bucket="mine", CreateBucketConfiguration=place)
+    job = ["--table", "s3://lake/x", "--kind", "a.kind", *given, "--ru", "summer", "--output", "json"]
+    spark = ["--jars", "s3://lake/delta.jar", "--conf", "spark.sql.extensions=a b"]
+
+    found = json.loads(command("bulk", "submit", "enqueue", *job, *spark).stdout)
+
+    emr = boto3.client("emr-serverless", endpoint_url=aws.endpoint_url)
+    run = emr.get_job_run(applicationId=application["application"], jobRunId=found["id"])["jobRun"]
+    submit = run["jobDriver"]["sparkSubmit"]
+    parsed = parser().parse_args(submit["entryPointArguments"][1:])
+    assert (parsed.run, parsed.manifest, run["tags"]["lanes:run"]) == ("summer", "s3://mine/runs", "summer")
+    assert found["run"] == "summer"
+    assert submit["sparkSubmitParameters"].endswith(
+        "--jars s3://lake/delta.jar --conf 'spark.sql.extensions=a b'"
+    )
+    assert parsed.conf == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["enqeue"],
+            "there is no job 'enqeue'; did you mean 'enqueue'?; jobs are enqueue, loyalty_backfill",
+        ),
+        (["enqueue", "--kind", "a"], "one of the arguments --table --sql is required"),
+        (["enqueue", "--table", "a", "--kind", "a", "--tabel", "b"], "unrecognized arguments: --tabel b"),
+        (["enqueue", "--table", "a", "--kind", "a", "--stack", "b"], "lanes --stack ... bulk submit enqueue"),
+        (["enqueue", "--table", "a", "--kind", "a", "--pack", "b"], "write --packages in full"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_job_starts(lanes, application, command, arguments, problem):
+    """Not by the job, a minute later."""
+    assert problem in command("bulk", "submit", *arguments, status=2).stderr
 
 
 def test_the_last_of_repeated_arguments_counts():

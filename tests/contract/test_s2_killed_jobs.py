@@ -155,7 +155,7 @@ def test_after_the_driver_was_killed_a_rerun_sends_what_is_missing(start, lanes,
     kill(killed)
     before = {int(one) for one in recorded(tmp_path)}
 
-    summary = summary_of(start(more_lanes))
+    summary = summary_of(start(more_lanes, "--take-over"))
 
     first, second = ids_in(lanes), ids_in(more_lanes)
     assert set(first.values()) == set(second.values()) == {1}

@@ -14,6 +14,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException
 
+from spark_jobs.partitions import write_partitions
+from spark_jobs.progress import manifest_of
 from spark_jobs.source import LanesDataSource, LanesWriter
 
 
@@ -117,6 +119,49 @@ def test_a_stream_is_written_batch_by_batch(spark, lanes, more_lanes, tmp_path):
 
     assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [1, 2, 3]
     assert more_lanes.waiting() == 0
+
+
+def test_a_stream_with_a_new_checkpoint_sends_its_rows_again(spark, lanes, more_lanes, tmp_path):
+    """The numbers of its batches restart, and none of them is taken for a batch of the old checkpoint."""
+    source = tmp_path / "source"
+    source.mkdir()
+    run = {"runId": "stream", "manifestPath": str(tmp_path / "runs")}
+
+    def stream(target, checkpoint):
+        table = spark.readStream.schema("n INT").json(str(source)).selectExpr("struct(n) AS data", "n AS id")
+        writer = table.writeStream.format("lanes").options(**target.options(**run))
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for number in (1, 2):
+        (source / f"{number}.json").write_text(f'{{"n": {number}}}\n')
+        stream(lanes, "old")
+    (source / "3.json").write_text('{"n": 3}\n')
+    stream(more_lanes, "new")
+
+    assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [1, 2]
+    assert sorted(event["data"]["n"] for _, event in more_lanes.take("MAIN")) == [1, 2, 3]
+    assert manifest_of(lanes.options(**run)).rows() == 5
+
+
+# Spark leaves the socket of an RDD's results to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_batch_of_a_stream_can_be_written_by_a_function(spark, lanes, tmp_path):
+    """It takes no session: a query that was killed in a batch restarts by itself."""
+    source = tmp_path / "source"
+    source.mkdir()
+    options = lanes.options(runId="stream", manifestPath=str(tmp_path / "runs"))
+    table = spark.readStream.schema("n INT").json(str(source)).selectExpr("struct(n) AS data", "n AS id")
+    writer = table.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = writer.foreachBatch(lambda batch, _: write_partitions(batch, options))
+
+    for number in (1, 2):
+        (source / f"{number}.json").write_text(f'{{"n": {number}}}\n')
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [1, 2]
+    assert manifest_of(options).rows() == 2
+    assert not list((tmp_path / "runs").rglob("begun"))
 
 
 def test_a_lane_that_is_not_there_fails_the_job_with_its_reason(spark, lanes):

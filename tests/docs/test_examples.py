@@ -193,6 +193,31 @@ def test_the_spark_example_sends_its_table(tmp_path, installed_environment):
 
 
 @pytest.mark.deep
+def test_the_spark_example_sends_a_stream(tmp_path, installed_environment):
+    """By spark-submit, twice: the second time with the rows of a new file alone."""
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    with AwsServer(log_path=tmp_path / "server.log") as server:
+        sqs, deployment = add_stack(server.endpoint_url, "Shop")
+        environment = installed_environment | {"AWS_ENDPOINT_URL": server.endpoint_url}
+        spark_submit = [str(Path(sys.prefix) / "bin" / "spark-submit"), "--master", "local[1]"]
+        places = [str(folder), str(tmp_path / "checkpoint"), "Shop", str(tmp_path / "runs")]
+
+        for number in (1, 2):
+            (folder / f"{number}.json").write_text(f'{{"order_id": "o-{number}", "amount_cents": 1}}\n')
+            done = subprocess.run(
+                [*spark_submit, "examples/stream_orders.py", *places],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert waiting(sqs, deployment.queues["MAIN"].url) == number
+
+
+@pytest.mark.deep
 def test_the_spark_example_joins_dead_letters_with_their_table(tmp_path, installed_environment):
     """By spark-submit; a dead letter of another kind is left out."""
     rows = {"customer_id": [f"c-{number}" for number in range(9)], "country": ["DE"] * 9}

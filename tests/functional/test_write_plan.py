@@ -8,25 +8,48 @@ from moto import mock_aws
 from pyspark.sql import types as t
 
 from lanes.errors import ConfigurationError
+from spark_jobs.manifest.sessions import RunInUseError, TakenOverError
 from spark_jobs.plan import WritePlan
 from tests.support.sending import make_deployment
 
 SCHEMA = t.StructType([t.StructField("data", t.StringType())])
 
 
-def plan(manifest_path):
+def plan(manifest_path, *, stream=False, **more):
     """Plan a write with a manifest there."""
     options = {"deployment": make_deployment().to_json(), "kind": "a.kind", "region": "eu-central-1"}
-    return WritePlan.make(options | {"runId": "spring", "manifestPath": str(manifest_path)}, SCHEMA)
+    run = {"runId": "spring", "manifestPath": str(manifest_path)}
+    return WritePlan.make(options | run | more, SCHEMA, stream=stream)
 
 
 def test_a_session_is_written_down_before_anything_is_sent(tmp_path):
     """When it began, under its name."""
     made = plan(tmp_path)
 
-    begun = json.loads((tmp_path / "spring" / "begun" / f"{made.session}.json").read_text())
-    assert begun["begun"].endswith("Z")
-    assert not plan(tmp_path).earlier
+    begun = json.loads((tmp_path / "spring" / "begun" / "0001.json").read_text())
+    assert (begun["session"], begun["begun"][-1]) == (made.session, "Z")
+    assert not made.earlier
+
+
+def test_a_run_has_one_session_at_a_time(tmp_path):
+    """The second is refused with the start of the first; it begins once that has ended, or takes over."""
+    first = plan(tmp_path)
+    begun = json.loads((tmp_path / "spring" / "begun" / "0001.json").read_text())["begun"]
+
+    with pytest.raises(RunInUseError, match=f"run 'spring' has a session that began at {begun} and has not"):
+        plan(tmp_path)
+    taken = plan(tmp_path, takeOver="true")
+
+    with pytest.raises(TakenOverError, match="another session has taken over run 'spring'"):
+        first.manifest().task(partition=0, attempt=1, first=True)
+    taken.abandon("stopped")
+    assert plan(tmp_path).claim.number == 3
+
+
+def test_a_stream_that_is_started_again_takes_no_claim(tmp_path):
+    """Its checkpoint has one query at a time, and a query that was killed restarts by itself."""
+    assert plan(tmp_path, stream=True).claim is None
+    assert plan(tmp_path, stream=True).claim is None
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path):
@@ -43,5 +66,7 @@ def test_a_bucket_that_is_not_there_is_refused():
         boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="manifests")
 
         assert plan("s3://manifests/of/jobs").session
+        with pytest.raises(RunInUseError):
+            plan("s3://manifests/of/jobs")
         with pytest.raises(ConfigurationError, match=r"option manifestPath is 's3://none/x'.*NoSuchBucket"):
             plan("s3://none/x")

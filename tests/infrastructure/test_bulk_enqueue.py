@@ -21,6 +21,7 @@ from cdk import BulkEnqueue, LaneQueues, Ledger
 from cdk.bulk.packages import bundle
 from lanes.config.spark_submit import spark_submit_parameters
 from lanes.errors import ConfigurationError
+from spark_jobs.options import RUN_ID
 from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
 
 APPLICATION = "AWS::EMRServerless::Application"
@@ -216,8 +217,8 @@ def test_the_parameter_says_what_a_submit_needs(bulk_template):
     assert document["files"].startswith("s3://<BulkFiles")
 
 
-def test_a_schedule_starts_the_job_once_for_each_execution(bulk_template):
-    """The execution's id is client token and run, so that a start that is tried again is one start."""
+def test_a_scheduled_run_is_named_by_schedule_and_time(bulk_template):
+    """Each attempt of one occasion has this name, so the manifest refuses the second session."""
     _, schedule = the_only(bulk_template, "AWS::Scheduler::Schedule")
     request = json.loads(render(schedule["Target"]["Input"]).replace("\n", ""), strict=False)
     submit = request["JobDriver"]["SparkSubmit"]
@@ -226,7 +227,8 @@ def test_a_schedule_starts_the_job_once_for_each_execution(bulk_template):
     assert render(schedule["Target"]["Arn"]).endswith(":scheduler:::aws-sdk:emrserverless:startJobRun")
     assert request["ClientToken"] == "<aws.scheduler.execution-id>"
     assert arguments[:5] == ["enqueue", "--table", "s3://lake/customers", "--kind", "customer.remind"]
-    assert arguments[arguments.index("--run") + 1] == "<aws.scheduler.execution-id>"
+    assert arguments[arguments.index("--run") + 1] == "Nightly-<aws.scheduler.scheduled-time>"
+    assert RUN_ID.fullmatch("Nightly-2026-01-31T03:00:00Z")
     assert "spark.dynamicAllocation.maxExecutors=3" in submit["SparkSubmitParameters"]
     assert schedule["Target"]["RetryPolicy"]["MaximumRetryAttempts"] == 3
 
@@ -241,7 +243,20 @@ def test_costs_of_bulk_jobs_can_be_told_by_tags(bulk_template):
     tag = {"Key": "lanes:stack", "Value": "Stack"}
     assert tag in application["Tags"]
     assert all(tag in endpoint["Tags"] for endpoint in endpoints)
-    assert request["Tags"] == {"lanes:stack": "Stack", "lanes:run": "<aws.scheduler.execution-id>"}
+    assert request["Tags"] == {"lanes:stack": "Stack", "lanes:run": "Nightly-<aws.scheduler.scheduled-time>"}
+
+
+@pytest.mark.parametrize("name", ["every night", ".nightly", "n" * 80])
+def test_a_schedule_that_cannot_name_runs_is_refused(name):
+    """Its job would fail each time, at night."""
+    stack = Stack(new_app(), "Stack")
+    queues = LaneQueues(stack, "Lanes", config=lanes_config(3))
+    bulk = BulkEnqueue(stack, "Bulk", queues=queues, ledger=Ledger(stack, "Ledger"))
+
+    with pytest.raises(ConfigurationError, match=f"the id of the schedule is '{name}'"):
+        bulk.add_schedule(
+            name, schedule=scheduler.ScheduleExpression.cron(hour="3"), job="enqueue", arguments=[]
+        )
 
 
 def stacks_of_the_app(**context):

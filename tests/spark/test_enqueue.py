@@ -8,6 +8,7 @@ from lanes.errors import ConfigurationError
 from spark_jobs.enqueue import main, parser, run
 from spark_jobs.partitions import write_partitions
 from spark_jobs.progress import Progress
+from spark_jobs.session import spark_settings
 from spark_jobs.writing import write_table
 
 pytestmark = [
@@ -94,7 +95,8 @@ def test_a_dry_run_sends_nothing_and_says_what_would_be_sent(do, lanes, tmp_path
     found = do(
         *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run"],
         *["--select", "customer, repeat('x', CASE WHEN spent = 7 THEN 1100000 ELSE spent END) AS text"],
-        *["--id", "spent % 29", "--group-by", "CASE WHEN spent < 20 THEN 'small' ELSE 'large' END"],
+        *["--id", "CASE WHEN spent < 10 OR spent > 12 THEN spent % 29 END"],
+        *["--group-by", "CASE WHEN spent < 20 THEN 'small' ELSE 'large' END"],
     )
 
     assert lanes.waiting() == 0
@@ -110,6 +112,69 @@ def test_a_wrong_option_fails_before_anything_is_read_by_tasks(do, lanes, tmp_pa
         do("--table", table(tmp_path, "json"), "--format", "json", "--shards", "many")
 
     assert lanes.waiting() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--table", "x", "--reader-option", "mergeSchema"],
+            "--reader-option: 'mergeSchema' is not a name, an equals",
+        ),
+        (["--sql", "SELECT 1", "--view", "cars"], "--view: 'cars' is not a name, an equals sign and a value"),
+        (["--table", "x", "--conf", "spark.task.cpus"], "--conf: 'spark.task.cpus' is not a name"),
+    ],
+)
+def test_names_without_values_are_refused(capsys, arguments, problem):
+    """As wrong usage, before a session is opened."""
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--kind", "a.kind"])
+
+    assert ended.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
+    """Its log says which rows are deleted; a query that names the folder is refused too."""
+    folder = tmp_path / "orders" / "year=2026"
+    folder.mkdir(parents=True)
+    (tmp_path / "orders" / "_delta_log").mkdir()
+    table(folder, "json")
+
+    for source in (
+        ["--table", str(tmp_path / "orders")],
+        ["--table", str(folder / "*.json")],
+        ["--sql", f"TABLE json.`{folder}`"],
+        ["--sql", "SELECT * FROM orders", "--view", f"orders={folder}"],
+    ):
+        with pytest.raises(ConfigurationError, match="Name its format: --format delta"):
+            do(*source, "--format", "json")
+
+    assert lanes.waiting() == 0
+
+
+def test_settings_of_spark_reach_a_run_without_spark_submit(tmp_path):
+    """They are those of spark-submit, and come too late under it."""
+    given = parser().parse_args(
+        [
+            *["--table", "x", "--kind", "a.kind", "--packages", "io.delta:delta:4", "--jars", "a.jar,b.jar"],
+            *["--conf", "spark.sql.extensions=a=b", "--conf", "spark.jars=c.jar"],
+        ]
+    )
+
+    assert spark_settings(given) == {
+        "spark.jars.packages": "io.delta:delta:4",
+        "spark.jars": "c.jar",
+        "spark.sql.extensions": "a=b",
+    }
+
+
+def test_settings_under_spark_submit_come_too_late(monkeypatch):
+    """They would have no effect."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+
+    with pytest.raises(ConfigurationError, match="give them to spark-submit, before its program"):
+        main(["--table", "x", "--kind", "a.kind", "--jars", "a.jar", "--dry-run"])
 
 
 def test_a_run_and_its_manifest_belong_together(capsys):

@@ -1,11 +1,13 @@
 """Options of the data source are read as a whole, and every problem is named."""
 
+import base64
 import json
 
 import pytest
 
 from lanes.errors import ConfigurationError
 from spark_jobs.options import WriterOptions
+from tests.support.sending import make_deployment
 
 
 def problems_of(**options):
@@ -92,3 +94,19 @@ def test_a_broken_deployment_names_its_option():
     (problem,) = problems_of(deployment=json.dumps({"version": 99}))
 
     assert problem.startswith("option deployment: version 99")
+
+
+def test_a_deployment_may_be_encoded_or_in_a_file(tmp_path):
+    """EMR on EC2 is reported to strip closing braces from arguments."""
+    document = make_deployment().to_json()
+    file = tmp_path / "lanes.json"
+    file.write_text(document)
+
+    for form in (document, base64.b64encode(document.encode()).decode(), str(file)):
+        assert WriterOptions.from_options({"deployment": form}).deployment == make_deployment()
+
+
+def test_a_deployment_that_is_nowhere_is_refused(tmp_path):
+    """The error has the three forms."""
+    with pytest.raises(ConfigurationError, match=r"deployment is '.*none'; the document as JSON, its base64"):
+        WriterOptions.from_options({"deployment": str(tmp_path / "none")})
