@@ -7,18 +7,16 @@ import statistics
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.mapping.undocumented import Winner
-from lanes.probe.analysis import CLEAR, share_of
+from lanes.probe.analysis import CLEAR
 from lanes.probe.profile import NextGroup
 from lanes.testing.fifo.settings import GroupOrder
 
 from .parameters import Unknowns, all_variants, variants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lanes.probe.profile import Bell, Calls, Counts, Order, Pollers, Profile, ShortPolls, Throttle
-    from lanes.probe.profile import Winner as FoundWinner
+    from lanes.probe.profile import Profile, Section
 
 DROPPED = ("throttled batches dropped", "dropped, groups at the back")
 Change = dict[str, Any]
@@ -43,9 +41,8 @@ class Measured:
 
 def measured_unknowns(profile: Profile | None, base: Unknowns) -> Unknowns:
     """Return the base with the typical values of everything that was measured."""
-    for name, section in _sections(profile):
-        # One after the other: the start of the bell's invocations holds a receive, which is measured too.
-        base = dataclasses.replace(base, **_READ[name](section, base).typical)
+    for read, section in _sections(profile):
+        base = dataclasses.replace(base, **read(section, base).typical)
     return base
 
 
@@ -69,23 +66,24 @@ def all_measured_variants(profile: Profile | None, base: Unknowns) -> Mapping[st
 def _narrowed(
     profile: Profile | None, base: Unknowns, assumed: Mapping[str, Unknowns]
 ) -> Mapping[str, Unknowns]:
-    found = [_READ[name](section, base) for name, section in _sections(profile)]
+    found = [read(section, base) for read, section in _sections(profile)]
     replaced = {name for one in found for name in one.replaces}
     return {name: unknowns for name, unknowns in assumed.items() if name not in replaced} | {
         name: dataclasses.replace(base, **change) for one in found for name, change in one.range.items()
     }
 
 
-def _sections(profile: Profile | None) -> list[tuple[str, Any]]:
-    return [] if profile is None else [pair for pair in profile.sections.items() if pair[0] in _READ]
+def _sections(profile: Profile | None) -> list[tuple[Callable[[Section, Unknowns], Measured], Section]]:
+    sections = {} if profile is None else profile.sections
+    return [(read, sections[name]) for name, read in _READ.items() if name in sections]
 
 
-def _throttle(found: Throttle, base: Unknowns) -> Measured:
+def _throttle(found: Section, base: Unknowns) -> Measured:
     dropped = {"backoff": dataclasses.replace(base.backoff, retries=False)}
     assumed = ("backoff up to 0.3 s", "backoff up to 10 s", *DROPPED)
-    if found.retried <= 1 - CLEAR:
+    retried, longest = found["retried"], found.get("longest_wait")
+    if retried <= 1 - CLEAR:
         return Measured(typical=dropped, replaces=assumed)
-    longest = found.longest_wait
     if longest is None:
         return Measured()
 
@@ -99,64 +97,23 @@ def _throttle(found: Throttle, base: Unknowns) -> Measured:
         range={
             "backoff as measured, short": capped(longest.low),
             "backoff as measured, long": capped(longest.high),
-            **({} if found.retried >= CLEAR else {"some throttled batches dropped": dropped}),
+            **({} if retried >= CLEAR else {"some throttled batches dropped": dropped}),
         },
         replaces=assumed,
     )
 
 
-def _winner(found: FoundWinner, _base: Unknowns) -> Measured:
-    shares = {"highest lane wins slots": found.first, "lowest lane wins slots": found.last}
-    return Measured(
-        typical={"winner": Winner(found.wins)},
-        # Few samples don't exclude a rule.
-        replaces=[
-            name
-            for name, share in shares.items()
-            if share_of(round(share * found.samples), found.samples).high < CLEAR
-        ],
-    )
-
-
-def _pollers(found: Pollers, _base: Unknowns) -> Measured:
-    ramps = {"low": found.ramp.low, "high": found.ramp.high} if found.first else {}
-    return Measured(
-        typical={"first_pollers": found.first, **({"ramp": found.ramp.typical} if found.first else {})},
-        range={f"pollers as measured, {end} ramp": {"ramp": ramp} for end, ramp in ramps.items()},
-        replaces=("two pollers, slow ramp",),
-    )
-
-
-def _order(found: Order, _base: Unknowns) -> Measured:
-    if found.next is NextGroup.MIXED:
+def _order(found: Section, _base: Unknowns) -> Measured:
+    if found["next"] is NextGroup.MIXED:
         return Measured()
     return Measured(
-        typical={"group_order": GroupOrder(found.next.value)},
+        typical={"group_order": GroupOrder(found["next"].value)},
         replaces=("groups in turn", "returned groups at the back", "dropped, groups at the back"),
     )
 
 
-def _counts(found: Counts, _base: Unknowns) -> Measured:
-    is_known = found.blocked_counted is not None
-    return Measured(
-        typical={
-            "stale": found.age.typical,
-            **({"blocked_counted": found.blocked_counted} if is_known else {}),
-        },
-        range={
-            "counts as measured, young": {"stale": found.age.low},
-            "counts as measured, old": {"stale": found.age.high},
-        },
-        replaces=(
-            "counts 1 s old",
-            "counts 5 s old",
-            *(("blocked groups not counted",) if is_known else ()),
-        ),
-    )
-
-
-def _short_polls(found: ShortPolls, _base: Unknowns) -> Measured:
-    missed = found.missed
+def _polls(found: Section, _base: Unknowns) -> Measured:
+    missed = found["missed"]
     return Measured(
         typical={"missed_polls": missed.typical},
         range={
@@ -167,33 +124,33 @@ def _short_polls(found: ShortPolls, _base: Unknowns) -> Measured:
     )
 
 
-def _calls(found: Calls, _base: Unknowns) -> Measured:
-    plain = (found.get_queue_attributes, found.update_item)
+def _calls(found: Section, _base: Unknowns) -> Measured:
+    plain = (found["get_queue_attributes"], found["update_item"])
 
     def at(end: str) -> Change:
-        receive = getattr(found.receive, end)
+        receive = getattr(found["receive"], end)
         return {
             "call": statistics.mean(getattr(one, end) for one in plain),
             "receive": receive,
             # The mapping makes the same call.
             "poll": receive,
-            "delete": getattr(found.delete, end),
+            "delete": getattr(found["delete"], end),
         }
 
     return Measured(
-        typical={**at("typical"), "call_spread": found.sigma},
+        typical={**at("typical"), "call_spread": found.get("sigma", 0.0)},
         # Every call at one end of the spread: the distribution has been in the typical values already.
         range={f"calls as measured, {end}": {**at(end), "call_spread": 0.0} for end in ("low", "high")},
         replaces=("calls of 25 ms, spread", "receives of 25 ms"),
     )
 
 
-def _bell(found: Bell, base: Unknowns) -> Measured:
+def _bell(found: Section, base: Unknowns) -> Measured:
     def notice(seconds: float) -> Change:
         # The mapping notices a message after half of it on average, then receives and invokes.
         return {"notice": max(0.0, 2 * (seconds - base.poll - base.invoke))}
 
-    start = found.start
+    start = found["start"]
     return Measured(
         typical=notice(start.typical),
         range={
@@ -203,14 +160,11 @@ def _bell(found: Bell, base: Unknowns) -> Measured:
     )
 
 
-_READ: Mapping[str, Any] = {
+# The start of the bell's invocations holds a receive, which is measured too: it comes last.
+_READ: Mapping[str, Callable[[Section, Unknowns], Measured]] = {
     "throttle": _throttle,
-    "winner": _winner,
-    "pollers": _pollers,
     "order": _order,
-    "counts": _counts,
-    "short_polls": _short_polls,
+    "polls": _polls,
     "calls": _calls,
     "bell": _bell,
 }
-"""Sections with a meaning for the unknowns; the kill after a timeout has none."""

@@ -5,7 +5,6 @@ Context: `stack`, its name, and `plan`, a JSON object with the times of the plan
 """
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -16,19 +15,16 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 FUNCTION = Path(__file__).resolve().parent / "function"
-SINGLE = ("first", "second", "third")
-POLLERS = (2, 4, 13)
-UNMAPPED = ("order", "counts", "polls", "calls")
+UNMAPPED = ("order", "polls", "calls")
 """Queues that the instrument uses by calls; no mapping takes their messages."""
 # The least that AWS allows: one batch holds the slot, and one more is throttled.
 ONE_MORE = 2
-KILLED_AT_ONCE = 10
 MEMORY_MB = 512
 
 
 class ProbeStack(cdk.Stack):
     """
-    Three functions with one code: `single` has one slot, `many` has no limit, `brief` is killed by its timeout.
+    Two functions with one code: `single` has one slot, `many` has no limit.
 
     Every resource goes with the stack.
     """
@@ -48,19 +44,9 @@ class ProbeStack(cdk.Stack):
         self._queues: dict[str, sqs.Queue] = {}
         single = self._function("Single", timeout=plan["single_timeout"], reserved_concurrency=1)
         many = self._function("Many", timeout=plan["many_timeout"])
-        brief = self._function("Brief", timeout=plan["brief_timeout"])
-        singles = [
-            self._map(queue, single, visibility=plan["single_visibility"], concurrency=ONE_MORE)
-            for queue in SINGLE
-        ]
-        # CloudFormation makes resources at once, and it is measured whether the one made first wins.
-        for earlier, later in pairwise(singles):
-            later.node.add_dependency(earlier)
+        self._map("single", single, visibility=plan["single_visibility"], concurrency=ONE_MORE)
         self._map("control", many, visibility=plan["many_timeout"], concurrency=2)
-        for pollers in POLLERS:
-            self._map(f"pollers-{pollers}", many, visibility=plan["many_timeout"], concurrency=pollers)
         self._map("bell", many, visibility=plan["many_timeout"], concurrency=int(plan["bell_groups"]))
-        self._map("kill", brief, visibility=2 * plan["brief_timeout"], concurrency=KILLED_AT_ONCE)
         for queue in UNMAPPED:
             self._queue(queue, visibility=plan["many_timeout"]).grant_send_messages(many)
             self._queues[queue].grant_consume_messages(many)
@@ -105,12 +91,10 @@ class ProbeStack(cdk.Stack):
         )
         return self._queues[name]
 
-    def _map(
-        self, name: str, function: lambda_.Function, *, visibility: float, concurrency: int
-    ) -> lambda_.EventSourceMapping:
+    def _map(self, name: str, function: lambda_.Function, *, visibility: float, concurrency: int) -> None:
         queue = self._queue(name, visibility=visibility)
         queue.grant_consume_messages(function)
-        return lambda_.EventSourceMapping(
+        lambda_.EventSourceMapping(
             self,
             f"Mapping-{name}",
             target=function,

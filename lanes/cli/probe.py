@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from lanes.cli.target import Target
     from lanes.probe.profile import Profile
-    from lanes.probe.run import Files
 
 app = typer.Typer(no_args_is_help=True, help="Measure the behaviour of AWS that no document describes.")
 
@@ -30,7 +29,7 @@ RESERVED, UNRESERVED = 1, 100
 
 Out = Annotated[
     Path,
-    typer.Option("--out", help="Write this profile, and beside it the page and the events.", dir_okay=False),
+    typer.Option("--out", help="Write this profile, and beside it the events.", dir_okay=False),
 ]
 DEFAULT_OUT = Path("aws-profile.toml")
 
@@ -52,13 +51,11 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
 ) -> None:
     """
-    Deploy a small stack, measure AWS with it, write a profile and a page, and destroy the stack.
+    Deploy a small stack, measure AWS with it, write a profile, and destroy the stack.
 
     Exits with 3 if an experiment did not complete.
     """
-    from lanes.probe.experiments import EXPERIMENTS
-    from lanes.probe.plan import FULL, QUICK
-    from lanes.probe.run import MOST_ROUNDS, Files
+    from lanes.probe.experiments import EXPERIMENTS, FULL, QUICK
     from lanes.probe.run import run as run_probe
     from lanes.probe.stack import STACK, ProbeStack
 
@@ -72,26 +69,24 @@ def run(
     region = _region(target)
     minutes = plan.minutes(only or ())
     say(
-        f"The probe deploys the stack {STACK} into {region}, measures for about {minutes:.0f} minutes, "
-        f"up to {MOST_ROUNDS} times as long where results stay undecided, and destroys the stack. Estimated "
-        f"cost: {plan.dollars():.2f} USD, below 1 USD in any case."
+        f"The probe deploys the stack {STACK} into {region}, measures for about {minutes:.0f} minutes, and destroys "
+        "the stack. It costs some cents, below 1 USD in any case."
     )
     if dry_run:
         return
     _check_quota(target)
     confirm(f"deploy {STACK} into {region}?", yes=yes)
-    files = Files(out)
     profile = run_probe(
         ProbeStack(plan, environment=_environment(target), report=say),
         lambda queues, table: _stand(target, queues, table),
         plan,
-        files,
+        out,
         names=only or (),
         now=datetime.now(UTC),
         region=region,
         report=say,
     )
-    _show(context, profile, files)
+    _show(context, profile, out)
 
 
 @app.command()
@@ -101,22 +96,15 @@ def read(
     *,
     out: Out = DEFAULT_OUT,
 ) -> None:
-    """Write profile and page again from the recorded events of a probe."""
-    from lanes.probe.run import Files, read_events, write
+    """Write the profile again from the recorded events of a probe."""
+    from lanes.probe.run import read_events, write
 
-    files = Files(out)
-    _show(context, write(read_events(events), files), files)
+    _show(context, write(read_events(events), out), out)
 
 
-def _show(context: typer.Context, profile: Profile, files: Files) -> None:
-    from lanes.probe.words import findings
-
-    rows = [
-        {"code": one.section, "measured": one.title, "result": one.text, "assumption": one.assumption}
-        for one in findings(profile)
-    ]
-    show_rows(target_of(context), rows, empty="nothing was measured")
-    say(f"wrote {files.profile} and {files.page}")
+def _show(context: typer.Context, profile: Profile, out: Path) -> None:
+    show_rows(target_of(context), profile.rows(), empty="nothing was measured")
+    say(f"wrote {out}")
     if profile.incomplete:
         raise typer.Exit(ExitCode.NO)
 

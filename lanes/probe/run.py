@@ -1,32 +1,24 @@
-"""One probe: deploy, measure, write the files, and destroy the stack whatever happens."""
+"""One probe: deploy, measure, write events and profile, and destroy the stack whatever happens."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import signal
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from lanes.errors import ConfigurationError, LanesError
-from lanes.probe.analysis import analysed, of
-from lanes.probe.experiments import Bench, IncompleteError, chosen
-from lanes.probe.page import page
+from lanes.probe.analysis import analysed
+from lanes.probe.experiments import EXPERIMENTS, Bench, IncompleteError
 from lanes.probe.stack import StackError
-from lanes.probe.words import undecided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from lanes.probe.experiments import Event, Stand
-    from lanes.probe.plan import Plan
+    from lanes.probe.experiments import Event, Plan, Stand
     from lanes.probe.profile import Profile
-
-
-MOST_ROUNDS = 3
-"""Rounds of an experiment; a result that is still undecided lies between two assumptions."""
 
 
 class Deployable(Protocol):
@@ -39,33 +31,16 @@ class Deployable(Protocol):
         """Destroy, if there is a stack."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Files:
-    """
-    The files of a probe; the others are beside the profile.
-
-    Attributes:
-        profile: the profile, such as `aws-profile.toml`.
-    """
-
-    profile: Path
-
-    @property
-    def events(self) -> Path:
-        """The recorded events, a JSON object a line."""
-        return self.profile.with_suffix(".events.jsonl")
-
-    @property
-    def page(self) -> Path:
-        """The page for people."""
-        return self.profile.with_suffix(".html")
+def events_beside(profile: Path) -> Path:
+    """Return the file of the recorded events, a JSON object a line, beside a profile."""
+    return profile.with_suffix(".events.jsonl")
 
 
 def run(
     stack: Deployable,
     stand_of: Callable[[Mapping[str, str], str], Stand],
     plan: Plan,
-    files: Files,
+    out: Path,
     *,
     names: Sequence[str],
     now: datetime,
@@ -79,7 +54,7 @@ def run(
         stack: of the probe.
         stand_of: connects to the deployed stack, with its queues and table.
         plan: repetitions and times.
-        files: to write; events are written as they come.
+        out: the profile; beside it, events are written as they come.
         names: experiments; empty for all.
         now: time for the profile.
         region: for the profile.
@@ -91,7 +66,7 @@ def run(
     """
     events: list[Event] = []
     incomplete: list[str] = []
-    with _open(files.events) as lines, _terminated_as_interrupted():
+    with _open(events_beside(out)) as lines, _terminated_as_interrupted():
 
         def keep(new: Sequence[Event]) -> None:
             events.extend(new)
@@ -102,44 +77,27 @@ def run(
         with _destroyed_at_the_end(stack, report):
             report("deploying the stack ...")
             bench = Bench(stand_of(*stack.deploy()), plan, keep=keep)
-            for name, experiment in chosen(names):
+            for name in [name for name in EXPERIMENTS if not names or name in names]:
                 report(f"{name}: about {plan.seconds[name]:.0f} s ...")
                 try:
-                    _decide(name, experiment, bench, events, report)
+                    EXPERIMENTS[name](bench)
                 except IncompleteError as error:
                     # The others need nothing of it.
                     incomplete.append(str(error))
                     report(f"incomplete: {error}")
-    return write(events, files, incomplete=incomplete)
+    return write(events, out, incomplete=incomplete)
 
 
-def _decide(
-    name: str,
-    experiment: Callable[[Bench], None],
-    bench: Bench,
-    events: Sequence[Event],
-    report: Callable[[str], None],
-) -> None:
-    """Run an experiment, and again while its events allow several names."""
-    for number in range(MOST_ROUNDS):
-        bench.round = number
-        experiment(bench)
-        if not undecided(of(events, name)):
-            return
-        report(f"{name}: undecided after {number + 1} of {MOST_ROUNDS} rounds")
-
-
-def write(events: Sequence[Event], files: Files, *, incomplete: Sequence[str] = ()) -> Profile:
+def write(events: Sequence[Event], out: Path, *, incomplete: Sequence[str] = ()) -> Profile:
     """
-    Analyse events, write profile and page, and return the profile.
+    Analyse events, write the profile, and return it.
 
     Raises:
-        ConfigurationError: a file can't be written.
+        ConfigurationError: the file can't be written.
     """
     profile = analysed(events, incomplete=incomplete)
-    for path, text in ((files.profile, profile.to_toml()), (files.page, page(profile, events))):
-        with _open(path) as file:
-            file.write(text)
+    with _open(out) as file:
+        file.write(profile.to_toml())
     return profile
 
 

@@ -22,7 +22,7 @@ from lanes.installing import install_hint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lanes.probe.plan import Plan
+    from lanes.probe.experiments import Plan
 
 STACK = "LanesProbe"
 INSTALLED, IN_CHECKOUT = "lanes_cdk", "cdk"
@@ -49,7 +49,7 @@ class ProbeStack:
     def __init__(self, plan: Plan, *, environment: Mapping[str, str], report: Callable[[str], None]) -> None:
         times = {
             key: getattr(plan, key)
-            for key in ("single_timeout", "single_visibility", "many_timeout", "brief_timeout", "bell_groups")
+            for key in ("single_timeout", "single_visibility", "many_timeout", "bell_groups")
         }
         self._context = ["-c", f"stack={STACK}", "-c", f"plan={json.dumps(times)}"]
         self._environment = dict(environment)

@@ -138,7 +138,7 @@ def write_log(logs):
 
 
 def write_events(path):
-    polls = {"run": "polls", "event": "polled", "at": 1, "polls": [[0, True], [1, False], [2, False]]}
+    polls = {"run": "polls", "event": "polls", "at": 1, "polls": [[0, True], [1, False], [2, False]]}
     path.write_text(json.dumps(polls) + "\n")
     return path
 

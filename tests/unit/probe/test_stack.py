@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from lanes.probe.plan import QUICK
+from lanes.probe.experiments import QUICK
 from lanes.probe.stack import ProbeStack, StackError
 
 NOT_BOOTSTRAPPED = (
