@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .bodies import data_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from lanes.testing.fifo.queue import FifoQueue
 
+    from .handled import Handled
+    from .history import History
     from .simulated_lanes import SimulatedLanes
 
 SHOWN = 5
@@ -19,6 +22,37 @@ SHOWN = 5
 
 FAILURES = frozenset({"failed", "died"})
 """Ends of an attempt that count as failures; a yield at a checkpoint does not."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """
+    A run at its end, in virtual time or on a machine.
+
+    Attributes:
+        history: starts and ends of each message, by its place.
+        handled: the messages that ended, in the order of their ends.
+        dead: places of the messages in dead-letter queues.
+        left: places of the messages in lanes.
+        cancelled: places of messages that an operator cancelled.
+        max_attempts: failed attempts after which a message is given up.
+        idempotency: whether effects are claimed, so that each attempt is counted before it begins.
+        lost: processes that died in the middle.
+        repeats: whether work may be repeated.
+        counts_attempts: whether attempts are counted exactly, but for those of lost processes.
+
+    """
+
+    history: History
+    handled: Iterable[Handled]
+    dead: Sequence[int]
+    left: Sequence[int] = ()
+    cancelled: Container[int] = ()
+    max_attempts: int
+    idempotency: bool
+    lost: int = 0
+    repeats: bool = False
+    counts_attempts: bool = True
 
 
 def violations(
@@ -38,60 +72,78 @@ def violations(
         repeats: whether work may be repeated for a reason that is not in the run's faults.
 
     """
-    dead = list(_places(lanes.queues.dead, foreign))
-    left = list(_places(lanes.queues.live, foreign))
-    broken = [*_lost(lanes, dead, left, cancelled=cancelled, repeats=repeats), *_out_of_order(lanes)]
-    if not repeats:
-        broken += _miscounted(lanes, set(dead))
+    run = Run(
+        history=lanes.history,
+        handled=lanes.handled,
+        dead=list(_places(lanes.queues.dead, foreign)),
+        left=list(_places(lanes.queues.live, foreign)),
+        cancelled=cancelled,
+        max_attempts=lanes.config.consumer.max_attempts,
+        idempotency=lanes.config.consumer.idempotency,
+        lost=lanes.function.times.lost,
+        repeats=repeats or _may_repeat(lanes),
+        counts_attempts=not repeats
+        and lanes.pattern in ("lanes", "pull")
+        and not _may_repeat(lanes, deaths=False),
+    )
+    broken = [_named(what, found) for what, found in findings(run).items()]
     if lanes.slot_watch.excess:
         broken.append(f"more handlers at work than slots: {lanes.slot_watch.excess} too many")
     return broken
 
 
-def _lost(
-    lanes: SimulatedLanes,
-    dead_places: list[int],
-    left_places: list[int],
-    *,
-    cancelled: Container[int],
-    repeats: bool,
-) -> Iterator[str]:
+def findings(run: Run) -> dict[str, list[Any]]:
+    """Return the broken promises of a run, each with the messages that break it."""
+    found: dict[str, list[Any]] = {
+        **_lost(run),
+        "out of order": list(_out_of_order(run.handled, repeats=run.repeats)),
+    }
+    if run.counts_attempts:
+        found |= _miscounted(run)
+    return {what: broken for what, broken in found.items() if broken}
+
+
+def _lost(run: Run) -> dict[str, list[int]]:
     """Every message is done, dead-lettered, cancelled or still in its queue; at most one of them without a fault."""
-    history = lanes.history
-    dead, left = Counter(dead_places), Counter(left_places)
+    history = run.history
+    dead, left = Counter(run.dead), frozenset(run.left)
     missing = [
         place
         for place in history.places
-        if not (history.times_done(place) or place in dead or place in left or place in cancelled)
+        if not (history.times_done(place) or place in dead or place in left or place in run.cancelled)
     ]
-    yield from _named("lost", missing)
-    if not (repeats or _may_repeat(lanes)):
+    if run.repeats:
+        return {"lost": missing}
+    return {
+        "lost": missing,
         # AWS: SQS recognises a repeated dead letter for five minutes only (SendMessage).
-        yield from _named("dead-lettered twice", [place for place, count in dead.items() if count > 1])
-        yield from _named("done twice", [p for p in history.places if history.times_done(p) > 1])
-        yield from _named("done and dead-lettered", [p for p in dead if history.times_done(p)])
-        yield from _named("dead-lettered and left", [p for p in dead if p in left])
+        "dead-lettered twice": [place for place, count in dead.items() if count > 1],
+        "done twice": [place for place in history.places if history.times_done(place) > 1],
+        "done and dead-lettered": [place for place in dead if history.times_done(place)],
+        "dead-lettered and left": [place for place in dead if place in left],
+    }
 
 
-def _out_of_order(lanes: SimulatedLanes) -> Iterator[str]:
+def _out_of_order(handled: Iterable[Handled], *, repeats: bool) -> Iterator[tuple[str, str, int]]:
     """
-    Messages of a group are first done in the order in which they were sent.
+    Messages of a group first end in the order in which they were sent, and none starts before the one before it ended.
 
-    A repeat may come later, also in another lane if an operator has moved the rest of its group meanwhile.
+    A repeat may come later, also in another lane if an operator has moved the rest of its group meanwhile, and where
+    work may be repeated, a first start that ended in a crash says nothing.
     """
-    last: dict[tuple[str, str], int] = {}
+    last: dict[tuple[str, str], tuple[int, float]] = {}
     done: set[tuple[str, int, float]] = set()
-    late: list[tuple[str, str, int]] = []
-    for one in lanes.handled:
-        message = one.group, one.number, one.sent_at
-        if message not in done and one.number <= last.get((one.lane, one.group), 0):
-            late.append((one.lane, one.group, one.number))
+    for one in handled:
+        message, key = (one.group, one.number, one.sent_at), (one.lane, one.group)
+        number, ended_at = last.get(key, (0, 0.0))
+        has_overlapped = one.first_started_at < ended_at and not repeats
+        if message not in done and (one.number <= number or has_overlapped):
+            yield one.lane, one.group, one.number
         done.add(message)
-        last[one.lane, one.group] = max(one.number, last.get((one.lane, one.group), 0))
-    yield from _named("out of order", late)
+        last[key] = max((number, ended_at), (one.number, one.finished_at))
 
 
-def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
+def _miscounted(run: Run) -> dict[str, list[int]]:
     """
     A handler's attempt number is one more than the failures before it, and the last one is `max_attempts`.
 
@@ -100,26 +152,25 @@ def _miscounted(lanes: SimulatedLanes, dead: set[int]) -> Iterator[str]:
     although the handler saw no failure. So if processes were lost, this reports only a count that is too low by more
     than that first attempt.
     """
-    if lanes.pattern not in ("lanes", "pull") or _may_repeat(lanes, deaths=False):
-        return
-    settings = lanes.config.consumer
-    unseen = lanes.function.times.lost
+    unseen, dead = run.lost, set(run.dead)
     wrong, early = [], []
-    for place, attempts in lanes.history.attempts.items():
+    for place, attempts in run.history.attempts.items():
         failures = forgiven = 0
         for attempt, how in attempts:
             if not failures - forgiven + 1 <= attempt <= failures + 1 + unseen:
                 wrong.append(place)
             failed = how in FAILURES
-            if failed and not failures and not settings.idempotency:
+            if failed and not failures and not run.idempotency:
                 forgiven = int(how == "died" or unseen > 0)
             failures += failed
-        if place in dead and not 0 <= failures - settings.max_attempts + unseen <= unseen + forgiven:
+        if place in dead and not 0 <= failures - run.max_attempts + unseen <= unseen + forgiven:
             early.append(place)
-    yield from _named("wrong attempt number", wrong)
-    yield from _named("dead-lettered after too few or too many attempts", early)
-    unfailed = [] if unseen else [place for place in dead if place not in lanes.history.attempts]
-    yield from _named("dead-lettered without a failed attempt", unfailed)
+    unfailed = [] if unseen else [place for place in dead if place not in run.history.attempts]
+    return {
+        "wrong attempt number": wrong,
+        "dead-lettered after too few or too many attempts": early,
+        "dead-lettered without a failed attempt": unfailed,
+    }
 
 
 def _may_repeat(lanes: SimulatedLanes, *, deaths: bool = True) -> bool:
@@ -143,7 +194,6 @@ def _places(queues: Mapping[str, FifoQueue], foreign: Container[str]) -> Iterato
                 yield int(data_of(body)["place"])
 
 
-def _named(what: str, found: list[int] | list[tuple[str, str, int]]) -> Iterator[str]:
-    if found:
-        shown = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
-        yield f"{what}: {len(found)} ({shown})"
+def _named(what: str, found: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, found[:SHOWN])) + (", ..." if len(found) > SHOWN else "")
+    return f"{what}: {len(found)} ({shown})"
