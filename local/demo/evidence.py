@@ -1,45 +1,36 @@
 """
-The evidence of a run: messages sent, delivered, done and left over, each from its own source.
+The evidence of a run, each part from its own source, and what it comes to.
 
-Owns the words effect (one start of a handler's work and how it ended), delivery (one receive of one message)
-and traffic (the lane to which a message belongs by its priority, even if one lane has all messages).
+Sent messages come from their senders, handled ones from the handler's own lines, deliveries and leftovers from the
+queues. The consumer's own claims are shown and decide nothing. The oracle of the simulator judges the run.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
-from local.demo.plan import Fault
+from lanes.config import LanesConfig
+from simulator import oracle
+from simulator.handled import Handled
+from simulator.history import History
+from simulator.outcome import percentile
 
+from .plan import ALWAYS
 
-class Ending(StrEnum):
-    """How an effect ended, in the handler's words; an effect that ended in a crash has none."""
-
-    FINISHED = "finished"
-    REFUSED = "refused"
+Figures = dict[str, Any]
+"""The figures of a run or a lane, by the names of `report.json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """
-    One message that a queue accepted.
+    """A message that a queue accepted; `traffic` is the lane of its priority, even if one lane has all messages."""
 
-    Attributes:
-        id: of the event.
-        traffic: name of the lane it belongs to by its priority.
-        lane: name of the lane it was sent to; the same with priority on.
-        position: its place in the order of its sender; None where several tasks sent at once.
-        fault: how it is made to fail.
-        is_live: sent while the backfill drained.
-    """
-
-    id: str
     traffic: str
-    lane: str
-    position: int | None = None
-    fault: Fault | None = None
+    fault: str | None = None
     is_live: bool = False
 
 
@@ -52,41 +43,17 @@ class Delivery:
     group: str
     sequence: int
     sent_at: float
-    receive_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Effect:
-    """One start of a handler's work; `ended_at` and `ending` are None if it never ended."""
+    """One start of a handler's work; it was "done", "failed", or "died" if it never came back."""
 
     id: str
     attempt: int
     started_at: float
-    ended_at: float | None = None
-    ending: Ending | None = None
-
-    @property
-    def last_seen_at(self) -> float:
-        """When it ended, as far as is known."""
-        return self.started_at if self.ended_at is None else self.ended_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """A message found in a dead-letter queue, and the reason that came with it."""
-
-    id: str
-    lane: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSend:
-    """One episode: when its messages were sent and how many of the backfill waited right after that."""
-
-    at: float
-    messages: int
-    waiting: int
+    ended_at: float
+    how: str = "died"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,35 +62,36 @@ class Evidence:
     All that is known of one run.
 
     Attributes:
-        lanes: names, highest first.
+        config: of the stage.
         began_at: when the mappings were enabled, with the whole backfill waiting; epoch seconds.
-        sent: every accepted message by its id.
+        sent: every accepted message by its id, the live ones in the order sent.
         deliveries: in the order received.
-        effects: in the order started.
-        dead_letters: contents of the dead-letter queues at the end.
-        live_sends: the episodes as they were sent.
-        left_in_queues: messages still in a lane at the end.
+        effects: in any order.
+        dead: id and reason of each dead letter.
+        backlogs: how many of the backfill waited right after each episode was sent.
+        left: messages still in a lane at the end.
         yields: how often each lane's batches yielded, in the consumer's words.
-        function_calls: AWS calls of the function by operation, as the server counted them.
+        calls: AWS calls of the function by operation, as the server counted them.
     """
 
-    lanes: tuple[str, ...]
+    config: LanesConfig
     began_at: float
     sent: Mapping[str, Sent]
     deliveries: Sequence[Delivery] = ()
     effects: Sequence[Effect] = ()
-    dead_letters: Sequence[DeadLetter] = ()
-    live_sends: Sequence[LiveSend] = ()
-    left_in_queues: int = 0
+    dead: Sequence[tuple[str, str]] = ()
+    backlogs: Sequence[int] = ()
+    left: int = 0
     yields: Mapping[str, int] = field(default_factory=dict)
-    function_calls: Mapping[str, int] = field(default_factory=dict)
+    calls: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def first_delivery(self) -> Mapping[str, Delivery]:
         """The first delivery of each message that had one."""
         first: dict[str, Delivery] = {}
-        for delivery in self.deliveries:
-            first.setdefault(delivery.id, delivery)
+        for one in self.deliveries:
+            if one.id in self.sent:
+                first.setdefault(one.id, one)
         return first
 
     @cached_property
@@ -132,37 +100,211 @@ class Evidence:
         found: dict[str, list[Effect]] = defaultdict(list)
         for effect in sorted(self.effects, key=lambda effect: effect.started_at):
             found[effect.id].append(effect)
-        return found
+        return {one: effects for one, effects in found.items() if one in self.sent}
 
     @cached_property
-    def finished(self) -> frozenset[str]:
-        """Ids of messages with at least one finished effect."""
-        return frozenset(effect.id for effect in self.effects if effect.ending is Ending.FINISHED)
-
-    @cached_property
-    def dead(self) -> frozenset[str]:
-        """Ids of dead letters."""
-        return frozenset(letter.id for letter in self.dead_letters)
+    def done(self) -> frozenset[str]:
+        """Ids of messages that were done."""
+        return frozenset(one.id for one in self.effects if one.how == "done") & self.sent.keys()
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Ids of each lane's groups, in the order of the queue's sequence numbers."""
-        members: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+        """Ids of each lane's groups in the order sent: the backfill, whose tasks sent at once, in that of the queue."""
+        live = {one: place for place, one in enumerate(self.sent, start=1) if self.sent[one].is_live}
+        members: dict[tuple[str, str], list[str]] = defaultdict(list)
         for one, delivery in self.first_delivery.items():
-            members[delivery.lane, delivery.group].append((delivery.sequence, one))
-        return {key: [one for _, one in sorted(found)] for key, found in members.items()}
-
-    @property
-    def ended_at(self) -> float:
-        """When the last effect ended."""
-        return max((effect.last_seen_at for effect in self.effects), default=self.began_at)
+            members[delivery.lane, delivery.group].append(one)
+        for ids in members.values():
+            ids.sort(key=lambda one: (live.get(one, 0), self.first_delivery[one].sequence))
+        return members
 
     @property
     def drain_seconds(self) -> float:
         """From the enabled mappings to the last effect's end."""
-        return self.ended_at - self.began_at
+        return max((effect.ended_at for effect in self.effects), default=self.began_at) - self.began_at
 
-    def failed_attempts(self, message_id: str) -> int:
+    def failures(self, one: str) -> int:
         """How often the handler refused a message or never came back from it."""
-        effects = self.effects_of.get(message_id, ())
-        return sum(1 for effect in effects if effect.ending is not Ending.FINISHED)
+        return sum(effect.how != "done" for effect in self.effects_of.get(one, ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """
+    How one message waited; times are epoch seconds.
+
+    Attributes:
+        sent_at: when the queue accepted it, in the backfill's case at the earliest when the mappings began.
+        free_at: when it waited for nothing but a slot: also those before it in its group had ended.
+        started_at: first start of its handler; infinity if there was none.
+        behind_failure: it had to wait for a failing message of its own group, which is no matter of priority.
+    """
+
+    id: str
+    traffic: str
+    lane: str
+    sent_at: float
+    free_at: float
+    started_at: float
+    behind_failure: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it waited."""
+        return max(0.0, self.started_at - self.sent_at)
+
+
+def waits(evidence: Evidence) -> list[Wait]:
+    """Return the wait of every message that was delivered, by group and in the order sent."""
+    found: list[Wait] = []
+    for (lane, _), members in evidence.groups.items():
+        free_at = failing_until = -math.inf
+        for one in members:
+            effects = evidence.effects_of.get(one, ())
+            sent_at = max(evidence.first_delivery[one].sent_at, evidence.began_at)
+            wait = Wait(
+                id=one,
+                traffic=evidence.sent[one].traffic,
+                lane=lane,
+                sent_at=sent_at,
+                free_at=max(sent_at, free_at),
+                started_at=effects[0].started_at if effects else math.inf,
+                behind_failure=sent_at < failing_until,
+            )
+            found.append(wait)
+            free_at = max([free_at, *(effect.ended_at for effect in effects)])
+            if evidence.failures(one):
+                failing_until = free_at
+    return found
+
+
+def left_out(evidence: Evidence) -> frozenset[str]:
+    """
+    Return the live messages that waited for a failing one of their own group: their waits do not depend on priority.
+
+    Asked of the run with mappings, and left out of every run.
+    """
+    behind = (wait.id for wait in waits(evidence) if wait.behind_failure)
+    return frozenset(one for one in behind if evidence.sent[one].is_live)
+
+
+def inversions(found: Sequence[Wait], evidence: Evidence, *, bound: float) -> list[tuple[str, str]]:
+    """
+    Return records that started while a message of a higher lane had waited for longer than the bound.
+
+    Each started record comes once, as (waiting, started), with the message that had waited longest. The bound is the
+    recheck interval and one record, in seconds: the time that a lane may take to make way.
+    """
+    starts: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for one, delivery in evidence.first_delivery.items():
+        starts[delivery.lane] += [(effect.started_at, one) for effect in evidence.effects_of.get(one, ())]
+    ordered = {lane: sorted(times) for lane, times in starts.items()}
+    lanes = [lane.name for lane in evidence.config.lanes]
+    pairs: dict[tuple[float, str], str] = {}
+    for wait in sorted((wait for wait in found if not wait.behind_failure), key=lambda wait: wait.free_at):
+        for lane in lanes[lanes.index(wait.lane) + 1 :]:
+            times = ordered.get(lane, [])
+            first = bisect_right(times, (wait.free_at + bound, "\uffff"))
+            for start in times[first : bisect_left(times, (wait.started_at, ""))]:
+                pairs.setdefault(start, wait.id)
+    return [(waiting, started) for (_, started), waiting in sorted(pairs.items())]
+
+
+def run_figures(evidence: Evidence, *, unjudged: Collection[str] = ()) -> Figures:
+    """Judge one run; `unjudged` are the messages that `left_out` names in the run with mappings."""
+    settings = evidence.config.consumer
+    found, broken = waits(evidence), _broken(evidence)
+    longest = max((effect.ended_at - effect.started_at for effect in evidence.effects), default=0.0)
+    bound = settings.recheck_interval.total_seconds() + longest
+    dead = {one for one, _ in evidence.dead}
+    poison = {one for one, sent in evidence.sent.items() if sent.fault == ALWAYS}
+    calls = sum(evidence.calls.values())
+    return {
+        "lanes": _lane_figures(evidence, found, unjudged=unjudged),
+        "losses": broken.pop("lost", 0),
+        "left_in_queues": evidence.left,
+        "order_violations": broken.pop("out of order", 0),
+        "healthy_dead_lettered": len(dead - poison),
+        "unexplained_dead_letters": sum(not reason for _, reason in evidence.dead),
+        "duplicates_handled": broken.pop("done twice", 0),
+        "other_violations": sum(broken.values()) + _beyond_slots(evidence),
+        "inversions": len(inversions(found, evidence, bound=bound)),
+        "poison_sent": len(poison),
+        "poison_dead_lettered": sum(evidence.failures(one) == settings.max_attempts for one in poison & dead),
+        "longest_record_seconds": longest,
+        "drain_seconds": evidence.drain_seconds,
+        "handled": len(evidence.done),
+        "function_calls": calls,
+        "function_calls_per_message": calls / max(1, len(evidence.done)),
+        "live_sends": sum(sent.is_live for sent in evidence.sent.values()),
+        "least_backlog_at_live_send": min(evidence.backlogs, default=None),
+    }
+
+
+def _broken(evidence: Evidence) -> dict[str, int]:
+    """Return how many messages break each promise of the simulator's oracle."""
+    history, handled = History(), []
+    places = {one: history.sent(0.0) for one in evidence.sent}
+    for one, effects in evidence.effects_of.items():
+        for effect in effects:
+            history.begin(places[one], at=effect.started_at)
+            history.end(places[one], attempt=effect.attempt, how=effect.how)
+    for (lane, group), members in evidence.groups.items():
+        for number, one in enumerate(members, start=1):
+            if effects := evidence.effects_of.get(one, ()):
+                end = max(effect.ended_at for effect in effects)
+                handled.append(
+                    Handled(lane, group, number, 0, effects[0].started_at, effects[-1].started_at, end)
+                )
+    found = oracle.findings(
+        oracle.Run(
+            history=history,
+            handled=sorted(handled, key=lambda one: one.finished_at),
+            dead=[places[one] for one, _ in evidence.dead if one in places],
+            max_attempts=evidence.config.consumer.max_attempts,
+            idempotency=evidence.config.consumer.idempotency,
+        )
+    )
+    return {what: len(broken) for what, broken in found.items()}
+
+
+def _beyond_slots(evidence: Evidence) -> int:
+    """Return the largest number of handlers at the same moment beyond the slots."""
+    ends = [(effect.ended_at, -1) for effect in evidence.effects]
+    running = most = 0
+    for _, change in sorted([*ends, *((effect.started_at, 1) for effect in evidence.effects)]):
+        running += change
+        most = max(most, running)
+    return max(0, most - evidence.config.consumer.reserved_concurrency)
+
+
+def _lane_figures(
+    evidence: Evidence, found: Sequence[Wait], *, unjudged: Collection[str]
+) -> dict[str, Figures]:
+    traffic = {one: sent.traffic for one, sent in evidence.sent.items()}
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for wait in sorted(found, key=lambda wait: wait.seconds):
+        if wait.id not in unjudged:
+            seconds[wait.traffic].append(wait.seconds)
+
+    def count(ids: Collection[str]) -> Counter[str]:
+        return Counter(traffic[one] for one in ids if one in traffic)
+
+    counts = {
+        "sent": count(traffic),
+        "handled": count(evidence.done),
+        "dead_lettered": count({one for one, _ in evidence.dead}),
+        "waits_judged": {lane: len(times) for lane, times in seconds.items()},
+        "behind_failure": count(unjudged),
+        "receives": count([one.id for one in evidence.deliveries]),
+        "yields": evidence.yields,
+    }
+    return {
+        lane.name: {name: by_lane.get(lane.name, 0) for name, by_lane in counts.items()}
+        | {
+            f"p{percent}_wait_seconds": percentile(times, percent / 100) if times else None
+            for percent in (50, 99)
+            for times in [seconds.get(lane.name)]
+        }
+        for lane in evidence.config.lanes
+    }

@@ -4,19 +4,105 @@ The flood: one run, from a waiting backfill and switched-on mappings until every
 The clock starts when the mappings are switched on, with the whole backfill in its queue, in every run.
 """
 
+import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from lanes.config import LanesConfig
-from local.demo.evidence import Evidence, LiveSend, Sent
-from local.demo.journal import Journal
-from local.demo.plan import DemoPlan, Episode, PlannedMessage
-from local.demo.stage import Stage
-from local.demo.view import FloodView, Pace, flood_view
+from lanes.events import Count, Event
 
+from .evidence import Effect, Evidence, Sent
+from .plan import PRIORITIES, DemoPlan, Episode
+from .stage import Stage
+
+_ENDS = {"finished": "done", "refused": "failed"}
+"""How a handler's work ended, in the sample's words and in those of the oracle."""
+_YIELDS = frozenset(event for event in Event if event.counts is Count.YIELDED)
 _LOOK_SECONDS = 0.5
 _STALL_SLACK_SECONDS = 30.0
 _LAST_LINES_SECONDS = 2.0
+
+
+class Journal:
+    """
+    Records the lines that a function prints, from any thread.
+
+    Args:
+        backfill: ids of the backfill.
+    """
+
+    def __init__(self, backfill: Collection[str]) -> None:
+        self._backfill = backfill
+        self._changed = threading.Condition()
+        self._running: dict[str, Effect] = {}
+        self._effects: list[Effect] = []
+        self._finished: set[str] = set()
+        self._given_up = 0
+        self._last_change = time.monotonic()
+        self.backfill_done = 0
+        self.yields: Counter[str] = Counter()
+
+    def take_line(self, line: str) -> None:
+        """Record the event of a line, if it has one."""
+        if not line.startswith("{"):
+            return
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        step, name = event.get("resource"), event.get("event")
+        with self._changed:
+            if step == "started" or (isinstance(step, str) and step in _ENDS):
+                self._take_step(step, event)
+            elif name in _YIELDS:
+                self.yields[event["lane"]] += 1
+            elif name == Event.MESSAGE_DEAD_LETTERED:
+                self._given_up += 1
+            self._changed.notify_all()
+
+    def _take_step(self, step: str, event: Mapping[str, Any]) -> None:
+        one, at = str(event["id"]), float(event["at"])
+        self._last_change = time.monotonic()
+        effect = None if step == "started" else self._running.pop(one, None)
+        if effect is None:
+            # A start after a start means that the first one died.
+            effect = Effect(id=one, attempt=int(event["attempt"]), started_at=at, ended_at=at)
+            self._effects.append(effect)
+        if step == "started":
+            self._running[one] = effect
+            return
+        effect.ended_at, effect.how = at, _ENDS[step]
+        if effect.how == "done" and one not in self._finished:
+            self._finished.add(one)
+            self.backfill_done += one in self._backfill
+
+    def wait_for_backfill(self, done: int, *, timeout: float) -> bool:
+        """Wait until so many messages of the backfill are done, or the seconds are over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.backfill_done >= done, timeout)
+
+    def wait_for_all(self, messages: int, *, timeout: float) -> bool:
+        """Wait until so many are done or dead-lettered, or the seconds are over."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.ended >= messages, timeout)
+
+    @property
+    def ended(self) -> int:
+        """Messages that are done or dead-lettered."""
+        return len(self._finished) + self._given_up
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Seconds since a handler last started or ended anything."""
+        return time.monotonic() - self._last_change
+
+    def effects(self) -> list[Effect]:
+        """All effects so far, those that never ended among them."""
+        with self._changed:
+            return list(self._effects)
 
 
 class Flood:
@@ -26,10 +112,10 @@ class Flood:
     Args:
         stage: with the backfill in its last lane and its mappings off.
         plan: the messages and their times.
-        backfill: the messages that wait.
+        sent: the backfill, by id.
         traffic: the configuration with priority, which decides the lane of a message.
-        journal: records the events of the stage.
-        show: gets a view of the run twice a second.
+        journal: records the lines of the stage's function.
+        show: gets a line about the run twice a second.
     """
 
     def __init__(
@@ -37,85 +123,75 @@ class Flood:
         stage: Stage,
         *,
         plan: DemoPlan,
-        backfill: Sequence[PlannedMessage],
+        sent: Mapping[str, Sent],
         traffic: LanesConfig,
         journal: Journal,
-        show: Callable[[FloodView], None],
+        show: Callable[[str], None],
     ) -> None:
         self._stage = stage
         self._plan = plan
+        self._sent = dict(sent)
         self._traffic = traffic
         self._journal = journal
         self._show = show
-        self._pace = Pace()
-        self._sent = {one.id: self._as_sent(one, position=None) for one in backfill}
-        self._live_sends: list[LiveSend] = []
+        self._backlogs: list[int] = []
 
     def run(self) -> Evidence:
         """Run until everything is done, or nothing has happened for so long that nothing will."""
         began_at = time.time()
-        self._stage.resume()
-        for episode in self._plan.episodes:
-            while not self._journal.wait_for_backfill(episode.due_after, timeout=_LOOK_SECONDS):
-                self._look()
-                if self._has_stalled():
-                    return self._evidence(began_at)
-            self._send(episode)
-        while self._look() and not self._has_stalled():
-            self._journal.wait_for_all(len(self._sent), timeout=_LOOK_SECONDS / 2)
-        # The queues can be empty before the last lines of the function were read.
-        self._journal.wait_for_all(len(self._sent), timeout=_LAST_LINES_SECONDS)
-        return self._evidence(began_at)
-
-    def _send(self, episode: Episode) -> None:
-        at = time.time()
-        self._stage.producer.send_many([one.to_message() for one in episode.messages])
-        for one in episode.messages:
-            self._sent[one.id] = self._as_sent(one, position=len(self._sent))
-        waiting = self._stage.depth(self._stage.lane_names[-1]).waiting
-        self._live_sends.append(LiveSend(at=at, messages=len(episode.messages), waiting=waiting))
-
-    def _as_sent(self, one: PlannedMessage, *, position: int | None) -> Sent:
-        return Sent(
-            id=one.id,
-            traffic=self._traffic.lane_for(one.priority).name,
-            lane=self._stage.deployment.config.lane_for(one.priority).name,
-            position=position,
-            fault=one.fault,
-            is_live=one.is_live,
+        self._stage.switch(enabled=True)
+        if all(self._send_when_due(episode) for episode in self._plan.episodes):
+            while self._look() and not self._has_stalled():
+                self._journal.wait_for_all(len(self._sent), timeout=_LOOK_SECONDS / 2)
+            # The queues can be empty before the last lines of the function were read.
+            self._journal.wait_for_all(len(self._sent), timeout=_LAST_LINES_SECONDS)
+        left = sum(map(sum, self._stage.depths().values()))
+        self._stage.switch(enabled=False)
+        return Evidence(
+            config=self._stage.deployment.config,
+            began_at=began_at,
+            sent=self._sent,
+            deliveries=self._stage.deliveries(),
+            effects=self._journal.effects(),
+            dead=self._stage.take_dead_letters(),
+            backlogs=self._backlogs,
+            left=left,
+            yields=self._journal.yields,
+            calls=self._stage.function_calls(),
         )
+
+    def _send_when_due(self, episode: Episode) -> bool:
+        """Send an episode when so much of the backfill is done; return whether it ever was."""
+        while not self._journal.wait_for_backfill(episode.due_after, timeout=_LOOK_SECONDS):
+            self._look()
+            if self._has_stalled():
+                return False
+        self._stage.producer.send_many(list(episode.messages))
+        for one in episode.messages:
+            lane = self._traffic.lane_for(PRIORITIES[one.kind])
+            self._sent[one.id] = Sent(traffic=lane.name, fault=one.data.get("fault"), is_live=True)
+        waiting, _ = list(self._stage.depths().values())[-1]
+        self._backlogs.append(waiting)
+        return True
 
     def _look(self) -> int:
         """Show the progress, and return the number of messages in the lanes."""
-        depths, done = self._stage.depths(), self._journal.done()
-        self._show(
-            flood_view(
-                depths,
-                done=done,
-                yields=self._journal.yields(),
-                pace=self._pace.of(done, now=time.monotonic()),
-                total=self._plan.customers + len(self._plan.live),
-            )
-        )
-        return sum(depth.total for depth in depths.values())
+        depths = self._stage.depths()
+        total = self._plan.customers + len(self._plan.live)
+        self._show(f"{self._journal.ended:,} of {total:,} done; {state(depths, self._journal.yields)}")
+        return sum(map(sum, depths.values()))
 
     def _has_stalled(self) -> bool:
         """Whether messages of a crashed invocation would have returned by now."""
         held_back = max(lane.visibility_timeout for lane in self._stage.deployment.config.lanes)
         return self._journal.quiet_seconds > held_back.total_seconds() + _STALL_SLACK_SECONDS
 
-    def _evidence(self, began_at: float) -> Evidence:
-        left = sum(depth.total for depth in self._stage.depths().values())
-        self._stage.pause()
-        return Evidence(
-            lanes=self._stage.lane_names,
-            began_at=began_at,
-            sent=self._sent,
-            deliveries=self._stage.deliveries(),
-            effects=self._journal.effects(),
-            dead_letters=self._stage.take_dead_letters(),
-            live_sends=tuple(self._live_sends),
-            left_in_queues=left,
-            yields=self._journal.yields(),
-            function_calls=self._stage.function_calls(),
-        )
+
+def state(depths: Mapping[str, tuple[int, int]], yields: Mapping[str, int]) -> str:
+    """Return the lanes in words, without zeros."""
+    lanes = []
+    for name, (waiting, in_flight) in depths.items():
+        counts = ((waiting, "waiting"), (in_flight, "in flight"), (yields.get(name, 0), "yields"))
+        if words := ", ".join(f"{count:,} {noun}" for count, noun in counts if count):
+            lanes.append(f"{name} {words}")
+    return "; ".join(lanes) or "the lanes are empty"

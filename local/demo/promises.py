@@ -1,66 +1,49 @@
 """The promises that the runs of the demo have to keep, each with its limit, its figure and a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Self
+from enum import StrEnum
+from functools import partial
 
-from local.demo.figures import RunFigures, RunRules
-from local.demo.footprint import Footprint
-from local.demo.plan import DEFAULT_CUSTOMERS
-from local.demo.runs import RunName
+from lanes.config import LanesConfig
 
-BACKLOG_AT_LEAST = 10
-DRAIN_RATIO = 1.15
-WAIT_RATIO = 10.0
-CALLS_A_MESSAGE = 0.5
-ASSET_MEGABYTES = 20.0
-IMPORT_MILLISECONDS = 500.0
-_CALLS_BATCH_SIZE = 10
-_CALLS_CUSTOMERS = 1_000
-_RECORDS, _SLACK_SECONDS = 1.5, 1.0
+from .evidence import Figures
+from .plan import DEFAULT_CUSTOMERS
 
 
-class Relation(Enum):
-    """How a figure has to relate to its limit."""
+class RunName(StrEnum):
+    """A run, in the order in which runs are made and shown."""
 
-    EQUAL = "="
-    AT_MOST = "<="
-    AT_LEAST = ">="
+    WITHOUT = "without"
+    MAPPINGS = "mappings"
+    PULL = "pull"
 
-    def holds(self, value: float, limit: float) -> bool:
-        """Whether it does."""
-        match self:
-            case Relation.EQUAL:
-                return value == limit
-            case Relation.AT_MOST:
-                return value <= limit
-            case Relation.AT_LEAST:
-                return value >= limit
+    @property
+    def stage(self) -> str:
+        """The stage of the app that it runs on."""
+        return {self.WITHOUT: "demo-off", self.MAPPINGS: "demo", self.PULL: "demo-pull"}[self]
+
+    @property
+    def words(self) -> str:
+        """The run as people read it."""
+        return "no priority" if self is RunName.WITHOUT else self.value
+
+    def key(self, figure: str) -> str:
+        """Return the name of one of its figures in the report; those of the run with mappings have their bare names."""
+        return figure if self is RunName.MAPPINGS else f"{figure}_{self}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """
-    One promise and how it came out.
+    """A promise and how it came out; `value` is None if there is no figure, `not_judged` says why it is not judged."""
 
-    Attributes:
-        name: key of its figure.
-        sentence: the promise in words.
-        value: the figure; None if there is nothing to judge.
-        limit: bound of the figure.
-        relation: of the figure to the limit.
-        not_judged: why it is not judged; empty if it is.
-        run: the run that has to keep it.
-    """
-
+    run: RunName
     name: str
-    sentence: str
     value: float | None
-    limit: float
-    relation: Relation = Relation.EQUAL
+    relation: str = "="
+    limit: float = 0
+    sentence: str
     not_judged: str = ""
-    run: RunName = RunName.MAPPINGS
 
     @property
     def key(self) -> str:
@@ -70,17 +53,14 @@ class Promise:
     @property
     def is_kept(self) -> bool:
         """Whether it was kept, or not judged."""
-        if self.not_judged:
-            return True
-        return self.value is not None and self.relation.holds(self.value, self.limit)
-
-    def unless(self, reason: str) -> Self:
-        """Return the promise; one that was not kept is not judged if there is a reason."""
-        return replace(self, not_judged=reason) if reason and not self.is_kept else self
+        value, limit = self.value, self.limit
+        if self.not_judged or value is None:
+            return bool(self.not_judged)
+        return {"=": value == limit, "<=": value <= limit, ">=": value >= limit}[self.relation]
 
     def broken_words(self) -> str:
         """Return the broken promise and its distance from the limit."""
-        wanted = f"{self.relation.value} {_number(self.limit)}"
+        wanted = f"{self.relation} {_number(self.limit)}"
         if self.value is None:
             return f"{self.key}: there is no figure; {wanted} was promised"
         distance = _number(abs(self.value - self.limit))
@@ -93,46 +73,68 @@ def _number(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
+_NONE = {
+    "losses": "Every accepted message is done or in a dead-letter queue.",
+    "left_in_queues": "Nothing is left in a lane.",
+    "order_violations": "Messages of a group are handled in the order sent.",
+    "healthy_dead_lettered": "Only poison messages are given up.",
+    "unexplained_dead_letters": "Each dead letter has its reason.",
+    "duplicates_handled": "No message is handled again once it is done.",
+    "other_violations": "Attempts are counted exactly, no message ends twice, and no more handlers run than there are "
+    "slots.",
+}
+_POISON = "Each poison message is given up, after exactly max_attempts failed attempts."
+_BACKLOG = "The backfill had a backlog at each live send, or the figures would mean nothing."
+_INVERSIONS = (
+    "No record starts if a more urgent message has waited longer than the recheck interval and one record."
+)
+_WAIT = "{} waits at most 1.5 times the longest record and 1 second (99 of 100 messages)."
+_RATIO = "{} waits at least 10 times longer without priority (99 of 100 messages)."
+_DRAIN = "Priority costs at most 15 % of the time in which everything is done."
+_CALLS = "The function makes at most one call to SQS and DynamoDB for two messages."
+_SIZE = "The function's unzipped code is smaller than 20 MB."
+_IMPORT = "A new process imports the handler in less than half a second."
+
+
 def judge(
-    runs: Mapping[RunName, RunFigures],
-    *,
-    rules: RunRules,
-    customers: int,
-    footprint: Footprint | None = None,
-    busy: str = "",
+    runs: Mapping[RunName, Figures], *, config: LanesConfig, customers: int, footprint: Figures, busy: str
 ) -> list[Promise]:
     """
     Judge a demo.
 
     Args:
         runs: figures of the runs, that with mappings among them.
-        rules: of the configuration.
+        config: of the stage with mappings.
         customers: size of the backfill.
-        footprint: of the function's code, if it was measured.
+        footprint: of the function's code.
         busy: why times that are too long mean nothing; empty if they do.
     """
-    without = runs.get(RunName.WITHOUT)
-    engines = {name: run for name, run in runs.items() if name is not RunName.WITHOUT}
+    made = [promise for name, run in runs.items() for promise in _safety(name, run)]
+    for name, run in runs.items():
+        if name is not RunName.WITHOUT:
+            slots = config.consumer.reserved_concurrency
+            times = (*_urgency(name, run, slots=slots), *_comparison(name, run, runs, customers=customers))
+            # One that was kept needs no excuse.
+            made += [one if one.is_kept else replace(one, not_judged=busy) for one in times]
+    first = partial(Promise, run=RunName.MAPPINGS, relation="<=")
+    size, seconds = footprint["asset_megabytes"], footprint["cold_import_milliseconds"]
     return [
-        *(promise for name, run in runs.items() for promise in _safety(name, run)),
-        *(
-            promise.unless(busy)
-            for name, run in engines.items()
-            for promise in _urgency(name, run, rules=rules)
+        *made,
+        first(
+            name="function_calls_per_message",
+            value=runs[RunName.MAPPINGS]["function_calls_per_message"],
+            limit=0.5,
+            sentence=_CALLS,
+            not_judged=_no_calls(config, customers),
         ),
-        *(
-            promise.unless(busy)
-            for name, run in engines.items()
-            for promise in _comparison(name, run, without, customers=customers)
-        ),
-        _economy(runs[RunName.MAPPINGS], rules, customers),
-        *([] if footprint is None else _lightness(footprint)),
+        first(name="asset_megabytes", value=size, limit=20.0, sentence=_SIZE),
+        first(name="cold_import_milliseconds", value=seconds, limit=500.0, sentence=_IMPORT),
     ]
 
 
 def busy_words(load_average: float, *, processors: int) -> str:
     """Return the reason not to judge times on a machine that other programs use as well; empty if they don't."""
-    # A quiet demo keeps one processor at work, and waits in between.
+    # A quiet demo keeps one processor busy, and waits in between.
     if load_average <= max(2, processors):
         return ""
     return (
@@ -141,134 +143,91 @@ def busy_words(load_average: float, *, processors: int) -> str:
     )
 
 
-def _safety(name: RunName, run: RunFigures) -> list[Promise]:
-    def none(figure: str, value: int, sentence: str) -> Promise:
-        return Promise(run=name, name=figure, sentence=sentence, value=value, limit=0)
-
-    return [
-        none("losses", run.losses, "Every accepted message is done or in a dead-letter queue."),
-        none("left_in_queues", run.left_in_queues, "Nothing is left in a lane."),
-        none("order_violations", run.order_violations, "Messages of a group are handled in the order sent."),
-        none("healthy_dead_lettered", run.healthy_dead_lettered, "Only poison messages are given up."),
-        none("unexplained_dead_letters", run.unexplained_dead_letters, "Each dead letter has its reason."),
-        none("duplicates_handled", run.duplicates_handled, "No message is handled again once it is done."),
-        Promise(
-            run=name,
-            name="poison_dead_lettered",
-            sentence="Each poison message is given up, after exactly max_attempts failed attempts.",
-            value=run.poison_dead_lettered,
-            limit=run.poison_sent,
-        ),
-        Promise(
-            run=name,
-            name="least_backlog_at_live_send",
-            sentence="The backfill had a backlog at each live send, or the figures would mean nothing.",
-            value=run.least_backlog_at_live_send,
-            limit=BACKLOG_AT_LEAST,
-            relation=Relation.AT_LEAST,
-        ),
-    ]
+def top_lane(run: Figures) -> str:
+    """Return the highest lane that got messages: lanes for yet more urgent work may be above it."""
+    lanes: Mapping[str, Figures] = run["lanes"]
+    return next((name for name, lane in lanes.items() if lane["sent"]), next(iter(lanes)))
 
 
-def _urgency(name: RunName, run: RunFigures, *, rules: RunRules) -> list[Promise]:
-    several = f"the promise is one of a single slot, and there are {rules.slots}" if rules.slots > 1 else ""
-    return [
-        Promise(
-            run=name,
-            name="inversions",
-            sentence="No record starts when a more urgent message has waited for longer than the recheck "
-            "interval and one record.",
-            value=run.inversions,
-            limit=0,
-            not_judged=several,
-        ),
-        Promise(
-            run=name,
-            name="high_wait_p99_seconds",
-            sentence=f"{run.top_lane} waits at most 1.5 times the longest record and 1 second (99 of 100 messages).",
-            value=run.top_wait,
-            limit=_RECORDS * run.longest_record_seconds + _SLACK_SECONDS,
-            relation=Relation.AT_MOST,
-            not_judged=_one_lane(run),
-        ),
-    ]
+def top_wait(run: Figures) -> float | None:
+    """Return the p99 wait of that lane's traffic."""
+    wait: float | None = run["lanes"][top_lane(run)]["p99_wait_seconds"]
+    return wait
 
 
-def _one_lane(run: RunFigures) -> str:
-    """Why there is no wait of urgent work to judge; empty if there is one."""
-    used = [name for name, lane in run.lanes.items() if lane.sent]
+def _safety(name: RunName, run: Figures) -> Iterator[Promise]:
+    for figure, sentence in _NONE.items():
+        yield Promise(run=name, name=figure, value=run[figure], sentence=sentence)
+    given_up, backlog = run["poison_dead_lettered"], run["least_backlog_at_live_send"]
+    yield Promise(
+        run=name, name="poison_dead_lettered", value=given_up, limit=run["poison_sent"], sentence=_POISON
+    )
+    yield Promise(
+        run=name,
+        name="least_backlog_at_live_send",
+        value=backlog,
+        relation=">=",
+        limit=10,
+        sentence=_BACKLOG,
+    )
+
+
+def _urgency(name: RunName, run: Figures, *, slots: int) -> Iterator[Promise]:
+    several = f"the promise is one of a single slot, and there are {slots}" if slots > 1 else ""
+    yield Promise(
+        run=name, name="inversions", value=run["inversions"], sentence=_INVERSIONS, not_judged=several
+    )
+    yield Promise(
+        run=name,
+        name="high_wait_p99_seconds",
+        value=top_wait(run),
+        relation="<=",
+        limit=1.5 * run["longest_record_seconds"] + 1,
+        sentence=_WAIT.format(top_lane(run)),
+        not_judged=_one_lane(run),
+    )
+
+
+def _comparison(
+    name: RunName, run: Figures, runs: Mapping[RunName, Figures], *, customers: int
+) -> Iterator[Promise]:
+    times = ratio = None
+    reason = "the run without priority was left out"
+    if without := runs.get(RunName.WITHOUT):
+        mine, other = top_wait(run), top_wait(without)
+        times = other / mine if mine and other is not None else None
+        ratio = run["drain_seconds"] / without["drain_seconds"] if without["drain_seconds"] else None
+        small = f"judged from {DEFAULT_CUSTOMERS} customers on: smaller backfills are over too soon"
+        reason = small if customers < DEFAULT_CUSTOMERS else ""
+    yield Promise(
+        run=name,
+        name="high_wait_ratio",
+        value=times,
+        relation=">=",
+        limit=10.0,
+        sentence=_RATIO.format(top_lane(run)),
+        not_judged=reason or _one_lane(run),
+    )
+    yield Promise(
+        run=name,
+        name="total_drain_ratio",
+        value=ratio,
+        relation="<=",
+        limit=1.15,
+        sentence=_DRAIN,
+        not_judged=reason,
+    )
+
+
+def _one_lane(run: Figures) -> str:
+    """Return why there is no wait of urgent work to judge; empty if there is one."""
+    used = [name for name, lane in run["lanes"].items() if lane["sent"]]
     return (
         f"all work goes through {used[0]}, so no work has priority over other work" if len(used) == 1 else ""
     )
 
 
-def _comparison(
-    name: RunName, run: RunFigures, without: RunFigures | None, *, customers: int
-) -> list[Promise]:
-    if without is None:
-        reason = "the run without priority was left out"
-    elif customers < DEFAULT_CUSTOMERS:
-        reason = f"judged from {DEFAULT_CUSTOMERS} customers on: smaller backfills are over too soon"
-    else:
-        reason = ""
-    faster = None
-    ratio = None
-    if without is not None:
-        mine, other = run.top_wait, without.top_wait
-        faster = other / mine if mine and other is not None else None
-        ratio = run.drain_seconds / without.drain_seconds if without.drain_seconds else None
-    return [
-        Promise(
-            run=name,
-            name="high_wait_ratio",
-            sentence=f"{run.top_lane} waits at least 10 times longer without priority (99 of 100 messages).",
-            value=faster,
-            limit=WAIT_RATIO,
-            relation=Relation.AT_LEAST,
-            not_judged=reason or _one_lane(run),
-        ),
-        Promise(
-            run=name,
-            name="total_drain_ratio",
-            sentence="Priority costs at most 15 % of the time in which everything is done.",
-            value=ratio,
-            limit=DRAIN_RATIO,
-            relation=Relation.AT_MOST,
-            not_judged=reason,
-        ),
-    ]
-
-
-def _economy(run: RunFigures, rules: RunRules, customers: int) -> Promise:
-    reason = ""
-    if rules.batch_size != _CALLS_BATCH_SIZE or rules.idempotency:
-        reason = f"the promise is one of batches of {_CALLS_BATCH_SIZE} with idempotency off"
-    elif customers < _CALLS_CUSTOMERS:
-        reason = f"judged from {_CALLS_CUSTOMERS:,} customers on"
-    return Promise(
-        name="function_calls_per_message",
-        sentence="The function makes at most one call to SQS and DynamoDB for two messages.",
-        value=run.function_calls_per_message,
-        limit=CALLS_A_MESSAGE,
-        relation=Relation.AT_MOST,
-        not_judged=reason,
-    )
-
-
-def _lightness(footprint: Footprint) -> list[Promise]:
-    return [
-        Promise(
-            name="asset_megabytes",
-            sentence="The function's unzipped code is smaller than 20 MB.",
-            value=footprint.asset_megabytes,
-            limit=ASSET_MEGABYTES,
-            relation=Relation.AT_MOST,
-        ),
-        Promise(
-            name="cold_import_milliseconds",
-            sentence="A new process imports the handler in less than half a second.",
-            value=footprint.cold_import_milliseconds,
-            limit=IMPORT_MILLISECONDS,
-            relation=Relation.AT_MOST,
-        ),
-    ]
+def _no_calls(config: LanesConfig, customers: int) -> str:
+    if config.last_lane.batch_size != 10 or config.consumer.idempotency:  # noqa: PLR2004 - as the reason says
+        return "the promise is one of batches of 10 with idempotency off"
+    return "judged from 1,000 customers on" if customers < 1_000 else ""  # noqa: PLR2004 - as the reason says

@@ -1,19 +1,18 @@
-"""The report of a demo as one JSON document, and as the words and rows that page and terminal show."""
+"""The report of a demo: one JSON document, one printed table, and one page with one picture."""
 
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from html import escape
 from typing import Any
 
-from local.demo.evidence import Evidence
-from local.demo.figures import LaneFigures, RunFigures, RunRules, rounded
-from local.demo.footprint import Footprint
-from local.demo.plan import DemoPlan
-from local.demo.promises import Promise
-from local.demo.runs import RunName
+from lanes.charts import timeline
+
+from .evidence import Evidence, Figures, waits
+from .plan import DemoPlan
+from .promises import Promise, RunName, top_lane, top_wait
 
 COUNTING = (
     "The clock of every run starts when the mappings are switched on, with the whole backfill waiting in its "
@@ -23,6 +22,26 @@ COUNTING = (
     "Handled messages are read from the handler's own lines, receives and dead letters from the queues, calls from "
     "the AWS server."
 )
+_PICTURE = (
+    "A tick is a message that arrives, the area beside it the time until its handler starts; the backfill shows "
+    "its messages done over time."
+)
+_TITLES = {
+    RunName.WITHOUT: "No priority: everything in the last lane",
+    RunName.MAPPINGS: "Mappings: a mapping on each lane starts invocations",
+    RunName.PULL: "Pull: each invocation receives the most urgent messages itself",
+}
+_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 0 auto; max-width: 70rem; padding: 1.5rem 1rem 4rem; font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
+svg { display: block; width: 100%; } .wide { overflow-x: auto; } small, .limit { opacity: .7; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid #8886; vertical-align: top;
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 12rem; } td small { display: block; }
+.broken { color: #d33; font-weight: 700; }
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,196 +49,144 @@ class Outcome:
     """Everything that a demo found out; `evidence` and `figures` are those of each run, in the order shown."""
 
     plan: DemoPlan
-    rules: RunRules
     evidence: Mapping[RunName, Evidence]
-    figures: Mapping[RunName, RunFigures]
+    figures: Mapping[RunName, Figures]
     promises: Sequence[Promise]
-    footprint: Footprint | None
+    footprint: Figures
     load_average: float
-    phase_seconds: Mapping[str, float]
-    total_seconds: float
+    seconds: Mapping[str, float]
 
     @property
     def broken(self) -> list[Promise]:
         """Promises that were not kept."""
         return [promise for promise in self.promises if not promise.is_kept]
 
-    @property
-    def top_lane(self) -> str:
-        """Name of the highest lane that got messages."""
-        return self.figures[RunName.MAPPINGS].top_lane
 
-
-def report_document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: Outcome) -> dict[str, Any]:
     """Make the JSON document; its keys are explained in the documentation of the demo."""
-    document: dict[str, Any] = {
+    config = outcome.evidence[RunName.MAPPINGS].config.consumer
+    made: dict[str, Any] = {
         "passed": not outcome.broken,
         "broken": [promise.broken_words() for promise in outcome.broken],
     }
     for name in RunName:
-        document |= _keys_of(name, outcome)
-    document |= {
-        **_settings(outcome),
-        **({} if outcome.footprint is None else asdict(outcome.footprint)),
+        made |= _keys_of(name, outcome)
+    made |= {
+        "customers": outcome.plan.customers,
+        "seed": outcome.plan.seed,
+        "shards": outcome.plan.shards,
+        "slots": config.reserved_concurrency,
+        "max_attempts": config.max_attempts,
+        "recheck_interval_seconds": config.recheck_interval.total_seconds(),
+        **outcome.footprint,
         "promises": [_promise(promise) for promise in outcome.promises],
-        "seconds": {**outcome.phase_seconds, "total": outcome.total_seconds},
+        "seconds": dict(outcome.seconds),
         "machine": {"cpus": os.cpu_count(), "load_average": outcome.load_average},
         "counting": COUNTING,
     }
-    made: dict[str, Any] = rounded(document)
-    return made
+    rounded: dict[str, Any] = _rounded(made)
+    return rounded
 
 
 def _keys_of(name: RunName, outcome: Outcome) -> dict[str, Any]:
     """Return the keys of a run: null where it was left out."""
     run, evidence = outcome.figures.get(name), outcome.evidence.get(name)
     values = {promise.key: promise.value for promise in outcome.promises}
-    keys = None if run is None else _run_keys(run)
+    keys = run and {key: value for key, value in run.items() if key != "lanes"}
     ratios = [] if name is RunName.WITHOUT else ["high_wait_ratio", "total_drain_ratio"]
     return {
         **(keys or {} if name is RunName.MAPPINGS else {str(name): keys}),
-        name.key("high_wait_p99_seconds"): run and run.top_wait,
-        name.key("drain_seconds"): run and run.drain_seconds,
+        name.key("high_wait_p99_seconds"): run and top_wait(run),
+        name.key("drain_seconds"): run and run["drain_seconds"],
         **{name.key(ratio): values.get(name.key(ratio)) for ratio in ratios},
-        name.key("lanes"): run and {lane: asdict(figures) for lane, figures in run.lanes.items()},
-        name.key("function_calls_by_operation"): evidence and dict(evidence.function_calls),
-    }
-
-
-def _run_keys(figures: RunFigures) -> dict[str, Any]:
-    run = asdict(figures)
-    del run["lanes"]
-    return run
-
-
-def _settings(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "customers": outcome.plan.customers,
-        "seed": outcome.plan.seed,
-        "shards": outcome.plan.shards,
-        "slots": outcome.rules.slots,
-        "max_attempts": outcome.rules.max_attempts,
-        "recheck_interval_seconds": outcome.rules.recheck_seconds,
+        name.key("lanes"): run and run["lanes"],
+        name.key("function_calls_by_operation"): evidence and dict(evidence.calls),
     }
 
 
 def _promise(promise: Promise) -> dict[str, Any]:
-    return {
-        "name": promise.key,
-        "sentence": promise.sentence,
-        "value": promise.value,
-        "limit": promise.limit,
-        "relation": promise.relation.value,
-        "kept": None if promise.not_judged else promise.is_kept,
-        "not_judged": promise.not_judged or None,
-    }
+    kept = None if promise.not_judged else promise.is_kept
+    return asdict(promise) | {"name": promise.key, "kept": kept, "not_judged": promise.not_judged or None}
 
 
-def seconds_words(seconds: float | None) -> str:
-    """Write a duration for people."""
-    if seconds is None:
-        return "-"
-    if math.isinf(seconds):
-        return "endless"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def number_words(value: float | None) -> str:
-    """Write a figure for people."""
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+def _rounded(value: Any) -> Any:
+    """Round every float to four digits; JSON has only null for infinity."""
+    if isinstance(value, float):
+        return round(value, 4) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromiseRow:
-    """A promise as people read it: its figure in each run, empty where there is none."""
+class Row:
+    """A figure in each run as people read it, empty where there is none; a promise has a limit and a verdict."""
 
     name: str
-    values: tuple[str, ...]
-    limit: str
-    verdict: str
-    words: str
+    values: Sequence[str]
+    limit: str = ""
+    verdict: str = ""
+    words: str = ""
 
 
-def promise_headings(outcome: Outcome) -> tuple[str, ...]:
-    """Return the headings of the table of promises."""
-    return ("promise", *(name.words for name in outcome.figures), "promised", "", "in words")
-
-
-def promise_rows(outcome: Outcome) -> list[PromiseRow]:
-    """Rows of the table of promises; one row for a promise of several runs."""
+def rows(outcome: Outcome) -> list[Row]:
+    """Return the table of the demo: waits, counts that are not zero in all runs, and promises."""
+    runs = outcome.figures.values()
+    lanes = [name for name, lane in outcome.figures[RunName.MAPPINGS]["lanes"].items() if lane["sent"]]
+    found = [
+        Row(name=f"{lane} {words}", values=[write(run["lanes"][lane][key]) for run in runs])
+        for lane in lanes
+        for words, key, write in _OF_LANE
+    ]
+    found.append(Row(name="everything done after", values=[_seconds(run["drain_seconds"]) for run in runs]))
     named: dict[str, dict[RunName, Promise]] = defaultdict(dict)
     for promise in outcome.promises:
         named[promise.name][promise.run] = promise
-    return [_promise_row(promises, outcome.figures) for promises in named.values()]
+    return [row for row in found if set(row.values) != {"0"}] + [
+        _promise_row(promises, outcome) for promises in named.values()
+    ]
 
 
-def _promise_row(promises: Mapping[RunName, Promise], runs: Iterable[RunName]) -> PromiseRow:
-    promise = promises[RunName.MAPPINGS]
-    return PromiseRow(
-        name=promise.name,
-        values=tuple(number_words(promises[run].value) if run in promises else "" for run in runs),
-        limit=f"{promise.relation.value} {number_words(promise.limit)}",
-        verdict=_verdict(promises.values()),
-        words=promise.not_judged or promise.sentence,
+def _promise_row(promises: Mapping[RunName, Promise], outcome: Outcome) -> Row:
+    one, verdict = promises[RunName.MAPPINGS], "kept"
+    if not all(promise.is_kept for promise in promises.values()):
+        verdict = "BROKEN"
+    elif all(promise.not_judged for promise in promises.values()):
+        verdict = "not judged"
+    return Row(
+        name=one.name,
+        values=[_number(promises[run].value) if run in promises else "" for run in outcome.figures],
+        limit=f"{one.relation} {_number(one.limit)}",
+        verdict=verdict,
+        words=f"{one.sentence} Not judged: {one.not_judged}." if one.not_judged else one.sentence,
     )
 
 
-def _verdict(promises: Collection[Promise]) -> str:
-    if not all(promise.is_kept for promise in promises):
-        return "BROKEN"
-    return "not judged" if all(promise.not_judged for promise in promises) else "kept"
-
-
-def run_headings(outcome: Outcome) -> tuple[str, ...]:
-    """Return the headings of the table of runs."""
-    return ("", *(name.words for name in outcome.figures))
-
-
-def run_rows(outcome: Outcome) -> list[tuple[str, ...]]:
-    """Rows of the table of runs: each figure in each run, but for counts that are zero in all."""
-    used = [name for name, lane in outcome.figures[RunName.MAPPINGS].lanes.items() if lane.sent]
-    rows: list[tuple[str, Callable[[RunFigures], str]]] = [
-        (f"{lane} {words}", partial(_of_lane, lane, show)) for lane in used for words, show in _OF_LANE
+def table(outcome: Outcome) -> str:
+    """Return the table as lines of text, and the result in a sentence."""
+    heading = Row(name="", values=[name.words for name in outcome.figures], limit="promised")
+    lines = [(row.name, *row.values, row.limit, row.verdict) for row in [heading, *rows(outcome)]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(
+            [
+                name.ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)),
+            ]
+        )
+        for name, *cells in lines
     ]
-    rows += [(words, show) for words, show in _OF_RUN]
-    figures = [(words, *(show(run) for run in outcome.figures.values())) for words, show in rows]
-    shown = [row for row in figures if set(row[1:]) != {"0"}]
-    return [*shown, ("promises kept", *(_kept(name, outcome.promises) for name in outcome.figures))]
-
-
-def _of_lane(lane: str, show: Callable[[LaneFigures], str], run: RunFigures) -> str:
-    return show(run.lanes[lane])
-
-
-_OF_LANE: Sequence[tuple[str, Callable[[LaneFigures], str]]] = (
-    ("p50 wait", lambda one: seconds_words(one.p50_wait_seconds)),
-    ("p99 wait", lambda one: seconds_words(one.p99_wait_seconds)),
-    ("handled", lambda one: f"{one.handled:,}"),
-    ("dead letters", lambda one: f"{one.dead_lettered:,}"),
-    ("receives", lambda one: f"{one.receives:,}"),
-    ("yields", lambda one: f"{one.yields:,}"),
-)
-_OF_RUN: Sequence[tuple[str, Callable[[RunFigures], str]]] = (
-    ("everything done after", lambda run: seconds_words(run.drain_seconds)),
-    ("function's calls a message", lambda run: f"{run.function_calls_per_message:.2f}"),
-)
-
-
-def _kept(name: RunName, promises: Iterable[Promise]) -> str:
-    mine = [one for one in promises if one.run is name and not one.not_judged]
-    return f"{sum(one.is_kept for one in mine)} of {len(mine)}"
+    return "".join(f"{line.rstrip()}\n" for line in [*shown, headline(outcome)])
 
 
 def headline(outcome: Outcome) -> str:
     """Return the result in a sentence or two."""
     runs = outcome.figures
-    waits = [f"{seconds_words(run.top_wait)} {_with(name)}" for name, run in runs.items()]
-    drains = [f"{seconds_words(run.drain_seconds)} {_with(name)}" for name, run in runs.items()]
+    waited = [f"{_seconds(top_wait(run))} {_with(name)}" for name, run in runs.items()]
+    drained = [f"{_seconds(run['drain_seconds'])} {_with(name)}" for name, run in runs.items()]
     return (
-        f"{outcome.top_lane} waited at most (p99) {_listed(waits)} while {outcome.plan.customers:,} customers "
-        f"drained. Everything was done after {_listed(drains)}."
+        f"{top_lane(runs[RunName.MAPPINGS])} waited at most (p99) {_listed(waited)} while "
+        f"{outcome.plan.customers:,} customers drained. Everything was done after {_listed(drained)}."
     )
 
 
@@ -229,3 +196,88 @@ def _with(name: RunName) -> str:
 
 def _listed(items: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]]))
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    if math.isinf(seconds):
+        return "endless"
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+_OF_LANE: Sequence[tuple[str, str, Callable[[Any], str]]] = (
+    ("p50 wait", "p50_wait_seconds", _seconds),
+    ("p99 wait", "p99_wait_seconds", _seconds),
+    ("handled", "handled", _number),
+    ("dead letters", "dead_lettered", _number),
+    ("receives", "receives", _number),
+    ("yields", "yields", _number),
+)
+
+
+def page(outcome: Outcome) -> str:
+    """Return the page: the result, the picture and the table, in one HTML file."""
+    verdict = (
+        "<b class='broken'>Promises were broken.</b>" if outcome.broken else "<b>Every promise was kept.</b>"
+    )
+    cells = [_html_row(row) for row in rows(outcome)]
+    runs = "".join(f"<th>{escape(name.words)}</th>" for name in outcome.figures)
+    phases = [f"{name.replace('_', ' ')} {_seconds(spent)}" for name, spent in outcome.seconds.items()]
+    plan = outcome.plan
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<title>Priority lanes: demo</title><style>{_STYLE}</style></head>\n<body>\n"
+        "<h1>Priority lanes: a backfill and urgent work</h1>\n"
+        f"<p>{escape(headline(outcome))} {verdict}</p>\n{picture(outcome)}\n<p><small>{_PICTURE}</small></p>\n"
+        f"<h2>Figures and promises</h2>\n<div class='wide'><table><thead><tr><th></th>{runs}<th>promised</th><th></th>"
+        f"</tr></thead>\n<tbody>{''.join(cells)}</tbody></table></div>\n"
+        f"<h2>How this was counted</h2>\n<p>{escape(COUNTING)}</p>\n"
+        f"<p><small>{plan.customers:,} customers in {plan.shards} groups, seed {plan.seed}. Time spent: "
+        f"{escape(', '.join(phases))}.</small></p>\n</body></html>\n"
+    )
+
+
+def _html_row(row: Row) -> str:
+    words = f"{escape(row.words)}<small>{escape(row.name)}</small>" if row.words else escape(row.name)
+    values = "".join(f"<td>{escape(value)}</td>" for value in row.values)
+    css = " class='broken'" if row.verdict == "BROKEN" else ""
+    verdict = f"<td class='limit'>{escape(row.limit)}</td><td{css}>{row.verdict.lower()}</td>"
+    return f"<tr><td>{words}</td>{values}{verdict}</tr>\n"
+
+
+def picture(outcome: Outcome) -> str:
+    """Draw arrivals, waits and the pace of the backfill, by lane, a panel for each run."""
+    panels = [
+        timeline.Panel(
+            title=_TITLES[name],
+            rows=_panel_rows(evidence, outcome.figures[name]),
+            seconds=evidence.drain_seconds,
+        )
+        for name, evidence in outcome.evidence.items()
+    ]
+    return timeline.draw(panels, title="Timeline of the lanes", description=headline(outcome))
+
+
+def _panel_rows(evidence: Evidence, figures: Figures) -> list[timeline.Row]:
+    found, began = waits(evidence), evidence.began_at
+    made = []
+    for lane in (lane.name for lane in evidence.config.lanes):
+        mine = [wait for wait in found if wait.traffic == lane]
+        if mine and evidence.sent[mine[0].id].is_live:
+            figure = _seconds(figures["lanes"][lane]["p99_wait_seconds"])
+            shown = [(wait.sent_at - began, wait.started_at - began) for wait in mine]
+            made.append(timeline.Row(name=lane, waits=shown, figure=figure, words="wait, p99"))
+        else:
+            ids = {wait.id for wait in mine}
+            ends = [one.ended_at - began for one in evidence.effects if one.how == "done" and one.id in ids]
+            figure = _seconds(max(ends, default=None))
+            made.append(timeline.Row(name=lane, ends=ends, figure=figure, words="until all was done"))
+    return made

@@ -7,7 +7,6 @@ import pytest
 
 from local.__main__ import main
 from local.demo import command
-from local.demo.sample import check_sample
 
 
 @pytest.fixture(autouse=True)
@@ -79,4 +78,4 @@ def test_handlers_in_place_of_the_sample_are_told_before_anything_starts(tmp_pat
 
 def test_the_sample_is_taken_for_the_sample():
     """As it stands in this repository."""
-    check_sample(command.ROOT / "lambdas" / "consumer" / "handler.py")
+    command.check_sample(command.ROOT / "lambdas" / "consumer" / "handler.py")

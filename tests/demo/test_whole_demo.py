@@ -56,9 +56,9 @@ def test_a_small_demo_keeps_its_promises_and_says_so_in_its_report(tmp_path):
     assert report["lanes"]["MAIN"]["yields"] > report["lanes_pull"]["MAIN"]["yields"] == 0
     assert min(report[lanes]["MAIN"]["receives"] for lanes in ("lanes", "lanes_pull")) > 200
     assert report["least_backlog_at_live_send"] >= 10
-    assert "MAIN handled: no priority " in output
+    assert "MAIN handled" in output
     assert f"Report: {tmp_path / 'report.html'}" in output
-    assert (tmp_path / "timeline.svg").read_text(encoding="utf-8").startswith("<svg ")
+    assert "<svg " in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(f"BROKEN: {name}" in errors for name in broken)
 
 

@@ -3,8 +3,6 @@
 import argparse
 import inspect
 import json
-import re
-from dataclasses import fields
 from datetime import timedelta
 
 import pytest
@@ -25,12 +23,13 @@ from lanes.errors import ConfigurationError
 from lanes.events import Event
 from lanes.metrics import Metric
 from local.demo import command
-from local.demo.figures import LaneFigures, RunFigures
-from local.demo.footprint import Footprint
+from local.demo.evidence import run_figures
+from local.demo.promises import RunName, judge
 from spark_jobs.columns import COLUMNS
 from spark_jobs.options import NAMES, READER_NAMES
 from tests.docs.pages import ROOT, blocks, codes, rows, spans
 from tests.support import infrastructure
+from tests.support.demo_runs import quiet_run
 
 REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
@@ -234,12 +233,14 @@ def test_alarms_are_those_of_the_stack():
 def test_the_keys_of_the_demos_report_are_explained():
     """Each figure and each promise that a run is judged by."""
     page = set(spans(REFERENCE / "demo-report.md"))
-    figures = {field.name for kind in (RunFigures, LaneFigures, Footprint) for field in fields(kind)}
-    source = (ROOT / "local" / "demo" / "promises.py").read_text(encoding="utf-8")
-    promises = set(re.findall(r'\bname="(\w+)"', source))
+    run = quiet_run()
+    figures = run_figures(run.evidence)
+    footprint = {"asset_megabytes": 1.0, "cold_import_milliseconds": 1.0}
+    judged = judge(
+        {RunName.MAPPINGS: figures}, config=run.config, customers=100, footprint=footprint, busy=""
+    )
 
-    assert promises
-    assert figures | promises <= page
+    assert {*figures, *figures["lanes"]["HIGH"], *(promise.name for promise in judged)} <= page
 
 
 def test_the_demos_options_are_those_of_the_command():

@@ -1,88 +1,78 @@
 """Made-up runs of the demo, recorded message by message."""
 
-from local.demo.evidence import DeadLetter, Delivery, Effect, Ending, Evidence, LiveSend, Sent
-from local.demo.figures import RunRules
+from lanes.config import LanesConfig
+from local.demo.evidence import Delivery, Effect, Evidence, Sent
 
-LANES = ("HIGH", "MEDIUM", "MAIN")
 BEGAN_AT = 1_000.0
-RULES = RunRules(max_attempts=3, recheck_seconds=0.25, slots=1, batch_size=10, idempotency=False)
+
+
+def config_of(**consumer):
+    """Return three lanes, one slot and three attempts."""
+    return LanesConfig.from_dict(
+        {"consumer": {"max_attempts": 3, "recheck_interval": "250ms", "reserved_concurrency": 1} | consumer}
+    )
 
 
 class MadeUpRun:
     """Collects the evidence of a run; times are seconds after its beginning."""
 
-    def __init__(self):
-        self._sent, self._deliveries, self._effects = {}, [], []
-        self._dead_letters, self._live_sends = [], []
-        self.left_in_queues = 0
+    def __init__(self, **consumer):
+        self.config = config_of(**consumer)
+        self.left = 0
         self.calls = {}
+        self._sent, self._deliveries, self._effects, self._dead, self._backlogs = {}, [], [], [], []
 
-    def send(self, one, lane="MAIN", *, group="g", at=-10.0, delivered=True, position=None, fault=None):
-        """Record a message that a queue accepted; the order of the calls is the queue's."""
-        self._sent[one] = Sent(
-            id=one, traffic=lane, lane=lane, position=position, fault=fault, is_live=lane != "MAIN"
-        )
+    def send(self, one, lane="MAIN", *, group="g", at=-10.0, delivered=True, sequence=None, fault=None):
+        """Record a message that a queue accepted; by default the order of the calls is the queue's."""
+        self._sent[one] = Sent(traffic=lane, fault=fault, is_live=lane != "MAIN")
         if delivered:
+            place = sequence or len(self._sent)
             self._deliveries.append(
-                Delivery(
-                    id=one,
-                    lane=lane,
-                    group=group,
-                    sequence=len(self._sent),
-                    sent_at=BEGAN_AT + at,
-                    receive_count=1,
-                )
+                Delivery(id=one, lane=lane, group=group, sequence=place, sent_at=BEGAN_AT + at)
             )
         return self
 
     def finish(self, one, start, end):
         """Record a handler that finished."""
-        return self._effect(one, start, end, Ending.FINISHED)
+        return self._effect(one, start, end, "done")
 
     def refuse(self, one, start, end=None):
         """Record a handler that failed."""
-        return self._effect(one, start, start if end is None else end, Ending.REFUSED)
+        return self._effect(one, start, start if end is None else end, "failed")
 
     def crash(self, one, start):
         """Record a handler that started and never ended."""
-        return self._effect(one, start, None, None)
+        return self._effect(one, start, start, "died")
 
-    def bury(self, one, lane="MAIN", reason="attempts exhausted"):
+    def bury(self, one, reason="attempts exhausted"):
         """Record a message in a dead-letter queue."""
-        self._dead_letters.append(DeadLetter(id=one, lane=lane, reason=reason))
+        self._dead.append((one, reason))
         return self
 
     def live(self, *, waiting):
-        """Record an episode and the backlog at that moment."""
-        self._live_sends.append(LiveSend(at=BEGAN_AT, messages=1, waiting=waiting))
+        """Record the backlog after an episode."""
+        self._backlogs.append(waiting)
         return self
 
-    def _effect(self, one, start, end, ending):
-        attempt = 1 + sum(1 for effect in self._effects if effect.id == one)
-        self._effects.append(
-            Effect(
-                id=one,
-                attempt=attempt,
-                started_at=BEGAN_AT + start,
-                ended_at=None if end is None else BEGAN_AT + end,
-                ending=ending,
-            )
-        )
+    def _effect(self, one, start, end, how):
+        failures = sum(effect.id == one and effect.how != "done" for effect in self._effects)
+        times = {"started_at": BEGAN_AT + start, "ended_at": BEGAN_AT + end}
+        self._effects.append(Effect(id=one, attempt=failures + 1, how=how, **times))
         return self
 
     @property
     def evidence(self):
         """All of it."""
         return Evidence(
-            lanes=LANES,
+            config=self.config,
             began_at=BEGAN_AT,
             sent=dict(self._sent),
             deliveries=tuple(self._deliveries),
             effects=tuple(self._effects),
-            dead_letters=tuple(self._dead_letters),
-            live_sends=tuple(self._live_sends),
-            left_in_queues=self.left_in_queues,
-            function_calls=dict(self.calls),
+            dead=tuple(self._dead),
+            backlogs=tuple(self._backlogs),
+            left=self.left,
+            calls=dict(self.calls),
         )
 
 
@@ -93,7 +83,7 @@ def quiet_run(*, high_wait=0.3, seconds_a_record=0.01):
         start = number * seconds_a_record + (high_wait if number >= 10 else 0)
         run.send(f"bulk-{number}").finish(f"bulk-{number}", start, start + seconds_a_record)
     arrives = 10 * seconds_a_record
-    run.send("pay", "HIGH", group="p", at=arrives, position=1)
+    run.send("pay", "HIGH", group="p", at=arrives)
     run.finish("pay", arrives + high_wait - seconds_a_record, arrives + high_wait)
     run.calls = {"sqs.GetQueueAttributes": 5}
     return run

@@ -1,0 +1,204 @@
+"""The demo finds each planted fault in the evidence of a run, and nothing in a run without one."""
+
+import math
+
+import pytest
+
+from local.demo.evidence import inversions, left_out, run_figures, waits
+from local.demo.plan import ALWAYS, ONCE
+from tests.support.demo_runs import MadeUpRun, quiet_run
+
+FAULTS = (
+    *(
+        "losses",
+        "order_violations",
+        "healthy_dead_lettered",
+        "unexplained_dead_letters",
+        "duplicates_handled",
+    ),
+    *("other_violations", "inversions"),
+)
+
+
+def found(run):
+    """Return the faults that are not nothing."""
+    figures = run_figures(run.evidence)
+    return {name: figures[name] for name in FAULTS if figures[name]}
+
+
+def test_a_run_without_fault_is_clean():
+    """Every figure that promises nothing is nothing."""
+    assert found(quiet_run()) == {}
+
+
+def test_a_message_that_was_accepted_and_never_seen_again_is_a_loss():
+    """Whether it was delivered or not; a dead letter is none."""
+    run = MadeUpRun().send("kept").finish("kept", 0, 1).send("gone", delivered=False).send("taken")
+    run.send("poison", fault=ALWAYS).refuse("poison", 1).refuse("poison", 2).refuse("poison", 3).bury(
+        "poison"
+    )
+
+    assert found(run) == {"losses": 2}
+
+
+def test_a_message_that_starts_before_an_earlier_one_of_its_group_ended_is_found():
+    """Even if they end in order; with one slot that is one handler too many as well."""
+    run = MadeUpRun().send("first").send("second").finish("first", 2, 4).finish("second", 3, 5)
+
+    assert found(run) == {"order_violations": 1, "other_violations": 1}
+
+
+def test_a_message_that_overtakes_a_failing_one_is_found():
+    """Between two attempts nothing of the group may run."""
+    run = MadeUpRun().send("first").send("second")
+    run.refuse("first", 1).finish("second", 2, 3).finish("first", 4, 5)
+
+    assert found(run) == {"order_violations": 1}
+
+
+def test_other_groups_and_lanes_may_overtake():
+    """Order is promised within a group of a lane."""
+    run = MadeUpRun().send("first", group="a").send("second", group="b").send("urgent", "HIGH", group="a")
+    run.finish("first", 4, 5).finish("second", 1, 2).finish("urgent", 2, 3)
+
+    assert "order_violations" not in found(run)
+
+
+def test_a_queue_that_swaps_the_messages_of_a_sender_is_found():
+    """The sender's order counts, not the queue's."""
+    run = MadeUpRun().send("sooner", "HIGH", sequence=2).send("later", "HIGH", sequence=1)
+    run.finish("later", 1, 2).finish("sooner", 3, 4)
+
+    assert found(run) == {"order_violations": 1}
+
+
+def test_a_healthy_dead_letter_is_found():
+    """One that fails once is healthy too."""
+    run = MadeUpRun().send("good", group="a").send("flaky", group="b", fault=ONCE)
+    for one in ("good", "flaky"):
+        run.refuse(one, 1).refuse(one, 2).refuse(one, 3).bury(one)
+
+    assert found(run) == {"healthy_dead_lettered": 2}
+
+
+def test_a_dead_letter_without_a_reason_is_found():
+    """Each has to say why it was given up."""
+    run = MadeUpRun().send("poison", fault=ALWAYS).bury("poison", reason="")
+    run.refuse("poison", 1).refuse("poison", 2).refuse("poison", 3)
+
+    assert found(run) == {"unexplained_dead_letters": 1}
+
+
+def test_a_message_that_was_finished_twice_is_found():
+    """Failed attempts before don't count."""
+    run = MadeUpRun().send("one").refuse("one", 0).finish("one", 1, 2).finish("one", 3, 4)
+
+    assert found(run) == {"duplicates_handled": 1}
+
+
+def test_a_message_that_was_done_and_given_up_is_found():
+    """It ended twice, and was given up without a failure."""
+    run = MadeUpRun().send("one", fault=ALWAYS).finish("one", 1, 2).bury("one")
+
+    assert found(run) == {"other_violations": 2}
+
+
+def test_poison_counts_only_after_exactly_the_allowed_attempts():
+    """One attempt fewer or more breaks the promise, and so does one that was not given up; a crash is one."""
+    run = MadeUpRun()
+    for name, attempts in (("early", 2), ("right", 3), ("late", 4)):
+        run.send(name, group=name, fault=ALWAYS).bury(name)
+        for attempt in range(attempts):
+            (run.crash if name == "right" and attempt == 1 else run.refuse)(name, attempt)
+    run.send("kept", fault=ALWAYS)
+    figures = run_figures(run.evidence)
+
+    assert (figures["poison_sent"], figures["poison_dead_lettered"]) == (4, 1)
+    assert figures["other_violations"] == 2
+
+
+def test_more_handlers_than_slots_are_found():
+    """A handler that ends when another one starts makes room for it."""
+    assert (
+        found(MadeUpRun().send("a", group="a").send("b", group="b").finish("a", 1, 2).finish("b", 2, 3)) == {}
+    )
+    run = MadeUpRun(reserved_concurrency=2)
+    for name in "abc":
+        run.send(name, group=name).finish(name, 1, 2)
+
+    assert found(run) == {"other_violations": 1}
+
+
+def test_a_live_message_waits_from_its_sending_to_its_first_start():
+    """Later attempts change nothing; the backfill waits from the beginning, as nothing ran before."""
+    run = MadeUpRun().send("pay", "HIGH", at=2).refuse("pay", 2.5).finish("pay", 9, 10)
+    run.send("bulk", at=-60).finish("bulk", 3, 4)
+
+    assert [wait.seconds for wait in waits(run.evidence)] == [pytest.approx(0.5), pytest.approx(3)]
+
+
+def test_a_message_that_never_started_waits_for_ever():
+    """A p99 must not look better for it."""
+    run = MadeUpRun().send("pay", "HIGH")
+
+    assert math.isinf(run_figures(run.evidence)["lanes"]["HIGH"]["p99_wait_seconds"])
+
+
+def test_every_run_leaves_out_the_messages_behind_a_failing_one():
+    """Those of the run with mappings: they wait for the failing one, whatever their priority."""
+    first = MadeUpRun().send("head", "HIGH", at=0).send("behind", "HIGH", at=0.1)
+    first.refuse("head", 1).finish("head", 5, 6).finish("behind", 6, 7)
+    second = MadeUpRun().send("head", "HIGH", at=0).send("behind", "HIGH", at=0.1)
+    second.finish("head", 1, 2).finish("behind", 2, 3)
+    unjudged = left_out(first.evidence)
+
+    lane = run_figures(second.evidence, unjudged=unjudged)["lanes"]["HIGH"]
+    assert unjudged == {"behind"}
+    assert (lane["waits_judged"], lane["behind_failure"]) == (1, 1)
+    assert lane["p99_wait_seconds"] == pytest.approx(1)
+
+
+def found_inversions(run):
+    """Return the inversions of a made-up run."""
+    return inversions(waits(run.evidence), run.evidence, bound=0.3)
+
+
+def test_a_record_that_starts_long_after_a_higher_message_began_to_wait_is_an_inversion():
+    """The pair is named: the message that waited, and the one that started."""
+    run = MadeUpRun().send("bulk").send("pay", "HIGH", group="p", at=1.0)
+    run.finish("bulk", 1.5, 1.6).finish("pay", 1.7, 1.8)
+
+    assert found_inversions(run) == [("pay", "bulk")]
+
+
+def test_a_record_that_starts_within_the_bound_is_none():
+    """The lane below may not know yet."""
+    run = MadeUpRun().send("bulk").send("pay", "HIGH", group="p", at=1.0)
+    run.finish("bulk", 1.29, 1.5).finish("pay", 1.6, 1.7)
+
+    assert found_inversions(run) == []
+
+
+def test_a_middle_lane_is_both():
+    """It may hold lower lanes back, and is held back by higher ones."""
+    run = (
+        MadeUpRun().send("order", "MEDIUM", group="o", at=0).send("pay", "HIGH", group="p", at=0).send("bulk")
+    )
+    run.finish("order", 1, 1.1).finish("bulk", 0.5, 0.6).finish("pay", 2, 2.1)
+
+    assert sorted(found_inversions(run)) == [("order", "bulk"), ("pay", "order")]
+
+
+def test_a_higher_message_that_runs_or_fails_or_is_behind_one_holds_nothing_back():
+    """From its first start on it waits no more; between attempts it waits for its backoff."""
+    run = MadeUpRun().send("head", "HIGH", at=0).send("behind", "HIGH", at=0.1).send("bulk", group="b")
+    run.refuse("head", 0.1).finish("bulk", 2, 3).finish("head", 4, 5).finish("behind", 5, 6)
+
+    assert found_inversions(run) == []
+
+
+def test_the_bound_is_the_recheck_interval_and_the_longest_record():
+    """A planted late start is counted by the figures too."""
+    run = quiet_run(high_wait=0.3).send("late", group="l").finish("late", 0.38, 0.385)
+
+    assert found(run) == {"inversions": 1}
