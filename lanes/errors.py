@@ -18,7 +18,7 @@ The errors of this library, and the signals that a handler raises.
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
     │   └── DuplicateHandlerError   .kind
-    └── AwsError                    .operation .code .retryable .answered
+    └── AwsError                    .operation .code .retryable .answered .reasons
 
 `Retry` and `DeadLetter` are signals, not errors: a handler raises them to decide the outcome of its record.
 """
@@ -150,16 +150,24 @@ class AwsError(LanesError):
     A call to AWS failed.
 
     If `retryable`, the same call may succeed later. If not `answered`, no answer came, or AWS reported an internal
-    fault: the call may have taken effect.
+    fault: the call may have taken effect. A cancelled transaction has the `reasons`, one for each of its actions.
     """
 
     def __init__(
-        self, *, operation: str, code: str, message: str = "", retryable: bool, answered: bool = True
+        self,
+        *,
+        operation: str,
+        code: str,
+        message: str = "",
+        retryable: bool,
+        answered: bool = True,
+        reasons: tuple[str, ...] = (),
     ) -> None:
         self.operation = operation
         self.code = code
         self.retryable = retryable
         self.answered = answered
+        self.reasons = reasons
         super().__init__(f"{operation}: {code}{': ' if message else ''}{message}")
 
 

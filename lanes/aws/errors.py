@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -29,6 +29,15 @@ TRANSIENT = (
     ResponseParserError,
 )
 NOT_AWS = "the server is not AWS, or does not know the call"
+
+
+# AWS: one code for a condition that does not hold and for what passes; the reasons tell them apart, one for each
+# action, "None" for those that are not to blame (DynamoDB, "TransactWriteItems", cancellation reasons).
+CANCELLED = "TransactionCanceledException"
+NO_REASON = "None"
+PASSING_REASONS = frozenset({"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"})
+# AWS: a write of an item that a transaction is writing (DynamoDB, "Transaction conflict handling").
+CONFLICTS = frozenset({"TransactionConflictException", "TransactionInProgressException"})
 
 
 @contextmanager
@@ -66,14 +75,19 @@ def _refused(operation: str, error: ClientError) -> AwsError:
     code = str(details.get("Code", "Unknown"))
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     cause = cause_of(code, status=status)
+    given: Any = error.response.get("CancellationReasons", ())
+    reasons = tuple(str(reason.get("Code", NO_REASON)) for reason in given)
+    causes = set(reasons) - {NO_REASON}
+    conflicted = code in CONFLICTS or (code == CANCELLED and bool(causes) and causes <= PASSING_REASONS)
     return AwsError(
         operation=operation,
         code=code,
         message=_text(str(details.get("Message", ""))),
-        retryable=cause.passes,
+        retryable=cause.passes or conflicted,
         # A throttled call was refused before any work. Any other failure of AWS may come after it, so the message may
         # be in its queue.
         answered=cause is Cause.THROTTLED or not cause.passes,
+        reasons=reasons,
     )
 
 

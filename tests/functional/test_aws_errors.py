@@ -37,3 +37,42 @@ def test_an_answer_that_no_parser_reads_is_told_in_words():
     words = "the server is not AWS, or does not know the call"
     assert str(caught.value) == f"SimulatePrincipalPolicy: ResponseParserError: {words}"
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("reasons", "retryable"),
+    [
+        (["None", "TransactionConflict"], True),
+        (["ThrottlingError", "TransactionConflict", "ProvisionedThroughputExceeded"], True),
+        (["ConditionalCheckFailed", "None"], False),
+        (["TransactionConflict", "ConditionalCheckFailed"], False),
+        (["ValidationError"], False),
+        ([], False),
+    ],
+)
+def test_a_cancelled_transaction_has_its_reasons_and_is_retried_by_them(reasons, retryable):
+    """One code stands for a conflict, which passes, and for a condition that does not hold."""
+    response = {
+        "Error": {"Code": "TransactionCanceledException", "Message": "Transaction cancelled"},
+        "CancellationReasons": [{"Code": reason} for reason in reasons],
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+
+    with pytest.raises(AwsError) as caught, aws_errors("TransactWriteItems"):
+        raise ClientError(response, "TransactWriteItems")
+
+    assert caught.value.reasons == tuple(reasons)
+    assert (caught.value.retryable, caught.value.answered) == (retryable, True)
+
+
+def test_a_write_that_meets_a_transaction_is_retried():
+    """It was refused before any work."""
+    response = {
+        "Error": {"Code": "TransactionConflictException"},
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+
+    with pytest.raises(AwsError) as caught, aws_errors("UpdateItem"):
+        raise ClientError(response, "UpdateItem")
+
+    assert (caught.value.retryable, caught.value.answered) == (True, True)

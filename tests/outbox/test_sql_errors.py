@@ -3,14 +3,19 @@
 import pytest
 import sqlalchemy as sa
 
-from lanes.errors import OutboxStoreError
-from lanes.outbox.sql.database import sql_errors
+from lanes.errors import ConfigurationError, OutboxStoreError
+from lanes.outbox.sql.database import _driver_settings, open_engine, sql_errors
+from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.outbox.telemetry import NoTelemetry
+from tests.support.outbox_bench import Bench
 from tests.support.outbox_relay import Run
 
 PASSES = {
     "08006": "connection failure",
     "25006": "read-only after a failover",
     "25P03": "idle in transaction for too long",
+    "26000": "no such prepared statement, behind a pooler",
+    "42P05": "a prepared statement of another client, behind a pooler",
     "40001": "serialization failure",
     "40P01": "deadlock",
     "53300": "too many connections",
@@ -45,6 +50,113 @@ def test_a_server_error_is_retried_if_it_passes(postgresql_subject, state, retry
         connection.exec_driver_sql(fail)
 
     assert raised.value.retryable is retryable
+
+
+@pytest.mark.parametrize("state", ["26000", "42P05"])
+def test_a_relay_goes_on_after_a_pooler_has_mixed_up_prepared_statements(postgresql_subject, clock, state):
+    """With a new connection; the error says how to open the database."""
+    run = Run(postgresql_subject, clock)
+    run.write("a")
+    engine, told, servers = postgresql_subject.engine, [], []
+
+    def mix_up(connection, _cursor, statement, *_):
+        if "FOR UPDATE" in statement:
+            servers.append(connection.connection.dbapi_connection)
+            if len(servers) == 1:
+                connection.exec_driver_sql(
+                    f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$"
+                )
+
+    sa.event.listen(engine, "before_cursor_execute", mix_up)
+    run.relay._telemetry = TellingTelemetry(told)
+    run.relay.run(should_stop=lambda: run.sent() == ["a"] or len(told) > 1, pause=lambda _: None)
+
+    assert run.sent() == ["a"]
+    assert servers[1] is not servers[0]
+    assert ["without prepared statements" in str(error) for error in told] == [True]
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("postgresql+psycopg://u:p@h/d", {"prepare_threshold": None}),
+        ("postgresql+psycopg://u:p@h/d?prepare_threshold=none&sslmode=require", {"prepare_threshold": None}),
+        ("postgresql+psycopg://u:p@h/d?prepare_threshold=5", {"prepare_threshold": 5}),
+        ("postgresql+pg8000://u:p@h/d?timeout=30", {"timeout": 30}),
+        ("postgresql+pg8000://u:p@h/d", {}),
+    ],
+)
+def test_settings_of_the_driver_are_reached_by_the_url(url, settings):
+    """As numbers; psycopg prepares nothing by default, so that a pooler can be used."""
+    assert _driver_settings(sa.make_url(url)) == settings
+
+
+def test_a_setting_of_the_driver_that_is_no_number_is_refused():
+    """With what is allowed."""
+    with pytest.raises(
+        ConfigurationError, match="prepare_threshold is 'often' in the URL; use a whole number or"
+    ):
+        open_engine("postgresql+psycopg://h/d?prepare_threshold=often")
+
+
+@pytest.mark.parametrize("level", ["SERIALIZABLE", "REPEATABLE READ"])
+@pytest.mark.parametrize("place", ["database", "engine"])
+def test_two_relays_claim_side_by_side_whatever_the_default_level(postgresql_subject, clock, level, place):
+    """The store sets its own level, for its transactions alone: at a higher one the second claim fails."""
+    engine = postgresql_subject.engine
+    if place == "engine":
+        other = sa.create_engine(engine.url, isolation_level=level)
+    else:
+        other = sa.create_engine(engine.url)
+        default = f"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}"
+        sa.event.listen(other, "connect", lambda driver, _record: set_default(driver, default))
+    store = SqlOutboxStore(other, postgresql_subject.tables)
+    bench = Bench(postgresql_subject, clock)
+    bench.store = store
+    bench.write("a", "b", group="g")
+    bench.write("c")
+    with store.writing() as held:
+        assert held.exec_driver_sql("SHOW transaction_isolation").scalar_one() == "read committed"
+    with other.connect() as connection:
+        shown = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
+    assert shown == level.lower()
+
+    with store.writing() as first:
+        rows = first.execute(store.candidates_statement(None, None), {"limit": 1, "now": clock()}).all()
+        claim, owner = bench.claim()
+        assert [entry.id for entry in claim.entries] == ["c"]
+        assert bench.settle(claim, owner) == {"c"}
+    other.dispose()
+
+    assert [row.id for row in rows] == ["a"]
+
+
+def set_default(driver, statement):
+    """Set the default of new transactions, as the settings of a database do."""
+    cursor = driver.cursor()
+    cursor.execute(statement)
+    driver.commit()
+
+
+def test_an_engine_that_commits_each_statement_is_refused(postgresql_subject, clock):
+    """Its claims would lock nothing."""
+    engine = postgresql_subject.engine.execution_options(isolation_level="AUTOCOMMIT")
+    bench = Bench(postgresql_subject, clock)
+    bench.store = SqlOutboxStore(engine, postgresql_subject.tables)
+
+    with pytest.raises(ConfigurationError, match="AUTOCOMMIT"):
+        bench.claim()
+
+
+class TellingTelemetry(NoTelemetry):
+    """Telemetry that keeps the errors of outages."""
+
+    def __init__(self, told):
+        self._told = told
+
+    def outage(self, error):
+        """Keep it."""
+        self._told.append(error)
 
 
 class RefusedError(Exception):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from lanes.errors import ConfigurationError, OutboxStoreError
+from lanes.outbox.sql.transaction import is_autocommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +19,27 @@ if TYPE_CHECKING:
 # PostgreSQL's codes and classes of codes (its documentation, appendix A): connections, read-only servers, idle
 # transactions, serialization failures and deadlocks, resources, lock timeouts, cancelled statements and shutdowns.
 READ_ONLY = "25006"
-PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57")
+# A prepared statement that exists already, and one that does not exist: with a pooler in transaction mode each
+# transaction may have another server, and the driver prepares its statements for one.
+POOLED = ("26000", "42P05")
+PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57", *POOLED)
 DATABASE_DROPPED = "57P04"
+READ_COMMITTED = "read committed"
+# In `Connection.info`, for as long as the connection is open.
+SETS_LEVEL = "lanes.sets_isolation_level"
 
 
 def open_engine(url: str) -> Engine:
     """
-    Open a database by its URL.
+    Open a database by its URL, in whose query `prepare_threshold` and `timeout` reach the driver as numbers.
 
     Raises:
         ConfigurationError: SQLAlchemy cannot read the URL, or the driver is not installed.
     """
     try:
-        return sa.create_engine(url)
+        address = sa.make_url(url)
+        settings = _driver_settings(address)
+        return sa.create_engine(address.difference_update_query(settings), connect_args=settings)
     except ImportError as error:
         raise ConfigurationError([str(error)], source="database of the outbox") from error
     except sa.exc.ArgumentError as error:
@@ -40,6 +49,50 @@ def open_engine(url: str) -> Engine:
             f"use postgresql+psycopg://user:password@host/name or sqlite:///file.db, for example"
         )
         raise ConfigurationError([problem], source="database of the outbox") from error
+
+
+def _driver_settings(address: sa.URL) -> dict[str, Any]:
+    """Return the settings of the driver that are not texts; a URL has texts alone."""
+    driver = address.get_driver_name()
+    settings: dict[str, Any] = {}
+    if driver == "psycopg":
+        # A statement that is prepared for one server fails on the next one behind a pooler in transaction mode.
+        settings["prepare_threshold"] = _number(address, "prepare_threshold", none=True)
+    if driver == "pg8000" and "timeout" in address.query:
+        settings["timeout"] = _number(address, "timeout")
+    return settings
+
+
+def _number(address: sa.URL, name: str, *, none: bool = False) -> int | None:
+    given = address.query.get(name, "none")
+    if none and given == "none":
+        return None
+    if isinstance(given, str) and given.isdecimal():
+        return int(given)
+    problem = f"{name} is {given!r} in the URL; use a whole number{' or none' if none else ''}"
+    raise ConfigurationError([problem], source="database of the outbox")
+
+
+def at_read_committed(connection: Connection) -> None:
+    """
+    Set the isolation level of a transaction of PostgreSQL that has just begun, if it is another one.
+
+    At a higher level concurrent claims fail instead of passing over each other's rows.
+
+    Raises:
+        ConfigurationError: the engine commits each statement by itself.
+    """
+    if is_autocommit(connection):
+        problem = (
+            "the engine is in AUTOCOMMIT, so a claim locks nothing; create it without this isolation level"
+        )
+        raise ConfigurationError([problem], source="database of the outbox")
+    if SETS_LEVEL not in connection.info:
+        level = connection.exec_driver_sql("SHOW transaction_isolation").scalar_one()
+        connection.info[SETS_LEVEL] = level != READ_COMMITTED
+    if connection.info[SETS_LEVEL]:
+        # Of the transaction and not of the session, which behind a pooler others have afterwards.
+        connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {READ_COMMITTED}")
 
 
 @contextmanager
@@ -57,12 +110,16 @@ def sql_errors() -> Iterator[None]:
 
 
 @contextmanager
-def leaving_read_only(connection: Connection) -> Iterator[None]:
-    """Close the connection if its server is read-only: after a failover only a new one reaches the new primary."""
+def leaving_bad_server(connection: Connection) -> Iterator[None]:
+    """
+    Close the connection if its server is the wrong one.
+
+    After a failover only a new connection reaches the new primary, and one behind a pooler has statements of its own.
+    """
     try:
         yield
     except sa.exc.DBAPIError as error:
-        if _sqlstate(error.orig) == READ_ONLY:
+        if _sqlstate(error.orig) in {READ_ONLY, *POOLED}:
             connection.invalidate(error)
         raise
 
@@ -84,6 +141,8 @@ def _sqlstate(error: BaseException | None) -> str:
 
 def _first_line(error: Exception) -> str:
     message = str(error).partition("\n")[0]
+    if _sqlstate(getattr(error, "orig", None)) in POOLED:
+        message += "; behind a pooler in transaction mode open the database without prepared statements"
     # The messages of SQLite and of PostgreSQL.
     is_missing = "no such table" in message or ('relation "' in message and "does not exist" in message)
     remedy = "; `lanes outbox --database ... setup` creates the tables" if is_missing else ""

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql
 
 from lanes.outbox.entry import FINISHED, EntryState
 from lanes.outbox.rules import Candidate, LaneShare, choose, joined
-from lanes.outbox.sql.database import leaving_read_only, open_engine, sql_errors
+from lanes.outbox.sql.database import at_read_committed, leaving_bad_server, open_engine, sql_errors
 from lanes.outbox.sql.schema import TABLE, OutboxTables, entry_of
 from lanes.outbox.store import Claim, OutboxStatus
 
@@ -38,7 +38,7 @@ class SqlOutboxStore:
     The store of one database.
 
     Args:
-        engine: of SQLAlchemy; PostgreSQL at its default isolation, or SQLite.
+        engine: of SQLAlchemy, for PostgreSQL or SQLite.
         tables: the tables of the outbox.
     """
 
@@ -68,7 +68,9 @@ class SqlOutboxStore:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that writes."""
-        with sql_errors(), self.engine.begin() as connection, leaving_read_only(connection):
+        with sql_errors(), self.engine.begin() as connection, leaving_bad_server(connection):
+            if connection.dialect.name == "postgresql":
+                at_read_committed(connection)
             if connection.dialect.name == "sqlite":
                 # A transaction that begins with a read may fail when it writes first, and two relays would read the
                 # same candidates.
