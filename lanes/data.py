@@ -1,24 +1,24 @@
 """
 The data of a message in the type that its handler names, as in `Message[Order]`.
 
-The type is a dataclass, a model with the method `model_validate`, as pydantic's have it, or a type that their fields
-may have: see `reader_of`. pydantic itself is never imported.
+Dataclasses, enums, times and the types of JSON are read here, by their fields. Every other type is left to pydantic,
+which is imported only for them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
+import json
 import traceback
 import types
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    NoReturn,
     TypeAlias,
     TypeVar,
     Union,
@@ -26,14 +26,15 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from uuid import UUID
 
 from lanes.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Read: TypeAlias = "Callable[[Any, str, list[str]], Any]"
-"""Takes a value, its path such as `data.customer`, and the list for its problems; returns the value in its type."""
+DataReader: TypeAlias = "Callable[[Any], tuple[Any, str, int]]"
+"""Takes JSON data; returns it in its type, the problems as one text, and the number of ignored fields."""
 
 JSON_NAMES = {
     bool: "a boolean",
@@ -44,36 +45,49 @@ JSON_NAMES = {
     dict: "an object",
     type(None): "null",
 }
+TEXT_FORMS: dict[Any, tuple[Callable[[str], Any], str]] = {
+    datetime: (datetime.fromisoformat, "an ISO 8601 date and time"),
+    date: (date.fromisoformat, "an ISO 8601 date"),
+    UUID: (UUID, "a UUID"),
+    Decimal: (Decimal, "a decimal number in a string"),
+}
+"""Types that are written as text: how it is read, and its name."""
 MOST_PROBLEMS = 10
 """The reason of a dead letter is an attribute of its message, and a long array has many items."""
-SUPPORTED = (
-    "a dataclass, a model with model_validate, bool, int, float, str, None, Any, list, dict with str keys, Literal, "
-    "Enum, datetime, date, or a union of these"
-)
+PYDANTIC = "pydantic reads more types: add it to the requirements of the function"
 
 
-def data_reader(handler: Callable[..., Any]) -> Callable[[Any], tuple[Any, str]] | None:
+class Findings(list[str]):
+    """The problems of one reading, and the number of fields that its types lack; if `strict`, each is a problem."""
+
+    def __init__(self, *, strict: bool) -> None:
+        super().__init__()
+        self.strict = strict
+        self.ignored = 0
+
+
+Read: TypeAlias = "Callable[[Any, str, Findings], Any]"
+"""Takes a value, its path such as `data.customer`, and the findings so far; returns the value in its type."""
+
+
+def data_reader(handler: Callable[..., Any], *, strict: bool = False) -> DataReader | None:
     """
-    Return a function from JSON data to the type that a handler's first parameter names, and to the problems.
+    Return a function that reads JSON data in the type of the `Message` that a handler takes; None for a plain one.
 
-    None for a plain `Message`. The problems are one text, empty if the data fits.
+    Args:
+        handler: the function; behind a decorator, the decorated one names the type.
+        strict: whether a field that the type lacks is a problem.
 
     Raises:
-        TypeError: the type can't be found or is none of those supported.
+        TypeError: the type can't be found or can't be read.
     """
-    first = next(iter(inspect.signature(handler).parameters.values()), None)
-    annotation = None if first is None else first.annotation
-    if isinstance(annotation, str):
-        annotation = _evaluated(annotation, handler)
-    if get_origin(annotation) is not Message:
-        return None
-    (wanted,) = get_args(annotation)
-    if wanted is Any or isinstance(wanted, TypeVar):
+    wanted = _wanted_by(handler)
+    if wanted is None or wanted is Any or isinstance(wanted, TypeVar):
         return None
     reader = reader_of(wanted, {})
 
-    def read(data: Any) -> tuple[Any, str]:
-        value, problems = None, list[str]()
+    def read(data: Any) -> tuple[Any, str, int]:
+        value, problems = None, Findings(strict=strict)
         try:
             value = reader(data, "data", problems)
         except KeyboardInterrupt:  # it ends the process
@@ -81,32 +95,58 @@ def data_reader(handler: Callable[..., Any]) -> Callable[[Any], tuple[Any, str]]
         except BaseException as error:  # noqa: BLE001 - the border to user code; or the data is nested too deep
             problems.append(_printed(error, "data"))
         more = [f"and {len(problems) - MOST_PROBLEMS} more problems"] if len(problems) > MOST_PROBLEMS else []
-        return value, "; ".join([*problems[:MOST_PROBLEMS], *more])
+        return value, "; ".join([*problems[:MOST_PROBLEMS], *more]), problems.ignored
 
     return read
+
+
+def _wanted_by(handler: Callable[..., Any]) -> Any:
+    """Return the type of the data that a handler names, None for any; its message may follow other parameters."""
+    unknown: list[TypeError] = []
+    for place, parameter in enumerate(inspect.signature(handler).parameters.values()):
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            try:
+                annotation = _evaluated(annotation, handler)
+            except TypeError as error:
+                if place == 0 or "Message[" in parameter.annotation:
+                    unknown.append(error)
+                continue
+        if annotation is Message:
+            return None
+        if get_origin(annotation) is Message:
+            return get_args(annotation)[0]
+    if unknown:
+        # It may be an alias of a message with a type, whose data would arrive without it.
+        raise unknown[0]
+    return None
 
 
 def reader_of(wanted: Any, known: dict[Any, Read]) -> Read:
     """
     Return the reader of a type.
 
-    No value is converted, except to a dataclass, a model, an enum's member, a datetime or a date. Of a union's types
-    the first that fits is taken. A problem shows no value, since it may be confidential.
+    No value is converted, except to a dataclass, an enum's member, or a type that is written as text. Of a union's
+    types the first that fits is taken, at best without ignoring a field. A problem shows no value, since it may be
+    confidential.
 
     Args:
         wanted: the type.
         known: readers of the dataclasses on the way to it, which may contain each other.
 
     Raises:
-        TypeError: the type is not supported.
+        TypeError: the type can't be read.
     """
     while hasattr(wanted, "__supertype__"):  # of NewType
         wanted = wanted.__supertype__
     if wanted is Any or wanted is object:
         return lambda value, _where, _problems: value
-    if wanted in known:
-        return known[wanted]
-    return _of_form(wanted, known) or _of_class(wanted, known) or _unsupported(wanted)
+    try:
+        if wanted in known:
+            return known[wanted]
+    except TypeError:  # it can't be hashed
+        return _of_pydantic(wanted)
+    return _of_form(wanted, known) or _of_class(wanted, known) or _of_pydantic(wanted)
 
 
 def _of_form(wanted: Any, known: dict[Any, Read]) -> Read | None:
@@ -126,39 +166,72 @@ def _of_form(wanted: Any, known: dict[Any, Read]) -> Read | None:
 def _of_class(wanted: Any, known: dict[Any, Read]) -> Read | None:
     if wanted is None or wanted in JSON_NAMES:
         return _scalar(wanted or type(None))
-    if not isinstance(wanted, type):
+    if wanted in TEXT_FORMS:
+        return _text(*TEXT_FORMS[wanted])
+    if not isinstance(wanted, type) or hasattr(wanted, "__pydantic_validator__"):
         return None
-    if wanted in (datetime, date):
-        return _time(wanted)
-    if callable(getattr(wanted, "model_validate", None)):
-        return _model(wanted)
     if issubclass(wanted, Enum):
         return _choice({(type(member.value), member.value): member for member in wanted})
     return _Record(wanted, known) if dataclasses.is_dataclass(wanted) else None
 
 
-def _unsupported(wanted: Any) -> NoReturn:
-    raise TypeError(f"data can't be read as {_name(wanted)}; supported are {SUPPORTED}")
+def _of_pydantic(wanted: Any) -> Read:
+    """Return the reader of a model, or of a type that JSON has no form for: pydantic knows one."""
+    try:
+        from pydantic import TypeAdapter
+    except ImportError:
+        raise TypeError(f"data can't be read as {_name(wanted)}; {PYDANTIC}") from None
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(wanted)
+    except Exception as error:
+        raise TypeError(f"data can't be read as {_name(wanted)}: {_printed(error, 'pydantic')}") from error
+    if not getattr(adapter, "pydantic_complete", True):
+        # It names types that can't be found, which pydantic would say at the first message.
+        raise TypeError(_hidden(f"data can't be read as {_name(wanted)}: its types", None))
+    known = _fields_of(wanted)
+
+    def read(value: Any, where: str, problems: Findings) -> Any:
+        more: Any = {"extra": "forbid"} if problems.strict else {}
+        try:
+            # As JSON, not as a value of Python: a strict model takes the text of a date in JSON only.
+            result = adapter.validate_json(json.dumps(value), **more)
+        except Exception as error:  # noqa: BLE001 - the border to user code: a validator may raise anything
+            problems.extend(_described(error, where))
+            return None
+        if known and isinstance(value, dict):
+            problems.ignored += len(value.keys() - known)
+        return result
+
+    return read
+
+
+def _fields_of(wanted: Any) -> set[Any]:
+    """Return the names of a model's fields in JSON; none if it takes others, or is not a model."""
+    if getattr(wanted, "model_config", {}).get("extra", "ignore") != "ignore":
+        return set()
+    names: set[Any] = set()
+    for name, field in getattr(wanted, "model_fields", {}).items():
+        choices = getattr(field.validation_alias, "choices", [field.validation_alias])
+        names |= {name, *(getattr(one, "path", [one])[0] for one in choices)}
+    return names
 
 
 def _scalar(wanted: type) -> Read:
     # JSON has one sort of number, so a whole one is a float as well.
     accepted = (int, float) if wanted is float else (wanted,)
 
-    def read(value: Any, where: str, problems: list[str]) -> Any:
+    def read(value: Any, where: str, problems: Findings) -> Any:
         # Not isinstance: True is an int in Python, and a boolean in JSON.
         return value if type(value) in accepted else _refuse(value, where, problems, JSON_NAMES[wanted])
 
     return read
 
 
-def _time(wanted: type[date]) -> Read:
-    name = f"an ISO 8601 {'date and time' if wanted is datetime else 'date'}"
-
-    def read(value: Any, where: str, problems: list[str]) -> Any:
+def _text(convert: Callable[[str], Any], name: str) -> Read:
+    def read(value: Any, where: str, problems: Findings) -> Any:
         try:
-            return wanted.fromisoformat(value)
-        except (TypeError, ValueError):
+            return convert(value) if type(value) is str else _refuse(value, where, problems, name)
+        except (ValueError, ArithmeticError):
             return _refuse(value, where, problems, name, types=[str])
 
     return read
@@ -169,7 +242,7 @@ def _choice(choices: dict[tuple[type, Any], Any]) -> Read:
     types = [kind for kind, _ in choices]
     name = f"one of {', '.join(repr(value) for _, value in choices)}"
 
-    def read(value: Any, where: str, problems: list[str]) -> Any:
+    def read(value: Any, where: str, problems: Findings) -> Any:
         key = (type(value), None if isinstance(value, list | dict) else value)
         return choices[key] if key in choices else _refuse(value, where, problems, name, types=types)
 
@@ -180,13 +253,14 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
     name = " or ".join(JSON_NAMES.get(arm) or _name(arm) for arm in arms)
     others = [reader for arm, reader in zip(arms, readers, strict=True) if arm is not type(None)]
 
-    def read(value: Any, where: str, problems: list[str]) -> Any:
-        found: list[str] = []
-        for reader in readers:
-            found = []
-            result = reader(value, where, found)
-            if not found:
-                return result
+    def read(value: Any, where: str, problems: Findings) -> Any:
+        for strict in (True,) if problems.strict else (True, False):
+            for reader in readers:
+                found = Findings(strict=strict)
+                result = reader(value, where, found)
+                if not found:
+                    problems.ignored += found.ignored
+                    return result
         if len(others) == 1:
             # Of `Customer | None` the problems inside of the customer say more.
             return others[0](value, where, problems)
@@ -196,7 +270,7 @@ def _union(arms: tuple[Any, ...], readers: list[Read]) -> Read:
 
 
 def _array(item: Read) -> Read:
-    def read(value: Any, where: str, problems: list[str]) -> Any:
+    def read(value: Any, where: str, problems: Findings) -> Any:
         if type(value) is not list:
             return _refuse(value, where, problems, JSON_NAMES[list])
         return [item(one, f"{where}[{place}]", problems) for place, one in enumerate(value)]
@@ -205,7 +279,7 @@ def _array(item: Read) -> Read:
 
 
 def _object(item: Read) -> Read:
-    def read(value: Any, where: str, problems: list[str]) -> Any:
+    def read(value: Any, where: str, problems: Findings) -> Any:
         if type(value) is not dict:
             return _refuse(value, where, problems, JSON_NAMES[dict])
         return {key: item(one, f"{where}[{key!r}]", problems) for key, one in value.items()}
@@ -213,25 +287,14 @@ def _object(item: Read) -> Read:
     return read
 
 
-def _model(wanted: Any) -> Read:
-    def read(value: Any, where: str, problems: list[str]) -> Any:
-        try:
-            return wanted.model_validate(value)
-        except Exception as error:  # noqa: BLE001 - the border to user code: a validator may raise anything
-            problems.extend(_described(error, where))
-            return None
-
-    return read
-
-
 class _Record:
-    """Reads a dataclass from an object with exactly its fields; those with a default may be missing."""
+    """Reads a dataclass from an object with its fields; those with a default may be missing."""
 
     def __init__(self, wanted: type, known: dict[Any, Read]) -> None:
         known[wanted] = self
         self._wanted: Any = wanted
         try:
-            hints = get_type_hints(wanted)
+            hints = get_type_hints(wanted, include_extras=True)
         except Exception as error:
             raise TypeError(_hidden(f"the fields of {wanted.__name__}", error)) from error
         fields = [one for one in dataclasses.fields(self._wanted) if one.init]
@@ -245,38 +308,41 @@ class _Record:
         except TypeError as error:
             raise TypeError(f"{self._wanted.__name__}.{name}: {error}") from error.__cause__
 
-    def __call__(self, value: Any, where: str, problems: list[str]) -> Any:
+    def __call__(self, value: Any, where: str, problems: Findings) -> Any:
         if type(value) is not dict:
             return _refuse(value, where, problems, JSON_NAMES[dict])
-        found = [f"{where}.{name} is missing" for name in self._required if name not in value]
-        known = ", ".join(self._fields)
-        found += [
-            f"{where} has the unknown field {name!r}; {self._wanted.__name__} has {known}"
-            for name in value
-            if name not in self._fields
-        ]
+        found = Findings(strict=problems.strict)
+        found += [f"{where}.{name} is missing" for name in self._required if name not in value]
+        unknown = [name for name in value if name not in self._fields]
+        if problems.strict:
+            known = ", ".join(self._fields)
+            found += [
+                f"{where} has the unknown field {name!r}; {self._wanted.__name__} has {known}"
+                for name in unknown
+            ]
         read = {
             name: reader(value[name], f"{where}.{name}", found)
             for name, reader in self._fields.items()
             if name in value
         }
+        problems.ignored += len(unknown) + found.ignored
         problems += found
         if found:
             return None
         try:
             return self._wanted(**read)
         except Exception as error:  # noqa: BLE001 - the border to user code, such as __post_init__
-            problems.extend(_described(error, where))
+            problems.append(_printed(error, where))
             return None
 
 
 def _described(error: Exception, where: str) -> list[str]:
     """Return the problems of an error of user code, one for each that pydantic found."""
-    listed = getattr(error, "errors", None)
-    if callable(listed):
-        # An error of another library may have another list.
-        with contextlib.suppress(Exception):
-            return [f"{'.'.join([where, *map(str, one['loc'])])}: {one['msg']}" for one in listed()]
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        return [f"{'.'.join([where, *map(str, one['loc'])])}: {one['msg']}" for one in found]
     return [_printed(error, where)]
 
 
@@ -285,9 +351,7 @@ def _printed(error: BaseException, where: str) -> str:
     return f"{where}: {''.join(traceback.format_exception_only(error)).strip()}"
 
 
-def _refuse(
-    value: Any, where: str, problems: list[str], expected: str, *, types: Sequence[type] = ()
-) -> None:
+def _refuse(value: Any, where: str, problems: Findings, expected: str, *, types: Sequence[type] = ()) -> None:
     """Add a problem; a value of one of the right types is another one of them."""
     article, _, name = JSON_NAMES[type(value)].rpartition(" ")
     found = f"another {name}" if type(value) in types else f"{article} {name}".strip()
@@ -299,16 +363,17 @@ def _name(wanted: Any) -> str:
 
 
 def _evaluated(annotation: str, handler: Any) -> Any:
-    """Return a postponed annotation's value; None if it can't be evaluated and names no type for the data."""
+    """Return a postponed annotation's value."""
     function = inspect.unwrap(getattr(handler, "func", handler))
     names = getattr(function, "__globals__", None) or getattr(type(function).__call__, "__globals__", {})
+    # Often imported for the type checker only, and never needed: an annotation of these names no type for the data.
+    ours = {"Message": Message, "HandlerContext": None, "Any": Any}
     try:
-        return eval(annotation, names)  # noqa: S307 - the handler's own source, as typing.get_type_hints reads it
+        return eval(annotation, {**ours, **names})  # noqa: S307 - the handler's own source, as typing.get_type_hints
     except Exception as error:
-        if "Message[" not in annotation:
-            return None
         raise TypeError(_hidden(f"the annotation {annotation!r}", error)) from error
 
 
-def _hidden(name: str, error: Exception) -> str:
-    return f"{name} can't be evaluated ({error}); import its names at the top of the module, not under TYPE_CHECKING"
+def _hidden(name: str, error: Exception | None) -> str:
+    reason = f" ({error})" if error else ""
+    return f"{name} can't be evaluated{reason}; import its names at the top of the module, not under TYPE_CHECKING"

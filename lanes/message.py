@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
+from lanes.encoding import encoded
 from lanes.errors import InvalidMessageError, MessageDecodeError, MessageTooLargeError
 from lanes.source import program_source
 
@@ -39,10 +40,12 @@ LONGEST_ID = 128
 IDENTITY_PARTS = 3
 SQS_ID = re.compile(r"[!-~]{1,128}")
 KIND = re.compile(r"\S{1,128}")
+BYTE_ORDER_MARK = "\ufeff"
 JSON_WHITESPACE = " \t\n\r"
 INTEGER = re.compile(r"[+-]?\d{1,18}")
 MOVED, REDRIVEN = "moved-", "redrive-"
 """Prefixes of the deduplication ids of messages that an override moved, and of copies of dead letters."""
+LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d):60")
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 # AWS: SQS refuses bodies with characters outside XML 1.0 (API_SendMessage). The JSON encoder escapes the control
@@ -88,7 +91,8 @@ class Message(Generic[Data_co]):
 
     Attributes:
         kind: stable name for this sort of message; selects the handler. Up to 128 characters, no spaces.
-        data: any value that JSON can represent; `JsonText` is sent as it is.
+        data: any value that JSON can represent, also in dataclasses, pydantic models, enums, times, UUIDs and decimals;
+            `JsonText` is sent as it is.
         id: of the event, up to 128 characters; the same id from the same source and of the same kind is the same
             message.
         group: messages of one group are handled in the order sent; by default each message is its own group.
@@ -166,7 +170,7 @@ class Message(Generic[Data_co]):
         event = _parsed(body)
         version = event.get("specversion")
         if not isinstance(version, str) or not version.startswith("1."):
-            raise MessageDecodeError(f"specversion is {version!r}; it must be '1.0'")
+            raise MessageDecodeError(_cure(event) or f"specversion is {_cut(version)}; it must be '1.0'")
         if "data_base64" in event:
             raise MessageDecodeError("data_base64 is not supported; put JSON into data")
         return cls(
@@ -195,12 +199,14 @@ class Message(Generic[Data_co]):
         }
         present = {key: value for key, value in after.items() if value is not None}
         try:
-            data = self.data.checked() if isinstance(self.data, JsonText) else _written(self.data)
-        except (TypeError, ValueError, RecursionError) as error:
+            data = self.data.checked() if isinstance(self.data, JsonText) else encoded(self.data)
+        except KeyboardInterrupt:
+            raise
+        except Exception as error:  # noqa: BLE001 - the border to user code: the serializer of a model
             problems.append(f"the data is not JSON: {error}")
             return ""
-        rest = f",{_written(present)[1:]}" if present else "}"
-        return in_xml(f'{_written(before)[:-1]},"data":{data}{rest}')
+        rest = f",{encoded(present)[1:]}" if present else "}"
+        return in_xml(f'{encoded(before)[:-1]},"data":{data}{rest}')
 
     def _field_problems(self) -> list[str]:
         problems = []
@@ -270,23 +276,6 @@ def in_xml(text: str) -> str:
     return NOT_IN_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _no_json(value: Any) -> Any:
-    cures = {
-        "Decimal": "str(value)",
-        "UUID": "str(value)",
-        "datetime": "value.isoformat()",
-        "date": "value.isoformat()",
-        "time": "value.isoformat()",
-        "timedelta": "value.total_seconds()",
-        "bytes": "base64.b64encode(value).decode()",
-        "set": "list(value)",
-        "frozenset": "list(value)",
-    }
-    name = type(value).__name__
-    cure = cures.get(name, "a value of str, int, float, bool, None, list and dict")
-    raise TypeError(f"{name} {_cut(value)} has no form in JSON; pass {cure}")
-
-
 def size_bytes(body: str) -> int:
     """Return the size of a body as SQS counts it."""
     return len(body.encode())
@@ -312,6 +301,10 @@ def _cut(value: object) -> str:
 
 
 def _parsed(body: str) -> Mapping[str, Any]:
+    if body.startswith(BYTE_ORDER_MARK):
+        raise MessageDecodeError(
+            "it begins with a byte order mark; write UTF-8 without one (in Python: utf-8, not utf-8-sig)"
+        )
     try:
         text = body.strip(JSON_WHITESPACE)
         event, end = _DECODER.raw_decode(text)
@@ -324,8 +317,17 @@ def _parsed(body: str) -> Mapping[str, Any]:
     return event
 
 
-def _written(value: object) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_no_json)
+def _cure(event: Mapping[str, Any]) -> str:
+    """Return what to do with an event of another service; empty for other bodies."""
+    raw = "register a handler with @consumer.raw_handler"
+    if event.get("Type") == "Notification" and "TopicArn" in event:
+        return f"it is an envelope of SNS; enable raw message delivery for the subscription, or {raw}"
+    if "detail-type" in event and "detail" in event:
+        return f"it is an event of EventBridge; {raw}, or write a CloudEvent with an input transformer"
+    records = event.get("Records")
+    if isinstance(records, list) and records and isinstance(records[0], dict) and "s3" in records[0]:
+        return f"it is a notification of S3; {raw}"
+    return ""
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -353,6 +355,8 @@ def _text(event: Mapping[str, Any], key: str) -> str:
 
 def _priority(value: object) -> int | None:
     """Read the extension attribute; some CloudEvents libraries write every extension as a string."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)  # JSON has one sort of number
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str) and INTEGER.fullmatch(value):
@@ -370,8 +374,9 @@ def _time(value: object) -> datetime:
     if value is None:
         return _now()
     try:
-        # RFC 3339 allows t and z in small letters.
-        time = datetime.fromisoformat(value.upper() if isinstance(value, str) else "")
+        # RFC 3339 allows t and z in small letters, and a leap second, which Python doesn't know.
+        text = value.upper() if isinstance(value, str) else ""
+        time = datetime.fromisoformat(LEAP_SECOND.sub(":59", text))
     except ValueError as error:
         raise MessageDecodeError(f"time is {_cut(value)}; it must be an RFC 3339 time") from error
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

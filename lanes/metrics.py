@@ -18,6 +18,8 @@ class Metric(enum.StrEnum):
     CANCELLED = "CancelledMessages"
     MOVED = "MovedMessages"
     WOKEN = "WokenMessages"
+    UNKNOWN_KINDS = "UnknownKindMessages"
+    IGNORED_FIELDS = "IgnoredFields"
     LOWERED = "LoweredPriorities"
     RESERVE = "ReserveMessages"
     WAIT = "WaitTime"  # milliseconds from sent to the start of the handler that succeeded

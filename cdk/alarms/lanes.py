@@ -60,6 +60,7 @@ def alarm_rules(
         if config.lanes_above(queue.lane):
             yield _starved(queue, consumer)
     yield _call_errors(config, consumer)
+    yield _unknown_kinds(config, consumer)
     yield AlarmRule(
         name="Errors",
         severity=Severity.WARNING,
@@ -169,25 +170,43 @@ def _waiting_without_work(queue: LaneQueue, consumer: PriorityConsumer) -> cloud
     )
 
 
-def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+def _in_all_lanes(
+    config: LanesConfig, consumer: PriorityConsumer, metric: Metric, *, label: str
+) -> cloudwatch.MathExpression:
     lanes = {f"lane{position}": lane.name for position, lane in enumerate(config.lanes)}
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({key}, 0)" for key in lanes),
+        label=label,
+        period=_period(),
+        using_metrics={key: consumer.metric(metric, name, period=PERIOD) for key, name in lanes.items()},
+    )
+
+
+def _call_errors(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
     return AlarmRule(
         name="CallErrors",
         severity=Severity.CRITICAL,
-        metric=cloudwatch.MathExpression(
-            expression=" + ".join(f"FILL({key}, 0)" for key in lanes),
-            label="Failed calls of the consumer",
-            period=_period(),
-            using_metrics={
-                key: consumer.metric(Metric.AWS_ERRORS, name, period=PERIOD) for key, name in lanes.items()
-            },
-        ),
+        metric=_in_all_lanes(config, consumer, Metric.AWS_ERRORS, label="Failed calls of the consumer"),
         threshold=CALL_ERRORS,
         periods=2,
         spare=1,
         description="Calls of the consumer to SQS or to its table keep failing; meanwhile it yields or waits.",
         first_step="`lanes check` shows a missing permission, a missing table or a changed queue.",
         page=Page.CALL_ERRORS,
+    )
+
+
+def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    wait = format_duration(config.consumer.unknown_kind_for)
+    return AlarmRule(
+        name="UnknownKinds",
+        severity=Severity.WARNING,
+        metric=_in_all_lanes(config, consumer, Metric.UNKNOWN_KINDS, label="Messages without a handler"),
+        threshold=1,
+        spare=1,
+        description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
+        first_step="`lanes tail --event batch_returned` shows their kinds.",
+        page=Page.UNKNOWN_KINDS,
     )
 
 

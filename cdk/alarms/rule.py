@@ -27,6 +27,7 @@ class Page(StrEnum):
     STARVED = "starved"
     CALL_ERRORS = "call-errors"
     ERRORS = "errors"
+    UNKNOWN_KINDS = "unknown-kinds"
     THROTTLES = "throttles"
     HEARTBEAT = "heartbeat"
     INTAKE = "intake"

@@ -39,7 +39,7 @@ class Refund:
 
 @consumer.handler("refund.requested")
 def refund(message: Message[Refund]) -> None:
-    """Pay a refund; data that is no Refund has become a dead letter."""
+    """Pay a refund; data that is not a Refund has become a dead letter."""
     pay_back(message.data.order, message.data.amount)
 
 

@@ -21,6 +21,7 @@ PULL_KEYS = ("linger", "policy", "max_rate", "max_rates")
 
 # AWS: a function runs for at most 15 minutes (lambda/latest/dg/gettingstarted-limits).
 LONGEST_FUNCTION = timedelta(minutes=15)
+LONGEST_UNKNOWN = timedelta(days=7)
 # The other half of the receives is left to yields.
 MAX_ATTEMPTS = MAX_RECEIVES // 2
 # With ten slots the top lane's p99 wait is 3.6 s at 150 ms and 4.2 s at 250 ms, for 3 % of the work and 9 % more calls;
@@ -65,6 +66,10 @@ def read_consumer(raw: object, problems: list[str]) -> ConsumerSettings:
         max_attempts=table.integer("max_attempts", default.max_attempts, minimum=1, maximum=MAX_ATTEMPTS),
         backoff_base=table.duration("backoff_base", default.backoff_base, maximum=LONGEST_VISIBILITY),
         backoff_max=table.duration("backoff_max", default.backoff_max, maximum=LONGEST_VISIBILITY),
+        # SQS keeps a message for 14 days at most, and would drop it without a dead letter.
+        unknown_kind_for=table.duration(
+            "unknown_kind_for", default.unknown_kind_for, maximum=LONGEST_UNKNOWN
+        ),
         recheck_interval=table.duration("recheck_interval", recheck, maximum=SECOND),
         record_time=table.optional_duration("record_time", maximum=LONGEST_FUNCTION),
         idempotency=table.boolean("idempotency", default.idempotency),

@@ -111,6 +111,8 @@ class ConsumerSettings:
         max_attempts: failed attempts after which a message is dead-lettered.
         backoff_base: delay after the first failed attempt; doubles with each attempt.
         backoff_max: maximum delay after a failed attempt.
+        unknown_kind_for: how long a message of a kind without a handler waits for code that has one, before it is
+            dead-lettered; old and new code meet in every deploy.
         recheck_interval: maximum age of the backlog reading of the higher lanes, at most 1 s; in
             `lanes.toml` 150 ms from ten slots on, and 400 ms in the pull engine from two on.
         record_time: expected time of one record; by default the longest one seen.
@@ -136,6 +138,8 @@ class ConsumerSettings:
     # nothing (docs/decisions/0014-defaults.md).
     backoff_base: timedelta = timedelta(seconds=2)
     backoff_max: timedelta = timedelta(minutes=15)
+    # Longer than a deploy and its rollback; a group waits behind a misspelt kind for as long.
+    unknown_kind_for: timedelta = timedelta(hours=1)
     # With 500 ms HIGH's p99 is 1.1 to 1.3 times as long; with 100 ms it takes an eighth more calls
     # (docs/decisions/0014-defaults.md).
     recheck_interval: timedelta = timedelta(milliseconds=250)

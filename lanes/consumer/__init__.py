@@ -9,7 +9,7 @@ outcome (`outcome.py`); `settlement.py` brings the outcomes to the queue and the
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lanes.consumer.handlers import Around, HandlerContext, Handlers
 from lanes.consumer.records import PartialBatchResponse, RawRecord
@@ -17,10 +17,12 @@ from lanes.errors import ConfigurationError
 from lanes.message import kind_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from lanes.consumer.engines import Engine
     from lanes.consumer.runtime import Runtime
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
 
 __all__ = ["Consumer", "HandlerContext", "RawRecord"]
 
@@ -49,12 +51,19 @@ class Consumer:
         self._engine: Engine | None = None
         self._stand_in: Consumer | None = None
 
-    def handler(self, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def handler(
+        self, kind: str, *, aliases: Iterable[str] = (), strict: bool = False
+    ) -> Callable[[Function], Function]:
         """
         Register the decorated function for messages of `kind`.
 
         It takes the message, and as a second argument a `HandlerContext` if it asks for one. It may raise `Retry`,
         `DeadLetter`, or any exception, which is a failed attempt. It runs inside the message's priority.
+
+        Args:
+            kind: the kind.
+            aliases: other names of the kind, such as those before it was renamed.
+            strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
 
         Raises:
             DuplicateHandlerError: the kind has a handler.
@@ -65,17 +74,20 @@ class Consumer:
         if not isinstance(kind, str) or not kind:
             # Written as @consumer.handler alone, nothing would be registered, and no error would show it.
             raise TypeError(f'handler needs the kind, as in @consumer.handler("order.placed"), not {kind!r}')
+        if isinstance(aliases, str):
+            raise TypeError(f"aliases takes several kinds, as in aliases=[{aliases!r}]")
+        kinds = (kind, *aliases)
+        if problems := [problem for one in kinds if (problem := kind_problem(one))]:
+            problems = [f"{problem}, or no message reaches the handler" for problem in problems]
+            raise ConfigurationError(problems, source="handler")
 
-        if problem := kind_problem(kind):
-            raise ConfigurationError([f"{problem}, or no message reaches the handler"], source="handler")
-
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            self._handlers.add(kind, function)
+        def register(function: Function) -> Function:
+            self._handlers.add(kinds, function, strict=strict)
             return function
 
         return register
 
-    def raw_handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def raw_handler(self, function: Function) -> Function:
         """Register the decorated function for bodies that are not CloudEvents; it takes a `RawRecord`."""
         self._handlers.add_raw(function)
         return function

@@ -85,7 +85,9 @@ class Attempts:
         outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
         if outcome is None:
             # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
-            outcome = self._refused(entry, work)
+            outcome = self._refused(lane, record, entry, work)
+        if entry.unknown_since and not work.is_unknown:
+            entry = dataclasses.replace(entry, unknown_since=0.0)
         if outcome is None:
             outcome = self._attempt(batch, record, entry, work, check=check, ages=ages)
         for part in reversed(interceptions):
@@ -97,11 +99,27 @@ class Attempts:
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
         return outcome
 
-    def _refused(self, entry: Entry, work: Work) -> Outcome | None:
-        """Return the dead letter of a record that gets no attempt, or None."""
+    def _refused(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
+        """Return the outcome of a record that gets no attempt, or None."""
         if entry.given_up or entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, entry.given_up or EXHAUSTED, error=last_error(entry))
-        return _dead_letter(entry, text_of(work.refusal)) if work.handler is None else None
+        if work.handler is not None:
+            return None
+        waiting = self._waits_for_code(lane, record, entry) if work.is_unknown else None
+        return waiting or _dead_letter(entry, text_of(work.refusal))
+
+    def _waits_for_code(self, lane: Lane, record: RawRecord, entry: Entry) -> Outcome | None:
+        """Return a record of an unknown kind for a while: a deploy or its end may bring the handler; else None."""
+        # From the first receive that met no handler, not from the sending: a rollback meets messages that are old.
+        now = self.clock()
+        since = min(entry.unknown_since or now, now)
+        left = since + self._settings.unknown_kind_for.total_seconds() - now
+        if left <= 0:
+            return None
+        self._telemetry.count(Metric.UNKNOWN_KINDS)
+        delay = self._settlement.delays.while_unknown(lane, record, waited=now - since, left=left)
+        entry = dataclasses.replace(entry, unknown_since=since)
+        return Outcome(entry=entry, delay=delay, reason=Reason.UNKNOWN_KIND)
 
     def _attempt(
         self,
@@ -124,6 +142,8 @@ class Attempts:
             return _uncounted(uncounted, to=left.to)
         except AwsError:
             return self._settlement.deferred(lane, record, uncounted, Reason.NOT_BEGUN)
+        if work.ignored_fields:
+            self._telemetry.count(Metric.IGNORED_FIELDS, work.ignored_fields)
         attempt, started_at = entry.attempts + (not ahead), self.clock()
         try:
             self._call(batch, record, work, attempt=attempt, check=check)

@@ -7,13 +7,13 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lanes.data import data_reader
+from lanes.data import DataReader, data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message
 from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
 
     from lanes.consumer.records import RawRecord
@@ -67,7 +67,7 @@ class Registered:
 
     function: Callable[..., Any]
     takes_context: bool
-    read: Callable[[Any], tuple[Any, str]] | None = None
+    read: DataReader | None = None
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
         """Call the handler, with the context if it asks for it."""
@@ -76,7 +76,11 @@ class Registered:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A decoded record, with its handler or a `refusal` that says why it has none. A raw body has the SQS id."""
+    """
+    A decoded record, with its handler or a `refusal` that says why it has none. A raw body has the SQS id.
+
+    `is_unknown` if no handler is registered for its kind; `ignored_fields` of the data that its type lacks.
+    """
 
     handler: Registered | None
     argument: Message | RawRecord | None
@@ -86,6 +90,8 @@ class Work:
     priority: int | None = None
     trace: TraceContext | None = None
     refusal: str = ""
+    is_unknown: bool = False
+    ignored_fields: int = 0
 
 
 class Handlers:
@@ -95,11 +101,13 @@ class Handlers:
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
 
-    def add(self, kind: str, handler: Callable[..., Any]) -> None:
-        """Register a handler for a kind."""
-        if kind in self._by_kind:
-            raise DuplicateHandlerError(kind=kind)
-        self._by_kind[kind] = registered(handler)
+    def add(self, kinds: Sequence[str], handler: Callable[..., Any], *, strict: bool = False) -> None:
+        """Register a handler for a kind and its other names."""
+        if taken := [
+            kind for place, kind in enumerate(kinds) if kind in self._by_kind or kind in kinds[:place]
+        ]:
+            raise DuplicateHandlerError(kind=taken[0])
+        self._by_kind |= dict.fromkeys(kinds, registered(handler, strict=strict))
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
@@ -128,11 +136,11 @@ class Handlers:
                 trace=TraceContext.of_xray_header(header),
                 refusal="" if self._raw else str(error),
             )
-        handler, refusal = self._by_kind.get(message.kind), ""
+        handler, refusal, ignored = self._by_kind.get(message.kind), "", 0
         if handler is None:
             refusal = str(UnknownKindError(kind=message.kind, known=sorted(self._by_kind)))
         elif handler.read is not None:
-            data, refusal = handler.read(message.data)
+            data, refusal, ignored = handler.read(message.data)
             if refusal:
                 handler = None
             else:
@@ -149,10 +157,12 @@ class Handlers:
             priority=message.priority,
             trace=trace,
             refusal=refusal,
+            is_unknown=message.kind not in self._by_kind,
+            ignored_fields=ignored,
         )
 
 
-def registered(handler: Callable[..., Any]) -> Registered:
+def registered(handler: Callable[..., Any], *, strict: bool = False) -> Registered:
     """Return a handler as it is called; raises `TypeError` for one that can't be, or with an unknown data type."""
     name = getattr(handler, "__qualname__", repr(handler))
     if _runs_later(handler):
@@ -169,7 +179,7 @@ def registered(handler: Callable[..., Any]) -> Registered:
         raise TypeError(f"{name}{signature} must take (message) or (message, context)")
     # A second parameter is for the context if it has no default, or is called context.
     takes_context = takes_two and (not takes_one or "context" in signature.parameters)
-    return Registered(function=handler, takes_context=takes_context, read=data_reader(handler))
+    return Registered(function=handler, takes_context=takes_context, read=data_reader(handler, strict=strict))
 
 
 def _through(around: Around | None, handler: Registered) -> Registered:

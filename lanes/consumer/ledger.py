@@ -64,6 +64,7 @@ class Entry:
         attempts: failed attempts, and a running one if it was written ahead.
         noted_receive: receive count at the last write; one less than now means that the last receive is explained.
         given_up: the dead letter's reason, once the handler asked for it or the dead letter could not be sent.
+        unknown_since: epoch seconds since when no handler is known for its kind; 0 if there is one.
         suspect: a receive ended without explanation once, so attempts are written ahead.
         noted_at: epoch seconds of the last write, by the function's clock.
         first_received_at: epoch seconds of the first receive of this stay in the queue, by SQS's clock.
@@ -78,6 +79,7 @@ class Entry:
     returns: int = 0
     ending: Ending = Ending.NONE
     noted_receive: int = 0
+    unknown_since: float = 0.0
     suspect: bool = False
     last_error: str = ""
     given_up: str = ""

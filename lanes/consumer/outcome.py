@@ -43,6 +43,7 @@ class Reason(enum.StrEnum):
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
     EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
+    UNKNOWN_KIND = "unknown_kind"  # no handler is known for its kind, and code that has one may be on its way
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 
@@ -159,6 +160,9 @@ class Outcomes:
         ]
 
 
+LONGEST_UNKNOWN = 60.0
+"""Most seconds between two tries of a record of an unknown kind: so soon is it handled after a deploy."""
+
 # AWS: a message lives at most 14 days (SQS quotas). Summed over `MAX_RECEIVES` this floor is 15 days, so neither yields
 # nor failing calls let SQS dead-letter a healthy message by itself.
 RECEIVE_FLOOR = math.ceil(15 * 86_400_000 / sum(count**2 for count in range(MAX_RECEIVES))) / 1000
@@ -217,6 +221,12 @@ class Delays:
     def after_error(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until a call that failed for a record is repeated: more if it was received often."""
         return _in_limits(max(self.after_failure(lane), receive_floor(record.receive_count)), lane)
+
+    def while_unknown(self, lane: Lane, record: RawRecord, *, waited: float, left: float) -> int:
+        """Return the seconds until a record of an unknown kind is tried again: as long as it has waited, up to 60 s."""
+        full = min(LONGEST_UNKNOWN, max(self.settings.backoff_base.total_seconds(), waited, 1.0))
+        chosen = min(full * self.random.uniform(0.75, 1.0), left)
+        return _in_limits(max(chosen, receive_floor(record.receive_count)), lane)
 
     def asked(self, lane: Lane, after: timedelta) -> int:
         """Return the delay that a handler asked for, within SQS's limits."""

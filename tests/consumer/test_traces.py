@@ -126,7 +126,7 @@ def test_the_header_that_sqs_keeps_of_a_traced_sender_counts_where_the_message_s
 ):
     """Services of AWS put the trace there, and know no traceparent."""
     handlers = Handlers()
-    handlers.add("work", print)
+    handlers.add(["work"], print)
     body = Message(kind="work", traceparent=traceparent).to_body()
 
     assert (

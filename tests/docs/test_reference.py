@@ -35,7 +35,15 @@ REFERENCE = ROOT / "docs" / "reference"
 SETTINGS = REFERENCE / "lanes-toml.md"
 METRICS = REFERENCE / "metrics-and-logs.md"
 CONSTRUCTS = REFERENCE / "cdk-constructs.md"
-ENTRY = Entry(lane="MAIN", message_id="m", park=Park.YIELD, receipt_handle="r", last_error="e", given_up="g")
+ENTRY = Entry(
+    lane="MAIN",
+    message_id="m",
+    park=Park.YIELD,
+    receipt_handle="r",
+    last_error="e",
+    given_up="g",
+    unknown_since=1.0,
+)
 RECORD = RawRecord.from_event(
     {
         "messageId": "m",

@@ -16,7 +16,9 @@ def consumer():
     return consumer
 
 
-@pytest.mark.lanes_config(consumer={"max_attempts": 1, "idempotency": True}, outbox={"enabled": True})
+@pytest.mark.lanes_config(
+    consumer={"max_attempts": 1, "idempotency": True, "unknown_kind_for": 0}, outbox={"enabled": True}
+)
 def test_lanes_on_moto_are_found_by_the_environment_and_by_the_stacks_name(lanes_on_moto, consumer):
     """With the boto3 producer, the table, the outbox and the dead-letter queues."""
     Producer.from_env().send("order.placed", {"order": 7}, priority=50)

@@ -278,6 +278,8 @@ def item_of(entry: Entry, *, expires_at: int, place: int = 0) -> Any:
     # are cut.
     if entry.last_error:
         item["last_error"] = {"S": entry.last_error[:1000]}
+    if entry.unknown_since:
+        item["unknown_since"] = number(entry.unknown_since)
     if entry.given_up:
         item["given_up"] = {"S": entry.given_up[:1000]}
     if entry.park is not None:
@@ -309,6 +311,7 @@ def entry_of(item: Any) -> Entry:
         noted_receive=int(number_in(item, "noted_receive")),
         noted_at=number_in(item, "noted_at"),
         first_received_at=number_in(item, "first_received_at"),
+        unknown_since=number_in(item, "unknown_since"),
         suspect=flag_in(item, "suspect"),
         last_error=text_in(item, "last_error"),
         given_up=text_in(item, "given_up"),

@@ -130,7 +130,7 @@ class Environment:
         self.started: list[str] = []
         self.seconds = seconds
         handlers, ledger = Handlers(), CachedLedger(self.table, clock=self.clock)
-        handlers.add("work", self._work)
+        handlers.add(["work"], self._work)
         delays = Delays(CONFIG.consumer, Random(1))
         self.settlement = Settlement(
             queues=self.queues, ledger=ledger, delays=delays, telemetry=self.telemetry, clock=self.clock

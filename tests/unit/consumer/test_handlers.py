@@ -140,10 +140,10 @@ def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
 def test_a_kind_has_one_handler():
     """A second one is a mistake."""
     handlers = Handlers()
-    handlers.add("a", one)
+    handlers.add(["a"], one)
 
     with pytest.raises(DuplicateHandlerError, match="a"):
-        handlers.add("a", two)
+        handlers.add(["b", "a"], two)
 
 
 @pytest.mark.parametrize("kind", [one, "", None])
@@ -172,7 +172,7 @@ def test_there_is_one_handler_of_raw_bodies():
 def test_an_unknown_kind_lists_the_known_ones():
     """So that a typing error shows."""
     handlers = Handlers()
-    handlers.add("order.placed", one)
+    handlers.add(["order.placed"], one)
 
     work = handlers.resolve(record_with("m", body=Message(kind="order.place").to_body()))
 

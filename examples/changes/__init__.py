@@ -1,0 +1,1 @@
+"""One change of a message: the code before it, and after it."""

@@ -1,0 +1,82 @@
+"""The form of a message's data on the wire: JSON, also of dataclasses, models, times, UUIDs, decimals and enums."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable  # noqa: TC003 - read when the table below is made
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+
+def encoded(value: Any) -> str:
+    """
+    Write a value as compact JSON.
+
+    Raises:
+        TypeError: a part of it has no form in JSON.
+        ValueError: a number or a decimal is not finite, the value contains itself, or two keys of a mapping are one
+            in JSON, such as `1` and `"1"`.
+        RecursionError: it is nested too deep.
+    """
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    _refuse_collisions(value)
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of another type in the types of JSON."""
+    kind = type(value)
+    if hasattr(kind, "__pydantic_serializer__"):
+        return kind.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        plain: Any = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+        _refuse_collisions(plain)
+        return plain
+    for form, write in _FORMS:
+        if isinstance(value, form):
+            return write(value)
+    cure = _CURES.get(kind.__name__, "a value of JSON's types")
+    raise TypeError(f"{kind.__name__} has no form in JSON; pass {cure}")
+
+
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise ValueError(f"{value} is not a finite number")
+    # Not as a number, which most readers would round to a float.
+    return str(value)
+
+
+_FORMS: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (Enum, lambda value: value.value),
+    (datetime, datetime.isoformat),
+    (date, date.isoformat),
+    (time, time.isoformat),
+    (UUID, str),
+    (Decimal, _decimal),
+)
+
+
+_CURES = {
+    "timedelta": "value.total_seconds()",
+    "bytes": "base64.b64encode(value).decode()",
+    "set": "sorted(value)",
+    "frozenset": "sorted(value)",
+}
+
+
+def _refuse_collisions(value: Any) -> None:
+    """Raise `ValueError` if two keys of a mapping are one in JSON: a reader would lose one of them."""
+    if isinstance(value, dict):
+        if not all(type(key) is str for key in value):
+            written = [key if isinstance(key, str) else json.dumps(key) for key in value]
+            if len(set(written)) < len(written):
+                raise ValueError(f"two keys of an object with {len(written)} keys are the same in JSON")
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for one in value:
+        _refuse_collisions(one)

@@ -1,0 +1,159 @@
+"""Data on the wire: every type that a handler can name is written so that it is read back; nothing is lost silently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+import pydantic
+import pytest
+
+from lanes import Message
+from lanes.data import Findings, reader_of
+from lanes.encoding import encoded
+from lanes.errors import InvalidMessageError
+
+ID = UUID("6f1c5c0e-7d0e-4c39-9d3c-0a7a4c9a1b11")
+
+
+class Size(Enum):
+    SMALL = "s"
+
+
+class Urgency(IntEnum):
+    ONE = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Payment(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    id: UUID
+    amount: Decimal
+    at: datetime
+    due: date = pydantic.Field(alias="dueOn")
+    tags: set[str] = set()
+
+
+@pydantic.dataclasses.dataclass
+class Stock:
+    count: Annotated[int, pydantic.Field(gt=0)]
+
+
+@dataclass
+class Order:
+    id: UUID
+    amount: Decimal
+    at: datetime
+    due: date
+    size: Size
+    urgency: Urgency
+    point: Point
+    stock: Stock
+    payment: Payment | None = None
+    parts: list[Order] = field(default_factory=list)
+    total: int = field(default=0, init=False)
+
+
+PAYMENT = Payment(id=ID, amount=Decimal("0.10"), at=datetime(2026, 1, 31, tzinfo=UTC), dueOn=date(2026, 2, 1))
+ORDER = Order(
+    id=ID,
+    amount=Decimal("12345678901234567890.10"),
+    at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+    due=date(2026, 2, 1),
+    size=Size.SMALL,
+    urgency=Urgency.ONE,
+    point=Point(1, 2),
+    stock=Stock(3),
+    payment=PAYMENT,
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"),
+    [
+        (Order, ORDER),
+        (list[Order], [replace(ORDER, parts=[ORDER, ORDER])]),
+        (list[Payment], [PAYMENT]),
+        (Payment, PAYMENT),
+        (Point, Point(1, 2)),
+        (dict[str, Decimal], {"a": Decimal("1.50")}),
+    ],
+)
+def test_what_is_sent_is_read_back(wanted, value):
+    """Through the body, in the type that a handler names."""
+    data = Message.from_body(Message(kind="k", data=value).to_body()).data
+    problems = Findings(strict=True)
+
+    assert (reader_of(wanted, {})(data, "data", problems), problems) == (value, [])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 7, 1.5, "ü\u2028", True, [1, [2]], {"a": {"b": None}, "c": 1e-9}, {1: "a", 2: "b"}, (1, 2)],
+)
+def test_values_of_json_are_written_as_by_its_library(value):
+    """Byte by byte, as before."""
+    assert encoded(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def test_times_and_enums_are_text():
+    """In the forms of RFC 3339, or the values of their members."""
+    value = [time(12, 30), Size.SMALL, Urgency.ONE, date(2026, 1, 31)]
+
+    assert encoded(value) == '["12:30:00","s",1,"2026-01-31"]'
+
+
+@dataclass
+class Holder:
+    counts: dict[object, int]
+
+
+class Unwritable(pydantic.BaseModel):
+    word: str
+
+    @pydantic.field_serializer("word")
+    def _write(self, _word):
+        raise LookupError("no word")
+
+
+def circle():
+    """Return a list that contains itself."""
+    value = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({1: "a", "1": "b"}, "same in JSON"),
+        ([{"deep": {True: 1, "true": 2}}], "same in JSON"),
+        ({None: 1, "null": 2}, "same in JSON"),
+        ({1.5: 1, "1.5": 2}, "same in JSON"),
+        ([Holder({2: 1, "2": 1})], "same in JSON"),
+        ({1, 2}, "set has no form in JSON; pass sorted(value)"),
+        (b"bytes", "bytes has no form in JSON"),
+        (object(), "object has no form in JSON"),
+        (Order, "type has no form in JSON"),
+        (float("nan"), "not JSON compliant"),
+        (Decimal("NaN"), "NaN is not a finite number"),
+        (circle(), "Circular reference"),
+        (Unwritable(word="a"), "no word"),
+        ({(1, 2): 3}, "keys must be"),
+    ],
+)
+def test_what_has_no_form_is_refused_before_any_call(value, words):
+    """With the reason, not half of it sent."""
+    with pytest.raises(InvalidMessageError, match="the data is not JSON") as caught:
+        Message(kind="k", data=value).to_body()
+
+    assert words in str(caught.value)
