@@ -87,7 +87,8 @@ class Outbox(Construct):
         live: Its alias ``live``, which the mapping and the schedule invoke.
         failures: The queue where Lambda and EventBridge report failed invocations. No entry is lost with them: all
             entries are in the table.
-        alarms: ``Abandoned``, ``OldestAge`` and ``Errors``.
+        lanes: The names of the lanes.
+        alarms: ``Abandoned``, ``<lane>Waits``, ``OldestAge`` and ``Errors``.
         rules: The rules of these alarms.
 
     """
@@ -113,6 +114,7 @@ class Outbox(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service or Stack.of(self).stack_name
+        self.lanes: Sequence[str] = tuple(one.lane.name for one in queues.lanes)
         self.table = OutboxTable(
             self, "Entries", encryption_key=encryption_key, removal_policy=removal_policy
         )
@@ -151,6 +153,7 @@ class Outbox(Construct):
         self,
         metric: RelayMetric,
         *,
+        lane: str | None = None,
         statistic: str = "Sum",
         period: timedelta = timedelta(minutes=1),
     ) -> cloudwatch.Metric:
@@ -159,6 +162,7 @@ class Outbox(Construct):
 
         Args:
             metric: The metric.
+            lane: The lane, for ``OutboxLaneFailures``; no other metric has one.
             statistic: The statistic of each period, by default the sum, which suits counts.
             period: The length of a period, one minute by default.
 
@@ -166,7 +170,7 @@ class Outbox(Construct):
         return cloudwatch.Metric(
             namespace=METRICS_NAMESPACE,
             metric_name=metric.value,
-            dimensions_map={"service": self._service},
+            dimensions_map={"service": self._service, **({} if lane is None else {"lane": lane})},
             statistic=statistic,
             period=Duration.seconds(int(period.total_seconds())),
         )

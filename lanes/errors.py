@@ -14,7 +14,8 @@ The errors of this library, and the signals that a handler raises.
     │   ├── EntryTooLargeError      .size_bytes .limit_bytes ; refused before any call
     │   ├── TransactionTooLargeError  .actions .size_bytes ; refused before any call
     │   ├── OutboxTransactionError  ; refused before anything is written
-    │   └── OutboxStoreError        .retryable ; an error of a SQL database
+    │   ├── OutboxStoreError        .retryable ; an error of a SQL database
+    │   └── UnwrittenMarksError     .held .unwritten .retryable
     ├── HandlerError
     │   ├── UnknownKindError        .kind .known
     │   └── DuplicateHandlerError   .kind
@@ -29,7 +30,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class LanesError(Exception):
@@ -122,6 +123,23 @@ class OutboxStoreError(OutboxError):
     def __init__(self, message: str, *, retryable: bool) -> None:
         self.retryable = retryable
         super().__init__(message)
+
+
+class UnwrittenMarksError(OutboxError):
+    """
+    Some results of a relay's sends could not be written to its outbox.
+
+    Attributes:
+        held: ids of the entries that were written.
+        unwritten: the marks that were not.
+        retryable: whether a later try may write them.
+    """
+
+    def __init__(self, *, held: frozenset[str], unwritten: Sequence[Any], error: AwsError) -> None:
+        self.held = held
+        self.unwritten = list(unwritten)
+        self.retryable = error.retryable
+        super().__init__(f"{len(self.unwritten)} results of sends were not written: {error}")
 
 
 class HandlerError(LanesError):

@@ -28,6 +28,7 @@ _MESSAGE = ("lane", "message_id", "id", "kind", "group")
 _TRACED = (*_MESSAGE, "priority", "trace_id")
 _RECORD = ("lane", "message_id")
 _RECORDS = ("records", "delay", "messages")
+_OUTAGE = ("cause", "reason", "since", "failures")
 _ENTRY = ("id", "kind", "group", "priority", "attempts", "next_attempt_at", "reason")
 
 
@@ -351,7 +352,7 @@ class Event(enum.StrEnum):
     ENTRY_NOT_SENT = (
         "entry_not_sent",
         "",
-        "tries the outbox entry again at `next_attempt_at`",
+        "tries the outbox entry that SQS refused again at `next_attempt_at`",
         _ENTRY,
     )
     ENTRY_ABANDONED = (
@@ -363,6 +364,18 @@ class Event(enum.StrEnum):
     OUTBOX_OUT_OF_REACH = (
         "outbox_out_of_reach",
         "",
-        "tries again: the outbox's table or SQS did not answer",
-        ("reason",),
+        "tries again: the table of the outbox did not answer",
+        _OUTAGE,
+    )
+    OUTBOX_LANE_WAITS = (
+        "outbox_lane_waits",
+        "",
+        "tries the lane again after a pause of up to 30 s: it can't be reached, throttles or refuses everybody",
+        ("lane", *_OUTAGE),
+    )
+    OUTBOX_OUTAGE_ENDED = (
+        "outbox_outage_ended",
+        "",
+        "continues with the table of the outbox, or with the lane",
+        ("lane", "cause", "since", "failures"),
     )

@@ -120,6 +120,21 @@ GONE = frozenset(
     {"NonExistentQueue", "QueueDoesNotExist", "QueueDeletedRecently", "ResourceNotFoundException"}
 )
 
+# A whole call is refused with these if one of its messages is at fault.
+MESSAGE_FAULTS = frozenset(
+    {
+        "BatchRequestTooLong",
+        "InvalidAttributeName",
+        "InvalidAttributeValue",
+        "InvalidMessageContents",
+        "InvalidParameterCombination",
+        "InvalidParameterValue",
+        "MissingParameter",
+        "ParamValidationError",
+        "UnicodeEncodeError",
+    }
+)
+
 TOO_MANY_REQUESTS, REQUEST_TIMEOUT, LOWEST_SERVER_FAULT = 429, 408, 500
 
 
@@ -155,6 +170,11 @@ def cause_of(code: str, *, status: int = 0) -> Cause:
     if known in GONE:
         return Cause.MISSING
     return Cause.PERMISSION if known.startswith(DENIED) else Cause.OTHER
+
+
+def is_about_message(code: str) -> bool:
+    """Whether the refusal of a whole call is about one of its messages, so that it may accept the others."""
+    return bare(code) in MESSAGE_FAULTS
 
 
 def may_pass(code: str, *, sender_fault: bool) -> bool:

@@ -1,6 +1,6 @@
 """The alarm rules of an outbox."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -21,15 +21,25 @@ CRASHES = 3
 """Crashes of the relay in a period that are more than a transient fault; its schedule runs it every minute."""
 
 
+LANE_FAILURES = 5
+"""Rounds of a period in which a lane accepted nothing; in an outage a relay has more in its first seconds."""
+
+
 class WatchedOutbox(Protocol):
     """An outbox as its rules see it: the relay, and the metrics that it reports."""
 
     function: lambda_.Function
     table: OutboxTable
     failures: sqs.Queue
+    lanes: Sequence[str]
 
     def metric(
-        self, metric: RelayMetric, *, statistic: str = ..., period: timedelta = ...
+        self,
+        metric: RelayMetric,
+        *,
+        lane: str | None = ...,
+        statistic: str = ...,
+        period: timedelta = ...,
     ) -> cloudwatch.Metric:
         """Give a metric that the relay reports."""
 
@@ -52,6 +62,17 @@ def outbox_rules(outbox: WatchedOutbox, *, oldest_age: timedelta) -> Iterator[Al
         first_step="`lanes outbox list --state ABANDONED` shows why.",
         page=Page.OUTBOX_ABANDONED,
     )
+    for lane in outbox.lanes:
+        yield AlarmRule(
+            name=f"{lane}Waits",
+            severity=Severity.CRITICAL,
+            metric=outbox.metric(RelayMetric.LANE_FAILURES, lane=lane, period=PERIOD),
+            threshold=LANE_FAILURES,
+            description=f"Lane {lane} accepts nothing from the outbox; its entries wait.",
+            first_step="the metric's dimension `cause`, and `outbox_lane_waits` in the relay's log, name the cause.",
+            page=Page.OUTBOX_LANE_WAITS,
+            lane=lane,
+        )
     yield AlarmRule(
         name="OldestAge",
         severity=Severity.CRITICAL,

@@ -34,6 +34,7 @@ class Page(StrEnum):
     OUTBOX_ABANDONED = "outbox-abandoned"
     OUTBOX_OLDEST_AGE = "outbox-oldest-age"
     OUTBOX_ERRORS = "outbox-errors"
+    OUTBOX_LANE_WAITS = "outbox-lane-waits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ CONNECT_TIMEOUT_SECONDS = 3
 READ_TIMEOUT_SECONDS = 10
 # A slot that waits for a call serves no record, so the function would rather repeat a call than wait for it.
 CONSUMER_TIMEOUT_SECONDS = 2
+RELAY_READ_TIMEOUT_SECONDS = 3
 # AWS: WaitTimeSeconds is at most 20 (API_ReceiveMessage).
 LONGEST_POLL_SECONDS = 20
 # botocore keeps ten connections; more threads than that would open and close one for each call.
@@ -76,6 +77,22 @@ def receiver_config(*, longest_wait: timedelta) -> Config:
         connect_timeout=CONSUMER_TIMEOUT_SECONDS,
         read_timeout=CONSUMER_TIMEOUT_SECONDS + min(longest_wait.total_seconds(), LONGEST_POLL_SECONDS),
         retries={"mode": "standard", "total_max_attempts": 3},
+        tcp_keepalive=True,
+    )
+
+
+def relay_config() -> Config:
+    """
+    Return the settings for a relay's sends: short timeouts and no retries.
+
+    The relay itself tries again, so that no lane waits for the retries of another.
+    """
+    return Config(
+        connect_timeout=CONSUMER_TIMEOUT_SECONDS,
+        read_timeout=RELAY_READ_TIMEOUT_SECONDS,
+        # Not adaptive: throttling of one lane would slow down all lanes of the client.
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
     )
 

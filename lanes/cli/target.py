@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
-from lanes.aws.clients import Clients
+from lanes.aws.clients import Clients, relay_config
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 
@@ -52,9 +52,14 @@ class Target:
         """Name of the stack."""
         return self.stack or (f"{DEFAULT_STACK}-{self.stage}" if self.stage else DEFAULT_STACK)
 
-    def clients(self) -> Clients:
-        """Return a factory of AWS clients for this target."""
-        return Clients(profile=self.profile, region=self.region, endpoint_url=self.endpoint)
+    def clients(self, *, for_relay: bool = False) -> Clients:
+        """Return a factory of AWS clients for this target, with the settings of a relay's sends or of producers."""
+        return Clients(
+            profile=self.profile,
+            region=self.region,
+            endpoint_url=self.endpoint,
+            config=relay_config() if for_relay else None,
+        )
 
     def deployment(self) -> Deployment:
         """

@@ -11,10 +11,12 @@ from lanes.config.table import SECOND, ConfigTable, describe, format_duration, n
 # In DynamoDB each entry of a claim is a conditional update, and all must be sent within the lock.
 LARGEST_BATCH = 100
 MAX_ATTEMPTS = 100
-# A relay tries to send for up to half of the lock; a shorter lock would end amid ordinary retries.
+# A relay sends for up to half of the lock; a shorter lock would end amid a call.
 SHORTEST_LOCK = timedelta(seconds=2)
 SHORTEST_TICK = timedelta(milliseconds=50)
-LONGEST_LOCK = timedelta(hours=12)
+# AWS: SQS drops a repeat within five minutes (SQS developer guide, "Exactly-once processing"). After a lock that ended,
+# the next relay begins within a minute and sends for up to half of its own lock: 150 + 60 + 75 s.
+LONGEST_LOCK = timedelta(seconds=150)
 ON_ABANDONED = ("continue", "hold")
 
 

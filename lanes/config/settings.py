@@ -191,10 +191,11 @@ class OutboxSettings:
     enabled: bool = False
     batch: int = 25
     tick: timedelta = timedelta(seconds=1)
-    # A relay's producer tries for half of it at most, which is nearly as long as `RetryPolicy` allows.
-    lock: timedelta = timedelta(minutes=5)
+    # A relay sends for half of it at most. If it dies, the scheduled relay of the next minute sends the rest of the
+    # claim again within its own half, and all of that lies within the five minutes in which SQS drops a repeat.
+    lock: timedelta = timedelta(minutes=2)
     max_attempts: int = 3
-    # The producer has made ten tries by then, so the next attempt waits for the end of an outage.
+    # Only a refusal of the entry itself is an attempt, so the delay gives you time to fix its cause.
     retry_base: timedelta = timedelta(minutes=1)
     retry_factor: float = 2.0
     retry_cap: timedelta = timedelta(hours=1)

@@ -3,39 +3,42 @@ The relay: publish the entries of an outbox to the lanes, the most urgent first.
 
 Owns the words relay and claim. A round claims a batch, publishes it through a producer and marks it, in this order. If
 a relay dies in between, the entries are published again under the same deduplication ID.
+
+A round sends each entry once, and starts no call after half of the lock. What is not sent by then, or for no fault of
+its own, is returned; a lane that accepts nothing pauses, and the others go on. Marks are repeated until the lock ends.
 """
 
 from __future__ import annotations
 
-import random
-import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.errors import AwsError, MessageError, OutboxStoreError
-from lanes.outbox.rules import Mark, abandoned, lane_shares, next_pause, not_sent, published
-from lanes.outbox.telemetry import NoTelemetry, RelayMetric, RelayRound, RelayTelemetry
-from lanes.producer.report import PartialSendError, RefusedMessagesError
+from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
+from lanes.outbox.context import RelayContext
+from lanes.outbox.outages import STORE, OutageLog
+from lanes.outbox.publication import Publication, Publisher
+from lanes.outbox.rules import Mark, lane_shares, next_pause
+from lanes.outbox.telemetry import RelayMetric, RelayRound
+from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
 
     from lanes.config import LanesConfig
-    from lanes.message import Message
-    from lanes.outbox.entry import Entry
     from lanes.outbox.store import RelayStore
-    from lanes.producer.report import SentMessage, UnsentMessage
 
-REMOVED_AT_ONCE = 1000
-
-
-class Publisher(Protocol):
-    """Sends messages; a producer, as a relay uses it."""
-
-    def send_many(self, messages: Sequence[Message], *, concurrency: int = ...) -> list[SentMessage]:
-        """Send messages in batches, in order within each group of a lane."""
+# More than a batch, so that a busy relay removes entries faster than it publishes them.
+REMOVED_AT_ONCE = 200
+REMOVES_EVERY_SECONDS = 60.0
+# A producer that a relay uses tries once: a retry inside a round would keep the other lanes waiting.
+ONE_TRY = RetryPolicy(max_attempts=1, give_up_after=timedelta(0))
+MARK_RETRIES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=5))
+# A relay that was asked to stop repeats marks for so long.
+STOPS_WITHIN_SECONDS = 3.0
+# `run_until` waits for the end of a pause that is shorter; a longer one is for the next run.
+LONGEST_LINGER_SECONDS = 3.0
 
 
 class Depths(Protocol):
@@ -45,22 +48,13 @@ class Depths(Protocol):
         """Return the number of messages in a lane's queue, including received ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelayContext:
-    """
-    The name of a relay, the receiver of its reports, and its sources of time and chance.
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """The owner of a claim, and until when its entries may be sent and marked."""
 
-    Attributes:
-        name: of the relay, in `locked_by`.
-        telemetry: receives metrics and events.
-        clock: epoch seconds.
-        chance: returns numbers from 0 to 1 for the jitter of retries.
-    """
-
-    name: str = "relay"
-    telemetry: RelayTelemetry = field(default_factory=NoTelemetry)
-    clock: Callable[[], float] = time.time
-    chance: Callable[[], float] = random.random
+    owner: str
+    send_until: float
+    mark_until: float
 
 
 class Relay:
@@ -69,7 +63,7 @@ class Relay:
 
     Args:
         store: the outbox.
-        producer: sends to the lanes; its tries must end within half of the lock.
+        producer: sends to the lanes, each message once (`ONE_TRY`).
         config: lanes and outbox settings.
         depths: counts the messages in the lanes; required for `lane_window`.
         context: name, reports, time and chance.
@@ -87,47 +81,66 @@ class Relay:
         context = context or RelayContext()
         self.store = store
         self.config = config
-        self._producer = producer
         self._settings = config.outbox
         self._depths = depths
         # With the rest of the owner's name it fits the 80 characters of `locked_by` in SQL.
         self._name = context.name[:40]
+        self._context = context
         self._telemetry = context.telemetry
         self._clock = context.clock
-        self._chance = context.chance
+        self._outages = OutageLog()
+        self._publication = Publication(
+            producer, settings=config.outbox, context=context, outages=self._outages
+        )
+        self._should_stop: Callable[[], bool] = lambda: False
+        self._removes_at = 0.0
 
-    def run_once(self) -> RelayRound:
-        """Claim one batch, publish it and mark it."""
+    def run_once(self, *, last_call: float = float("inf")) -> RelayRound:
+        """Claim one batch, publish it and mark it; no call to a lane starts after `last_call`."""
         now = self._clock()
+        lock = self._settings.lock.total_seconds()
         # New for each claim: a round that has outlived its lock must not mark entries that this relay has claimed
-        # again.
-        owner = f"{self._name}/{uuid.uuid4().hex[:16]}"
+        # again. The second half of the lock is for marks, and a repeat after it lies within SQS's five minutes.
+        claimed = _Claimed(
+            f"{self._name}/{uuid.uuid4().hex[:16]}", min(now + lock / 2, last_call), now + lock
+        )
         claim = self.store.claim(
-            lane_shares(self.config, self._free_places()),
-            owner=owner,
+            lane_shares(self.config, self._free_places(now)),
+            owner=claimed.owner,
             now=now,
-            locked_until=now + self._settings.lock.total_seconds(),
+            locked_until=claimed.mark_until,
             limit=self._settings.batch,
         )
         if claim.taken_over:
             self._telemetry.count(RelayMetric.TAKEN_OVER, claim.taken_over)
         if not claim.entries:
             return RelayRound(is_idle=claim.is_idle)
-        return self._settle(self._publish(claim.entries), owner)
 
-    def run_until(self, deadline: float) -> RelayRound:
-        """Run rounds until nothing is due or the deadline has passed; return their sum."""
+        def should_stop() -> bool:
+            return self._clock() >= claimed.send_until or self._should_stop()
+
+        return self._settle(self._publication.publish(claim.entries, should_stop=should_stop), claimed)
+
+    def run_until(self, deadline: float, *, calls_for: float = float("inf")) -> RelayRound:
+        """
+        Run rounds until nothing is due; return their sum. Short pauses of lanes are waited out.
+
+        Args:
+            deadline: no round but the first begins after it.
+            calls_for: no call to a lane starts after so many seconds; what is unsent is returned.
+        """
         total = RelayRound()
+        last_call = self._clock() + calls_for
         while True:
-            one = self.run_once()
-            total = RelayRound(
-                published=total.published + one.published,
-                failed=total.failed + one.failed,
-                abandoned=total.abandoned + one.abandoned,
-                lock_lost=total.lock_lost + one.lock_lost,
-                is_idle=one.is_idle,
-            )
-            if one.is_idle or self._clock() >= deadline:
+            one = self.run_once(last_call=last_call)
+            total = total.plus(one)
+            now = self._clock()
+            if one.is_idle:
+                resumes_at = self._publication.pauses.resumes_at()
+                if resumes_at is None or resumes_at > now + LONGEST_LINGER_SECONDS:
+                    return total
+                self._context.pause(max(resumes_at - now, 0.001))
+            if self._clock() >= deadline:
                 return total
 
     def run(self, *, should_stop: Callable[[], bool], pause: Callable[[timedelta], None]) -> None:
@@ -135,13 +148,14 @@ class Relay:
         Run rounds until `should_stop`: immediately while there is work, after growing pauses while there is none.
 
         An outage of the store is reported, and the relay tries again. Entries locked at that time are taken over when
-        their lock expires.
+        their lock expires. Each round also removes some expired entries.
 
         Args:
-            should_stop: called between rounds.
+            should_stop: asked between rounds, before each call to a lane, and while a mark is repeated.
             pause: waits; it can return early, for example on the notification of a commit.
         """
         waited: timedelta | None = None
+        self._should_stop = should_stop
         while not should_stop():
             if not self._run_once_or_report().is_idle:
                 waited = None
@@ -152,91 +166,100 @@ class Relay:
     def _run_once_or_report(self) -> RelayRound:
         """Run a round; treat a temporary outage of the store as an idle round."""
         try:
-            return self.run_once()
+            done = self.run_once()
+            self._remove_expired()
         except (OutboxStoreError, AwsError) as error:
             # A wrong table or a missing right does not pass: the process manager should show it.
             if not error.retryable:
                 raise
-            self._telemetry.outage(error)
+            self._store_failed(error)
             return RelayRound()
+        self._store_answered()
+        return done
 
-    def remove_expired(self) -> int:
-        """Remove a batch of expired entries; return their number."""
-        return self.store.remove_expired(now=self._clock(), limit=REMOVED_AT_ONCE)
+    def _remove_expired(self) -> None:
+        """Remove a batch of expired entries; the next one follows with the next round while there are more."""
+        now = self._clock()
+        if self.store.expires_by_itself or now < self._removes_at:
+            return
+        removed = self.store.remove_expired(now=now, limit=REMOVED_AT_ONCE)
+        self._removes_at = now if removed else now + REMOVES_EVERY_SECONDS
 
     def report_status(self, *, limit: int | None = None) -> None:
         """Report the number of waiting, failed and abandoned entries, and the age of the oldest."""
         status = self.store.status(limit=limit)
         self._telemetry.status(status, now=self._clock())
 
-    def _free_places(self) -> Mapping[str, int] | None:
-        windows = self._settings.lane_window
-        if not windows or self._depths is None:
-            return None
-        return {lane: size - self._depths.waiting(lane) for lane, size in windows.items()}
+    def _free_places(self, now: float) -> Mapping[str, int]:
+        """Return how many entries may be claimed of each lane that has a window or has failed."""
+        free = dict(self._publication.pauses.limits(now))
+        if self._depths is not None:
+            for lane, size in self._settings.lane_window.items():
+                left = size - self._depths.waiting(lane)
+                free[lane] = min(left, free.get(lane, left))
+        return free
 
-    def _publish(self, entries: Sequence[Entry]) -> list[Mark]:
-        """Send the entries and return the mark of each."""
-        messages, marks = [], []
-        for entry in entries:
-            try:
-                messages.append(entry.message())
-            except MessageError as error:
-                marks.append(self._unreadable(entry, error))
-        by_id = {entry.id: entry for entry in entries}
-        sent: Sequence[SentMessage] = ()
-        failed: Sequence[UnsentMessage] = ()
-        try:
-            sent = self._producer.send_many(messages) if messages else ()
-        except PartialSendError as error:
-            # Every message is in one of the lists, so every entry of the claim gets a mark.
-            sent, failed = error.sent, error.failed
-        except RefusedMessagesError as refused:
-            # A producer refuses the whole call for one message that breaks a rule: the others are sent without it.
-            marks += [
-                self._unreadable(by_id.pop(message.id), error) for _, message, error in refused.refusals
-            ]
-            return marks + self._publish([by_id[one.id] for one in messages if one.id in by_id])
-        return marks + self._marks(by_id, sent, failed)
-
-    def _marks(
-        self, entries: Mapping[str, Entry], sent: Sequence[SentMessage], failed: Sequence[UnsentMessage]
-    ) -> list[Mark]:
+    def _settle(self, marks: Sequence[Mark], claimed: _Claimed) -> RelayRound:
+        """Write the marks, and count what they say."""
+        held, unwritten = self._write(marks, claimed)
         now = self._clock()
-        marks = [
-            published(entries[one.id], self._settings, now=now, sequence_number=one.sequence_number)
-            for one in sent
-        ]
-        for unsent in failed:
-            entry = entries[unsent.message.id]
-            mark = not_sent(
-                entry,
-                self._settings,
-                now=now,
-                code=unsent.code,
-                reason=unsent.reason,
-                chance=self._chance(),
-            )
-            self._telemetry.not_sent(entry, mark, reason=unsent.reason)
-            marks.append(mark)
-        return marks
-
-    def _unreadable(self, entry: Entry, error: MessageError) -> Mark:
-        """Abandon an entry that no attempt can send."""
-        attempts = entry.attempts + 1
-        mark = abandoned(entry, self._settings, now=self._clock(), attempts=attempts, reason=str(error))
-        self._telemetry.not_sent(entry, mark, reason=str(error))
-        return mark
-
-    def _settle(self, marks: Sequence[Mark], owner: str) -> RelayRound:
-        now = self._clock()
-        settled = self.store.settle(marks, owner=owner, now=now)
+        written = [mark for mark in marks if mark.entry.id in held]
         outcome = RelayRound(
-            published=sum(mark.state == "PUBLISHED" for mark in marks if mark.entry.id in settled),
-            failed=sum(mark.state != "PUBLISHED" for mark in marks),
-            abandoned=sum(mark.state == "ABANDONED" for mark in marks if mark.entry.id in settled),
-            lock_lost=len(marks) - len(settled),
+            published=sum(mark.state == "PUBLISHED" for mark in written),
+            failed=sum(mark.attempts > mark.entry.attempts for mark in marks),
+            returned=sum(
+                mark.state != "PUBLISHED" and mark.attempts == mark.entry.attempts for mark in marks
+            ),
+            abandoned=sum(mark.state == "ABANDONED" for mark in written),
+            lock_lost=len(marks) - len(held) - unwritten,
             is_idle=False,
         )
-        self._telemetry.round(outcome, marks, now=now)
+        self._telemetry.round(outcome, written, now=now)
         return outcome
+
+    def _write(self, marks: Sequence[Mark], claimed: _Claimed) -> tuple[set[str], int]:
+        """Write marks, again and again until the lock ends; return the ids of the marked, and how many were not."""
+        held: set[str] = set()
+        rest, tries, stops_at = list(marks), 0, None
+        while rest:
+            now = self._clock()
+            try:
+                found = self.store.settle(rest, owner=claimed.owner, now=now)
+            except (OutboxStoreError, AwsError, UnwrittenMarksError) as error:
+                if isinstance(error, UnwrittenMarksError):
+                    held |= error.held
+                    rest = list(error.unwritten)
+                if not error.retryable:
+                    # One entry that can't be written must not hold up the others of its round.
+                    if not held:
+                        raise
+                    self._store_failed(error)
+                    break
+                self._store_failed(error)
+                tries += 1
+                delay = MARK_RETRIES.delay(tries, self._context.chance())
+                if self._should_stop() and stops_at is None:
+                    stops_at = now + STOPS_WITHIN_SECONDS
+                if now + delay >= min(claimed.mark_until, stops_at or claimed.mark_until):
+                    break
+                self._context.pause(delay)
+            else:
+                # Within the lock nobody else can have taken them: an earlier try was written and lost its answer.
+                is_known = tries and self._clock() < claimed.mark_until
+                held |= {mark.entry.id for mark in rest} if is_known else found
+                rest = []
+        return held, len(rest)
+
+    def _store_failed(self, error: Exception) -> None:
+        now = self._clock()
+        outage = self._outages.failed(STORE, cause=_code_of(error), reason=str(error), now=now, error=error)
+        if outage is not None:
+            self._telemetry.outage(outage, now=now)
+
+    def _store_answered(self) -> None:
+        if (outage := self._outages.ended(STORE)) is not None:
+            self._telemetry.recovered(outage, now=self._clock())
+
+
+def _code_of(error: Exception) -> str:
+    return error.code if isinstance(error, AwsError) else type(error).__name__

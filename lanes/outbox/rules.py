@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 # After work the next claim follows this soon; an idle outbox costs one claim in each `tick`.
 SHORTEST_PAUSE = timedelta(milliseconds=20)
-# Codes of `lanes.producer.report.UnsentMessage` for messages that were not tried themselves.
-BLOCKED, LANE_FAILED = "GroupBlocked", "LaneFailed"
-NOT_TRIED = frozenset({BLOCKED, LANE_FAILED, "Interrupted"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,16 +173,8 @@ def published(entry: Entry, settings: OutboxSettings, *, now: float, sequence_nu
     )
 
 
-def not_sent(
-    entry: Entry, settings: OutboxSettings, *, now: float, code: str, reason: str, chance: float
-) -> Mark:
-    """
-    Mark an entry that was not sent.
-
-    An entry that was not tried itself is returned without counting an attempt; after the last attempt it is abandoned.
-    """
-    if code in NOT_TRIED:
-        return _returned(entry, settings, now=now, code=code, chance=chance)
+def refused(entry: Entry, settings: OutboxSettings, *, now: float, reason: str, chance: float) -> Mark:
+    """Mark an entry that SQS refused for a fault of its own; after the last attempt it is abandoned."""
     attempts = entry.attempts + 1
     error = reason[:LONGEST_ERROR]
     if attempts >= settings.max_attempts:
@@ -194,22 +183,27 @@ def not_sent(
     return Mark(entry=entry, state=EntryState.FAILED, attempts=attempts, last_error=error, due_at=due_at)
 
 
-def _returned(entry: Entry, settings: OutboxSettings, *, now: float, code: str, chance: float) -> Mark:
-    # Its predecessor's end wakes a blocked entry; the timer covers relays that die before they do
-    # (docs/decisions/0010-outbox.md). A lane that can't be reached is tried again like a first failure. An
-    # interrupted entry is due at once.
-    delays = {
-        BLOCKED: settings.lock.total_seconds(),
-        LANE_FAILED: retry_delay(settings, 1, chance).total_seconds(),
-    }
+def returned(entry: Entry, *, due_at: float | None = None) -> Mark:
+    """
+    Mark an entry that was not sent for no fault of its own: it keeps its attempts.
+
+    Args:
+        entry: the entry.
+        due_at: time from which it is a candidate again; None for now.
+    """
     return Mark(
         entry=entry,
         state=EntryState.PENDING if entry.attempts == 0 else EntryState.FAILED,
         attempts=entry.attempts,
         last_error=entry.last_error,
-        due_at=now + delays[code] if code in delays else None,
-        is_parked=code == BLOCKED,
+        due_at=due_at,
     )
+
+
+def parked(entry: Entry, settings: OutboxSettings, *, now: float) -> Mark:
+    """Mark an entry whose group waits for an earlier one."""
+    # The end of that one wakes it; the timer covers relays that die before they do (docs/decisions/0010-outbox.md).
+    return replace(returned(entry, due_at=now + settings.lock.total_seconds()), is_parked=True)
 
 
 def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: int, reason: str) -> Mark:

@@ -92,7 +92,14 @@ class AuditEntry:
 
 
 class RelayStore(Protocol):
-    """A store, as a relay uses it."""
+    """
+    A store, as a relay uses it.
+
+    Attributes:
+        expires_by_itself: whether the database removes expired entries without `remove_expired`.
+    """
+
+    expires_by_itself: bool
 
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
@@ -109,7 +116,14 @@ class RelayStore(Protocol):
         """
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
-        """Write marks on the entries that this owner still holds; return the ids of these entries."""
+        """
+        Write marks on the entries that this owner still holds; return the ids of these entries.
+
+        A repeat of a call that failed has the same result.
+
+        Raises:
+            UnwrittenMarksError: some marks were not written.
+        """
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """Remove expired entries, up to a limit; return their number."""

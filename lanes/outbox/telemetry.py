@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanes.fault_codes import Cause
     from lanes.outbox.entry import Entry
+    from lanes.outbox.outages import Outage
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
 
@@ -20,6 +22,7 @@ class RelayMetric(enum.StrEnum):
     PUBLISHED = "OutboxPublished"
     FAILED = "OutboxFailedAttempts"
     ABANDONED = "OutboxAbandonedEntries"
+    LANE_FAILURES = "OutboxLaneFailures"  # rounds in which a lane accepted nothing, by lane and cause
     LOCK_LOST = "OutboxLocksLost"
     TAKEN_OVER = "OutboxLocksTakenOver"
     LATENCY = "OutboxPublishLatency"  # milliseconds from written to marked as published
@@ -32,11 +35,12 @@ class RelayMetric(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayRound:
     """
-    The result of one round.
+    The result of one round, or of several.
 
     Attributes:
         published: entries that SQS has accepted and the relay has marked.
-        failed: entries that were not sent.
+        failed: entries that SQS refused for a fault of their own; each has one failed attempt more.
+        returned: entries that were not sent for no fault of their own, and keep their attempts.
         abandoned: failed entries without attempts left.
         lock_lost: entries that another relay took over meanwhile; they were not marked.
         is_idle: nothing was claimed, and an immediate next round would claim nothing either.
@@ -44,9 +48,21 @@ class RelayRound:
 
     published: int = 0
     failed: int = 0
+    returned: int = 0
     abandoned: int = 0
     lock_lost: int = 0
     is_idle: bool = True
+
+    def plus(self, later: RelayRound) -> RelayRound:
+        """Return the sum of two rounds; idle is what the later one says."""
+        return RelayRound(
+            published=self.published + later.published,
+            failed=self.failed + later.failed,
+            returned=self.returned + later.returned,
+            abandoned=self.abandoned + later.abandoned,
+            lock_lost=self.lock_lost + later.lock_lost,
+            is_idle=later.is_idle,
+        )
 
 
 class RelayTelemetry(Protocol):
@@ -56,13 +72,19 @@ class RelayTelemetry(Protocol):
         """Add to a count."""
 
     def not_sent(self, entry: Entry, mark: Mark, *, reason: str) -> None:
-        """Report an entry that was not sent, with its mark."""
+        """Report an entry that SQS refused for a fault of its own, with its mark."""
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
-        """Report the result of a round."""
+        """Report the result of a round, with the marks that were written."""
 
-    def outage(self, error: Exception) -> None:
-        """Report a temporary outage of the store."""
+    def lane_failed(self, lane: str, cause: Cause) -> None:
+        """Count a round in which a lane did not accept messages for no fault of theirs."""
+
+    def outage(self, outage: Outage, *, now: float) -> None:
+        """Report an outage of the store or of a lane: at first, then once a minute."""
+
+    def recovered(self, outage: Outage, *, now: float) -> None:
+        """Report the end of an outage."""
 
     def status(self, status: OutboxStatus, *, now: float) -> None:
         """Report the status of the outbox."""
@@ -80,7 +102,13 @@ class NoTelemetry:
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Do nothing."""
 
-    def outage(self, error: Exception) -> None:
+    def lane_failed(self, lane: str, cause: Cause) -> None:
+        """Do nothing."""
+
+    def outage(self, outage: Outage, *, now: float) -> None:
+        """Do nothing."""
+
+    def recovered(self, outage: Outage, *, now: float) -> None:
         """Do nothing."""
 
     def status(self, status: OutboxStatus, *, now: float) -> None:

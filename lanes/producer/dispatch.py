@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
-from lanes.producer.report import SendReport, UnsentMessage
+from lanes.producer.report import INTERRUPTED, SendReport, UnsentMessage
 from lanes.producer.retries import RetryPolicy
 from lanes.trace_context import xray_header
 
@@ -76,9 +76,15 @@ class Dispatch:
         self._calls: dict[Future[Answers], tuple[SendOrder, list[Outgoing]]] = {}
         self._cause: BaseException | None = None
 
-    def run(self, items: Sequence[Outgoing]) -> SendReport:
+    def run(
+        self, items: Sequence[Outgoing], *, should_stop: Callable[[], bool] = lambda: False
+    ) -> SendReport:
         """
         Send everything and report each message as sent or unsent.
+
+        Args:
+            items: the messages.
+            should_stop: asked before each call; from True on no call is made.
 
         Raises:
             BaseException: an interrupt (KeyboardInterrupt, SystemExit), after the calls in flight have returned; its
@@ -88,7 +94,7 @@ class Dispatch:
             # Its end waits for the calls in flight, so each has an answer in the report.
             with self._executor() as executor:
                 try:
-                    self._send_all(executor)
+                    self._send_all(executor, should_stop)
                 except BaseException:
                     self._stop()
                     raise
@@ -105,8 +111,10 @@ class Dispatch:
             return _CallingThread()
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="lanes-send")
 
-    def _send_all(self, executor: Executor) -> None:
+    def _send_all(self, executor: Executor, should_stop: Callable[[], bool]) -> None:
         while True:
+            if should_stop():
+                self._stop()
             self._start_calls(executor)
             due = min((due for order in self._orders if (due := order.next_due()) is not None), default=None)
             wait_seconds = None if due is None else max(0.0, due - self._clock())
@@ -158,7 +166,7 @@ class Dispatch:
 
     def _stop(self) -> None:
         for order in self._orders:
-            order.stop("Interrupted", "sending was interrupted")
+            order.stop(INTERRUPTED, "sending was interrupted")
 
     def _collect_finished(self) -> None:
         """Settle the calls that returned after an interrupt; by then all threads have ended."""
@@ -181,7 +189,7 @@ class Dispatch:
                     message=item.message,
                     lane="",
                     reason="Interrupted: sending was interrupted",
-                    code="Interrupted",
+                    code=INTERRUPTED,
                     maybe_sent=item.attempts > 0,
                 )
         return SendReport(

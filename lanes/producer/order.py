@@ -16,10 +16,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from lanes.errors import AwsError
-from lanes.fault_codes import is_throttle
+from lanes.fault_codes import is_about_message, is_throttle
 from lanes.producer.flow import CallFlow
 from lanes.producer.outgoing import Accepted, Outgoing, Refused
-from lanes.producer.report import SentMessage, UnsentMessage
+from lanes.producer.report import BLOCKED, LANE_FAILED, SentMessage, UnsentMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,6 +78,8 @@ class SendOrder:
         free_bytes = MAX_BYTES
         # A message that does not fit ends the batch: smaller ones from behind it would delay it again and again.
         while self._ready and len(batch) < MAX_ENTRIES and self._ready[0][1].size_bytes <= free_bytes:
+            if batch and (batch[0].alone or self._ready[0][1].alone):
+                break
             _, item = heapq.heappop(self._ready)
             item.first_tried_at = min(item.first_tried_at, now)
             item.attempts += 1
@@ -109,17 +111,34 @@ class SendOrder:
                 self._refuse(item, answer, now, jitter)
 
     def settle_failure(self, batch: Sequence[Outgoing], error: BaseException, now: float) -> None:
-        """Apply the failure of a whole call; a permanent one ends the lane, as the next call would fail too."""
+        """
+        Apply the failure of a whole call; a permanent one ends the lane, as the next call would fail too.
+
+        Messages of a call that was refused for one of them are sent again, each alone.
+        """
         aws = error if isinstance(error, AwsError) else None
         code = aws.code if aws else type(error).__name__
         retryable = aws is not None and aws.retryable
+        is_own_fault = not retryable and is_about_message(code)
+        if is_own_fault and len(batch) > 1 and self._stopped is None:
+            self._separate(batch, now)
+            return
         for item in batch:
             item.maybe_sent |= aws is None or not aws.answered
-        if not retryable:
+        # With one try, the caller decides when the lane is tried again.
+        if not is_own_fault and (not retryable or self._policy.max_attempts == 1):
             # Before the answers are applied: they are final then, and no message of the batch is tried again.
-            self.stop("LaneFailed", f"cannot send to the lane: {error}")
-        refused = Refused(code=code, reason=str(error) or code, retryable=retryable)
+            self.stop(LANE_FAILED, f"cannot send to the lane: {error}")
+        refused = Refused(code=code, reason=str(error) or code, retryable=retryable, of_call=True)
         self.settle(batch, {item.index: refused for item in batch}, now)
+
+    def _separate(self, batch: Sequence[Outgoing], now: float) -> None:
+        self._flow.ended(now, (), accepted=False)
+        for item in batch:
+            # That was no try of the others.
+            item.attempts -= 1
+            item.alone = True
+            heapq.heappush(self._ready, (item.index, item))
 
     def stop(self, code: str, reason: str) -> None:
         """Start no more calls and report all waiting messages as unsent for this reason."""
@@ -128,7 +147,7 @@ class SendOrder:
         self._ready.clear()
         self._delayed.clear()
         for item in waiting:
-            self._give_up(item, Refused(code=code, reason=reason, retryable=False))
+            self._give_up(item, Refused(code=code, reason=reason, retryable=False, of_call=True))
 
     def _add(self, item: Outgoing) -> None:
         group = self._groups.setdefault(item.message.message_group_id, deque())
@@ -153,7 +172,7 @@ class SendOrder:
             heapq.heappush(self._ready, (group[0].index, group[0]))
         else:
             code, reason = self._stopped
-            self._give_up(group[0], Refused(code=code, reason=reason, retryable=False))
+            self._give_up(group[0], Refused(code=code, reason=reason, retryable=False, of_call=True))
 
     def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
         throttled = is_throttle(answer.code)
@@ -169,9 +188,10 @@ class SendOrder:
         """Report a message as unsent and the later ones of its group with it, so that none overtakes it."""
         self._report(item, answer)
         blocked = Refused(
-            code=self._stopped[0] if self._stopped is not None else "GroupBlocked",
+            code=self._stopped[0] if self._stopped is not None else BLOCKED,
             reason=f"message {item.message.id} of its group comes first and was not sent: {answer.reason}",
             retryable=False,
+            of_call=True,
         )
         for later in list(self._groups.pop(item.message.message_group_id, ()))[1:]:
             self._report(later, blocked)
@@ -184,4 +204,5 @@ class SendOrder:
             reason=f"{answer.code}: {answer.reason}{tries}",
             code=answer.code,
             maybe_sent=item.maybe_sent,
+            is_own_fault=answer.is_own_fault,
         )

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.fault_codes import Cause, cause_of, is_about_message
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -24,6 +26,8 @@ class Outgoing:
     first_tried_at: float = math.inf
     # Stays set through later tries: the first of them may have arrived.
     maybe_sent: bool = False
+    # After a call that was refused for one of its messages: each is sent alone, to find that one.
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +51,27 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The answer for a refused entry; `retryable` is False if the entry itself is at fault."""
+    """
+    The answer for a refused entry.
+
+    Attributes:
+        code: error code of AWS.
+        reason: why, for people.
+        retryable: whether it may be accepted later as it is.
+        of_call: whether it is the answer for the whole call, or for entries that were in no call.
+    """
 
     code: str
     reason: str
     retryable: bool
+    of_call: bool = False
+
+    @property
+    def is_own_fault(self) -> bool:
+        """Whether the entry itself is at fault, so that its queue may accept others."""
+        # SQS may refuse each entry for its key or its rights, which no other entry has either.
+        is_about_entry = not self.of_call or is_about_message(self.code)
+        return not self.retryable and is_about_entry and cause_of(self.code) is Cause.OTHER
 
 
 class BatchSender(Protocol):

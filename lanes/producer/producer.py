@@ -22,7 +22,7 @@ from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import boto3
 
@@ -166,7 +166,13 @@ class Producer:
             # One message needs no list of refusals.
             raise refused.refusals[0][2] from None
 
-    def send_many(self, messages: Iterable[Message], *, concurrency: int = CONCURRENCY) -> list[SentMessage]:
+    def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        concurrency: int = CONCURRENCY,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> list[SentMessage]:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
 
@@ -177,6 +183,7 @@ class Producer:
         Args:
             messages: the messages; held in memory until all are sent.
             concurrency: maximum number of calls in flight; fewer while SQS throttles.
+            should_stop: asked before each call; from True on none is made, and the rest is reported as `Interrupted`.
 
         Returns:
             One record for each message, in the order given.
@@ -187,7 +194,7 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        report = self._dispatched(self._prepared(messages), concurrency=concurrency)
+        report = self._dispatched(self._prepared(messages), concurrency=concurrency, should_stop=should_stop)
         if report.unsent:
             raise report.error() from report.cause
         return report.sent
@@ -196,7 +203,13 @@ class Producer:
         """Send bodies as they are, each to the lane of its message's priority, and report every one."""
         return self._dispatched(items, concurrency=CONCURRENCY)
 
-    def _dispatched(self, items: Sequence[Outgoing], *, concurrency: int) -> SendReport:
+    def _dispatched(
+        self,
+        items: Sequence[Outgoing],
+        *,
+        concurrency: int,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> SendReport:
         concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
         lanes: dict[str, list[Outgoing]] = defaultdict(list)
         for item in items:
@@ -219,7 +232,7 @@ class Producer:
             concurrency=concurrency if len(items) > 1 else 1,
             pacing=self._pacing,
         )
-        return dispatch.run(items)
+        return dispatch.run(items, should_stop=should_stop)
 
     def _prepared(self, messages: Iterable[Message]) -> list[Outgoing]:
         items: list[Outgoing] = []

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from lanes.message import Message
 
+# Codes of messages that were not tried themselves: an earlier one of the group failed, the lane failed, or the sending
+# was stopped.
+BLOCKED, LANE_FAILED, INTERRUPTED = "GroupBlocked", "LaneFailed", "Interrupted"
 # An error is read in a log; its lists have all messages.
 LISTED = 5
 
@@ -38,6 +41,7 @@ class UnsentMessage:
         code: error code of AWS, or `GroupBlocked`, `LaneFailed`, `Interrupted`, `Unanswered`.
         maybe_sent: SQS gave no clear answer, so the message may be in the queue. If you send it again within
             five minutes, SQS drops the repeat; later the consumer's idempotency does.
+        is_own_fault: SQS refused this message itself; otherwise it did not accept any message at that time.
     """
 
     message: Message
@@ -45,6 +49,7 @@ class UnsentMessage:
     reason: str
     code: str
     maybe_sent: bool = False
+    is_own_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

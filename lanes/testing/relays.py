@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lanes.outbox.context import RelayContext
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ class Relays:
                 config=self._config,
                 depths=self,
                 # A chance in the middle leaves the delays of retries as they are configured.
-                context=RelayContext(clock=self._clock, chance=lambda: 0.5),
+                context=RelayContext(clock=self._clock, pause=lambda _: None, chance=lambda: 0.5),
             )
         )
 

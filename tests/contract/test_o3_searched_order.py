@@ -47,7 +47,9 @@ class Search:
             store=self,
             producer=self,
             config=CONFIG,
-            context=RelayContext(name=name, clock=self.clock, chance=self.chance.random),
+            context=RelayContext(
+                name=name, clock=self.clock, pause=self.clock.advance, chance=self.chance.random
+            ),
         )
 
     def _answer(self, _id):
@@ -70,9 +72,9 @@ class Search:
         self._may_happen()
         return claim
 
-    def send_many(self, messages):
+    def send_many(self, messages, **options):
         try:
-            return self.producer.send_many(messages)
+            return self.producer.send_many(messages, **options)
         finally:
             self._may_happen()
 

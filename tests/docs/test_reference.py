@@ -235,6 +235,7 @@ def test_alarms_are_those_of_the_stack():
         "OldestAge",
         "DeadLetters",
         "Failures",
+        *(f"{name}Waits" for name in names),
     }
 
 

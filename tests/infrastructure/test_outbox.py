@@ -180,9 +180,19 @@ def test_the_alarms_watch_what_the_relay_reports(foreign_outbox):
     assert alarms.keys() == {
         *(RelayMetric.ABANDONED.value, RelayMetric.OLDEST_AGE.value),
         *("Errors", "ApproximateNumberOfMessagesVisible", None),
+        RelayMetric.LANE_FAILURES.value,
     }
     assert alarms[RelayMetric.OLDEST_AGE.value]["Threshold"] == 900
     assert alarms[RelayMetric.ABANDONED.value]["Dimensions"] == [{"Name": "service", "Value": "Foreign"}]
+    waiting = [
+        one["Dimensions"]
+        for one in resources(foreign_outbox, "AWS::CloudWatch::Alarm").values()
+        if one.get("MetricName") == RelayMetric.LANE_FAILURES.value
+    ]
+    assert [
+        [dimension["Value"] for dimension in sorted(one, key=lambda dimension: dimension["Name"])]
+        for one in waiting
+    ] == [[lane, "Foreign"] for lane in ("L0", "L1")]
     assert all(alarm["TreatMissingData"] == "notBreaching" for alarm in alarms.values())
 
 

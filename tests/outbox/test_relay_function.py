@@ -1,6 +1,8 @@
 """The relay as a function: its events, its figures, its limits of time."""
 
 import json
+import time
+from datetime import timedelta
 from types import SimpleNamespace
 
 import boto3
@@ -9,10 +11,12 @@ from moto import mock_aws
 
 from lanes.config import LanesConfig, OutboxSettings
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.config.outbox_table import LONGEST_LOCK
 from lanes.errors import ConfigurationError
 from lanes.outbox import EntryFilter, Operator, Outbox
 from lanes.outbox.dynamodb.effects import ConsumerEffects
-from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env, send_policy
+from lanes.outbox.dynamodb.relay_function import RelayFunction, relay_from_env
+from lanes.outbox.entry import EntryState
 from local import corrections
 from tests.support.outbox import DynamoDBSubject
 
@@ -55,19 +59,19 @@ def context(seconds=60):
     return SimpleNamespace(get_remaining_time_in_millis=lambda: seconds * 1000)
 
 
-def figures(capsys):
+def figures(capfd):
     """Read the metric object that was printed."""
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{")]
     return [line for line in lines if "_aws" in line][-1]
 
 
-def test_a_stream_event_publishes_everything_that_is_due(place, capsys):
+def test_a_stream_event_publishes_everything_that_is_due(place, capfd):
     """Batch after batch, with counts and latency."""
     place.subject.write(*(place.outbox.prepare("k", number) for number in range(60)))
 
     RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context())
     assert place.count("MEDIUM") == 60
-    told = figures(capsys)
+    told = figures(capfd)
     assert told["OutboxPublished"] == [60.0]
     assert len(told["OutboxPublishLatency"]) == 60
     assert "OutboxPending" not in told
@@ -90,13 +94,13 @@ def test_an_entry_that_the_index_shows_late_is_found_all_the_same(place):
     assert pauses == [0.25, 0.25, 0.25]
 
 
-def test_a_scheduled_event_reports_how_the_outbox_stands(place, capsys, monkeypatch):
+def test_a_scheduled_event_reports_how_the_outbox_stands(place, capfd, monkeypatch):
     """After it has published what it could."""
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "shop")
     place.subject.write(place.outbox.prepare("k", None))
 
     RelayFunction(lambda: relay_from_env(place.environ)).handle({"source": "aws.events"}, context())
-    told = figures(capsys)
+    told = figures(capfd)
     assert told["OutboxPending"] == [0.0]
     assert told["OutboxAbandoned"] == [0.0]
     assert told["service"] == "shop"
@@ -106,7 +110,7 @@ def test_without_time_one_batch_is_published_and_the_rest_waits(place):
     """The next event goes on; nothing is cut off in the middle."""
     place.subject.write(*(place.outbox.prepare("k", number) for number in range(30)))
 
-    RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context(seconds=5))
+    RelayFunction(lambda: relay_from_env(place.environ)).handle({"Records": []}, context(seconds=15))
     assert place.count("MEDIUM") == 25
 
 
@@ -142,13 +146,32 @@ def test_a_stack_without_an_outbox_has_no_relay(place):
         relay_from_env({"LANES_DEPLOYMENT": without.to_json()})
 
 
-def test_sends_end_well_before_the_lock_does():
-    """So that no two relays send one entry at once."""
-    settings = OutboxSettings()
+def test_an_invocation_ends_its_calls_in_time_and_returns_the_rest(place):
+    """A call that has begun ends within five seconds; the entries that were not sent are candidates at once."""
+    place.subject.write(*(place.outbox.prepare("k", number, group="g") for number in range(25)))
+    now = SimpleNamespace(time=time.time())
+    runtime = relay_from_env(place.environ, clock=lambda: now.time)
+    sender = runtime.relay._publication._producer._sqs
+    send = sender.send_batch
 
-    assert send_policy(settings).give_up_after < settings.lock
-    short = LanesConfig.from_dict({"outbox": {"lock": "10s"}}).outbox
-    assert send_policy(short).give_up_after.total_seconds() == 5
+    def slow(*arguments):
+        now.time += 3
+        return send(*arguments)
+
+    sender.send_batch = slow
+    RelayFunction(lambda: runtime, clock=lambda: now.time).handle({"Records": []}, context(seconds=20))
+
+    assert 1 <= place.count("MEDIUM") < 25
+    left = [entry for entry in place.subject.operations.entries({EntryState.PENDING}) if not entry.is_parked]
+    assert len(left) == 25 - place.count("MEDIUM")
+    assert place.subject.store.status().counts.get(EntryState.PROCESSING, 0) == 0
+
+
+@pytest.mark.parametrize("lock", [OutboxSettings().lock, LONGEST_LOCK])
+def test_a_repeat_after_a_lock_lies_within_the_five_minutes_of_sqs(lock):
+    """A relay dies after its first call; the next one begins within a minute, and sends for half of its lock."""
+    assert lock + timedelta(minutes=1) + lock / 2 < timedelta(minutes=5)
+    assert lock <= LONGEST_LOCK
 
 
 def test_the_consumers_ledger_tells_what_was_handled(place):

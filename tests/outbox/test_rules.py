@@ -1,5 +1,6 @@
 """The relay's decisions."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,8 +16,10 @@ from lanes.outbox.rules import (
     joined,
     lane_shares,
     next_pause,
-    not_sent,
+    parked,
+    refused,
     retry_delay,
+    returned,
 )
 from tests.support.outbox import START, new_outbox
 
@@ -95,22 +98,30 @@ def test_the_last_attempt_abandons():
     entry = new_outbox().prepare("k", None)
     states = []
     for attempts in range(3):
-        from dataclasses import replace
-
-        mark = not_sent(
-            replace(entry, attempts=attempts), SETTINGS, now=START, code="X", reason="why", chance=0.5
-        )
+        mark = refused(replace(entry, attempts=attempts), SETTINGS, now=START, reason="why", chance=0.5)
         states.append((mark.state, mark.attempts))
 
     assert states == [(EntryState.FAILED, 1), (EntryState.FAILED, 2), (EntryState.ABANDONED, 3)]
 
 
-@pytest.mark.parametrize("code", ["GroupBlocked", "LaneFailed", "Interrupted"])
-def test_what_was_not_tried_keeps_its_attempts(code):
-    """Another message's failure is none of this one's."""
-    mark = not_sent(new_outbox().prepare("k", None), SETTINGS, now=START, code=code, reason="", chance=0.5)
+def test_an_abandoned_entry_of_a_group_holds_it_where_you_choose_so():
+    """And is kept without an end; one without a group has nothing to hold."""
+    settings = OutboxSettings(on_abandoned="hold", max_attempts=1)
+    marks = [
+        refused(new_outbox().prepare("k", None, group=group), settings, now=START, reason="why", chance=0.5)
+        for group in ("g", None)
+    ]
 
-    assert (mark.state, mark.attempts) == (EntryState.PENDING, 0)
+    assert [(mark.leaves_chain, mark.expires_at is None) for mark in marks] == [(False, True), (True, False)]
+
+
+@pytest.mark.parametrize(("attempts", "state"), [(0, EntryState.PENDING), (2, EntryState.FAILED)])
+def test_a_returned_entry_keeps_its_attempts(attempts, state):
+    """The failure of another message, or of its lane, is none of its own."""
+    entry = replace(new_outbox().prepare("k", None), attempts=attempts)
+
+    for mark in (returned(entry), parked(entry, SETTINGS, now=START)):
+        assert (mark.state, mark.attempts, mark.leaves_chain) == (state, attempts, False)
 
 
 def test_an_idle_relay_asks_less_and_less_often():

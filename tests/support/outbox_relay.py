@@ -1,7 +1,8 @@
 """An outbox with a relay on it."""
 
 from lanes.config import LanesConfig
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.context import RelayContext
+from lanes.outbox.relay import ONE_TRY, Relay
 from tests.support.outbox import new_outbox, publisher
 from tests.support.sending import ACCEPT, queue_url
 
@@ -9,17 +10,18 @@ from tests.support.sending import ACCEPT, queue_url
 class Run:
     """An outbox with a relay on it."""
 
-    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depths=None, **outbox):
+    def __init__(self, subject, clock, plan=lambda _: ACCEPT, depths=None, context=None, **outbox):
+        context = context or {}
         self.config = LanesConfig.from_dict({"outbox": {"retry_jitter": 0, **outbox}})
         self.subject, self.clock = subject, clock
         self.outbox = new_outbox(self.config, clock)
-        producer, self.sqs = publisher(self.config, plan)
+        producer, self.sqs = publisher(self.config, plan, retries=ONE_TRY)
         self.relay = Relay(
             store=subject.store,
             producer=producer,
             config=self.config,
             depths=depths,
-            context=RelayContext(clock=clock),
+            context=RelayContext(clock=clock, pause=clock.advance, **context),
         )
 
     def write(self, *ids, **settings):

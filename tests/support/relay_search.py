@@ -22,7 +22,7 @@ from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import FINISHED, chain_of
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.sql.store import SqlOutboxStore
-from lanes.producer.report import SentMessage
+from lanes.producer.report import INTERRUPTED, PartialSendError, SentMessage, UnsentMessage
 from tests.support.outbox import Clock, new_outbox
 
 LOCK = 20.0
@@ -110,7 +110,10 @@ class World:
             producer=SlowProducer(self),
             config=CONFIG,
             context=RelayContext(
-                name=f"relay-{number}", clock=lambda: self.clock() + skew, chance=self.chance.random
+                name=f"relay-{number}",
+                clock=lambda: self.clock() + skew,
+                pause=self.sleep,
+                chance=self.chance.random,
             ),
         )
 
@@ -174,6 +177,8 @@ class World:
 class RecordedStore:
     """A relay's store that notes the claims."""
 
+    expires_by_itself = True
+
     def __init__(self, world, store):
         self._world = world
         self._store = store
@@ -196,12 +201,18 @@ class SlowProducer:
     def __init__(self, world):
         self._world = world
 
-    def send_many(self, messages):
-        """Accept all of them, unless the process dies before."""
+    def send_many(self, messages, *, should_stop):
+        """Accept all of them until the time is over, unless the process dies before."""
         found = self._world.found
         sent = []
-        for message in messages:
+        for number, message in enumerate(messages):
             self._world.step(slowly=True)
+            if should_stop():
+                unsent = [
+                    UnsentMessage(message=one, lane="", reason="stopped", code=INTERRUPTED)
+                    for one in messages[number:]
+                ]
+                raise PartialSendError(sent=sent, failed=unsent)
             found.sent[message.id].append(self._world.clock())
             found.order.append(message.id)
             sent.append(SentMessage(id=message.id, lane="", message_id=message.id, sequence_number="1"))

@@ -52,6 +52,8 @@ def test_one_window_serves_all_lanes():
         ({"batch": 101}, "at most 100"),
         ({"enabled": 1}, "true or false"),
         ({"lock": "1s"}, "at least 2s"),
+        ({"lock": "5m"}, "at most 150s"),
+        ({"on_abandoned": "stop"}, "continue, hold"),
         ({"retry_base": "2h"}, "longer than retry_cap"),
         ({"retry_factor": 0.5}, "at least 1.0"),
         ({"lane_window": {"MIAN": 3}}, "did you mean 'MAIN'"),

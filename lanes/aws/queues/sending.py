@@ -57,10 +57,11 @@ class SqsSender:
         if answers:
             self._bell.answered(date_of(answer))
         for failed in answer.get("Failed", []):
+            code = failed["Code"]
             answers[failed["Id"]] = Refused(
-                code=failed["Code"],
+                code=code,
                 reason=failed.get("Message", ""),
-                retryable=may_pass(failed["Code"], sender_fault=failed["SenderFault"]),
+                retryable=may_pass(code, sender_fault=failed["SenderFault"]),
             )
         return answers
 

@@ -79,9 +79,13 @@ class LogLines:
 
     def problem(self, name: str, fields: Mapping[str, Any]) -> None:
         """Write a problem with the traceback of the exception that is being handled, if there is one."""
+        self.problem_of(sys.exception(), name, fields)
+
+    def problem_of(self, error: BaseException | None, name: str, fields: Mapping[str, Any]) -> None:
+        """Write a problem with the traceback of an exception, or without one."""
         # An alarm counts the one, the other is lost until you act: they are written at every level.
         is_error = name in (Event.BATCH_INTERRUPTED, Event.ENTRY_ABANDONED)
-        self._line(logging.ERROR if is_error else logging.WARNING, name, {**fields, **_raised()})
+        self._line(logging.ERROR if is_error else logging.WARNING, name, {**fields, **_traced(error)})
 
     def _line(self, level: int, name: str, fields: Mapping[str, Any]) -> None:
         if level < min(self._level, logging.ERROR):
@@ -130,8 +134,7 @@ def _standard_output() -> BinaryIO:
     return open(output, "wb", closefd=isinstance(output, str))
 
 
-def _raised() -> dict[str, str]:
-    error = sys.exception()
+def _traced(error: BaseException | None) -> dict[str, str]:
     if error is None:
         return {}
     name = type(error).__name__

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
@@ -12,13 +13,16 @@ from lanes.aws.telemetry.log_line import LogLines
 from lanes.aws.telemetry.powertools import MOST_VALUES, NAMESPACE
 from lanes.events import Event
 from lanes.outbox.entry import EntryState
+from lanes.outbox.outages import STORE
 from lanes.outbox.telemetry import RelayMetric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import BinaryIO
 
+    from lanes.fault_codes import Cause
     from lanes.outbox.entry import Entry
+    from lanes.outbox.outages import Outage
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
     from lanes.outbox.telemetry import RelayRound
@@ -39,6 +43,7 @@ class PowertoolsRelayTelemetry:
         self._lines = LogLines(environ, stream=stream)
         self._namespace = environ.get("POWERTOOLS_METRICS_NAMESPACE", NAMESPACE)
         self._values: dict[RelayMetric, list[float]] = {}
+        self._lanes: Counter[tuple[str, Cause]] = Counter()
 
     def count(self, metric: RelayMetric, value: float = 1) -> None:
         """Add to a count."""
@@ -58,9 +63,19 @@ class PowertoolsRelayTelemetry:
         }
         self._lines.problem(Event.ENTRY_ABANDONED if is_abandoned else Event.ENTRY_NOT_SENT, fields)
 
-    def outage(self, error: Exception) -> None:
-        """Log an outage."""
-        self._lines.problem(Event.OUTBOX_OUT_OF_REACH, {"reason": str(error)})
+    def lane_failed(self, lane: str, cause: Cause) -> None:
+        """Count a round in which a lane accepted nothing."""
+        self._lanes[lane, cause] += 1
+
+    def outage(self, outage: Outage, *, now: float) -> None:  # noqa: ARG002 - the log line has its own time
+        """Log an outage, at first with the traceback."""
+        is_lane = outage.of != STORE
+        event = Event.OUTBOX_LANE_WAITS if is_lane else Event.OUTBOX_OUT_OF_REACH
+        self._lines.problem_of(outage.error, event, {"reason": outage.reason, **_fields(outage)})
+
+    def recovered(self, outage: Outage, *, now: float) -> None:  # noqa: ARG002 - the log line has its own time
+        """Log the end of an outage."""
+        self._lines.event(Event.OUTBOX_OUTAGE_ENDED, _fields(outage))
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
         """Count what a round did."""
@@ -90,6 +105,7 @@ class PowertoolsRelayTelemetry:
 
     def flush(self) -> None:
         """Write the figures."""
+        self._flush_lanes()
         values = {metric: numbers for metric, numbers in self._values.items() if numbers}
         self._values = {}
         if not values:
@@ -100,6 +116,28 @@ class PowertoolsRelayTelemetry:
             for number in numbers:
                 provider.add_metric(name=metric.value, unit=_unit(metric), value=number)
         self._lines.write(json.dumps(provider.serialize_metric_set(), separators=(",", ":")) + "\n")
+
+    def _flush_lanes(self) -> None:
+        """Write an object for each lane and cause, which counts for the lane too: an alarm has no patterns."""
+        for (lane, cause), count in self._lanes.items():
+            provider = AmazonCloudWatchEMFProvider(namespace=self._namespace, service=self._lines.service)
+            provider.clear_metrics()
+            provider.add_dimension("lane", lane)
+            provider.add_dimension("cause", cause.value)
+            provider.add_metric(name=RelayMetric.LANE_FAILURES.value, unit=MetricUnit.Count, value=count)
+            # AWS: a metric is published once for each set of dimensions (CloudWatch, "Embedded metric format").
+            found = cast("dict[str, Any]", provider.serialize_metric_set())
+            found["_aws"]["CloudWatchMetrics"][0]["Dimensions"] = [
+                ["service", "lane"],
+                ["service", "lane", "cause"],
+            ]
+            self._lines.write(json.dumps(found, separators=(",", ":")) + "\n")
+        self._lanes.clear()
+
+
+def _fields(outage: Outage) -> dict[str, Any]:
+    lane = {} if outage.of == STORE else {"lane": outage.of}
+    return {**lane, "cause": outage.cause, "since": outage.since, "failures": outage.failures}
 
 
 def _unit(metric: RelayMetric) -> MetricUnit:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,17 +15,16 @@ from lanes.cli.outbox.target import OutboxTarget, outbox_of
 from lanes.cli.outbox.telemetry import ConsoleTelemetry
 from lanes.cli.printing import say, show_json, show_one
 from lanes.cli.usage import UsageError
+from lanes.outbox.context import RelayContext
 from lanes.outbox.dynamodb.relay_function import LaneDepths, relay_producer
 from lanes.outbox.dynamodb.table import create_table, description
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from lanes.outbox.telemetry import RelayRound
-
-# Retention is days, so an hour more or less does not matter.
-CLEANUP_EVERY_SECONDS = 3600.0
 
 Print = Annotated[
     bool, typer.Option("--print", help="Print the statements for a migration, and create nothing.")
@@ -63,39 +62,47 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
     """
     Send entries to the lanes of the stack until interrupted, the most urgent first.
 
-    You can run several relays at once. Ctrl-C or SIGTERM stops a relay after its current batch.
+    You can run several relays at once. Ctrl-C or SIGTERM stops a relay within seconds; unsent
+    entries of its batch are returned.
     """
     outbox = outbox_of(context)
-    one = make_relay(outbox)
+    stopped = threading.Event()
+    one = make_relay(outbox, pause=stopped.wait)
     if once:
         done = one.run_until(float("inf"))
         show_one(outbox.stack, outcome_row(done))
         return
-    stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # The batch that is claimed is marked first: entries without a mark are locked until their lock ends.
+        # No call starts any more, and the claimed batch is marked: an entry without a mark is locked until its lock
+        # ends.
         signal.signal(number, lambda *_: stopped.set())
     say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
-    cleaner = Cleaner(one, is_needed=outbox.database is not None)
 
     def pause(length: timedelta) -> None:
-        cleaner.run_if_due()
         stopped.wait(length.total_seconds())
 
     one.run(should_stop=stopped.is_set, pause=pause)
     say("stopped")
 
 
-def make_relay(outbox: OutboxTarget) -> Relay:
-    """Create the relay from an outbox to the lanes of the stack."""
+def make_relay(outbox: OutboxTarget, *, pause: Callable[[float], object]) -> Relay:
+    """
+    Create the relay from an outbox to the lanes of the stack.
+
+    Args:
+        outbox: the outbox.
+        pause: sleeps for a number of seconds.
+    """
     clients = outbox.stack.clients()
     deployment = outbox.deployment
     return Relay(
         store=outbox.store,
-        producer=relay_producer(deployment, clients),
+        producer=relay_producer(deployment, outbox.stack.clients(for_relay=True)),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
-        context=RelayContext(name=socket.gethostname(), telemetry=ConsoleTelemetry()),
+        context=RelayContext(
+            name=f"{socket.gethostname()}-{os.getpid()}", telemetry=ConsoleTelemetry(), pause=pause
+        ),
     )
 
 
@@ -104,28 +111,7 @@ def outcome_row(done: RelayRound) -> dict[str, int]:
     return {
         "published": done.published,
         "failed": done.failed,
+        "returned": done.returned,
         "abandoned": done.abandoned,
         "lock_lost": done.lock_lost,
     }
-
-
-class Cleaner:
-    """
-    Removes expired entries while a relay is idle.
-
-    Args:
-        relay: the relay of the outbox.
-        is_needed: False if the database removes expired entries by itself.
-    """
-
-    def __init__(self, relay: Relay, *, is_needed: bool) -> None:
-        self._relay = relay
-        self._is_needed = is_needed
-        self._next = 0.0
-
-    def run_if_due(self) -> None:
-        """Remove one batch if it is time; the next one follows at once while there are more."""
-        if not self._is_needed or time.monotonic() < self._next:
-            return
-        more = self._relay.remove_expired() > 0
-        self._next = time.monotonic() + (0.0 if more else CLEANUP_EVERY_SECONDS)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING
 
 from lanes.cli.printing import say
+from lanes.outbox.outages import STORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanes.fault_codes import Cause
     from lanes.outbox.entry import Entry
+    from lanes.outbox.outages import Outage
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
     from lanes.outbox.telemetry import RelayMetric, RelayRound
@@ -27,16 +31,30 @@ class ConsoleTelemetry:
         say(f"entry {entry.id} ({entry.kind}) is {mark.state.value} after attempt {mark.attempts}: {reason}")
 
     def round(self, outcome: RelayRound, marks: Sequence[Mark], *, now: float) -> None:
-        """Print the result of a batch."""
-        oldest = max((now - mark.entry.created_at for mark in marks), default=0.0)
+        """Print the result of a batch, unless it only says again that a lane waits."""
         lost = f", {outcome.lock_lost} lost to another relay" if outcome.lock_lost else ""
-        say(
-            f"published {outcome.published}, failed {outcome.failed}{lost}; the oldest was {oldest:.1f} s old"
-        )
+        if outcome.published or outcome.failed or lost:
+            oldest = max((now - mark.entry.created_at for mark in marks), default=0.0)
+            say(
+                f"published {outcome.published}, failed {outcome.failed}, returned {outcome.returned}{lost}; "
+                f"the oldest was {oldest:.1f} s old"
+            )
 
-    def outage(self, error: Exception) -> None:
-        """Print an outage."""
-        say(f"{error}; trying again")
+    def lane_failed(self, lane: str, cause: Cause) -> None:
+        """Print nothing; `outage` does."""
+
+    def outage(self, outage: Outage, *, now: float) -> None:
+        """Print an outage, at first with the traceback."""
+        where = "the outbox" if outage.of == STORE else f"lane {outage.of}"
+        lasts = f", {outage.failures} failures in {now - outage.since:.0f} s" if outage.failures > 1 else ""
+        say(f"{where} waits ({outage.cause}{lasts}): {outage.reason}; trying again")
+        if outage.error is not None:
+            say("".join(traceback.format_exception(outage.error)).rstrip())
+
+    def recovered(self, outage: Outage, *, now: float) -> None:
+        """Print the end of an outage."""
+        where = "the outbox" if outage.of == STORE else f"lane {outage.of}"
+        say(f"{where} is back after {now - outage.since:.0f} s and {outage.failures} failures")
 
     def status(self, status: OutboxStatus, *, now: float) -> None:
         """Print nothing; `lanes outbox status` shows the counts."""

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.clients import Clients, producer_config
+from lanes.aws.clients import Clients, relay_config
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.queues.sending import SqsSender
 from lanes.aws.telemetry.outbox import PowertoolsRelayTelemetry
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError
+from lanes.outbox.context import RelayContext
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.entry import EntryState
-from lanes.outbox.relay import Relay, RelayContext
+from lanes.outbox.relay import ONE_TRY, Relay
 from lanes.producer import Pacing, Producer
-from lanes.producer.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lanes.config import OutboxSettings
 
-# Time for the marks of the last batch, and for a send amid its tries.
+# A call in progress ends within five seconds (`relay_config`); the rest is for marks.
 LEFT_FOR_THE_LAST_ROUND = timedelta(seconds=15)
-LONGEST_SEND = timedelta(seconds=10)
+LEFT_AFTER_THE_LAST_CALL = timedelta(seconds=8)
+SHORTEST_ROUND_SECONDS = 3.0
 # Counting costs one read unit for about fifty entries, so larger counts are lower bounds.
 COUNTED = 10_000
 # AWS: a global index follows its table with a delay, usually of a fraction of a second (DynamoDB, "Global secondary
@@ -52,20 +52,18 @@ class LaneDepths:
         return depth.backlog + depth.in_flight
 
 
-def send_policy(settings: OutboxSettings, *, longest: timedelta = timedelta(minutes=3)) -> RetryPolicy:
-    """Return the retry policy of a relay's producer; its tries end before the lock, so no two relays send at once."""
-    # By default as long as `RetryPolicy` itself: a later try might send a message twice.
-    return RetryPolicy(give_up_after=min(longest, settings.lock / 2))
+def relay_producer(deployment: Deployment, clients: Clients) -> Producer:
+    """
+    Create the producer of a relay.
 
-
-def relay_producer(
-    deployment: Deployment, clients: Clients, *, longest: timedelta = timedelta(minutes=3)
-) -> Producer:
-    """Create the producer of a relay."""
+    Args:
+        deployment: the lanes.
+        clients: creates a client with `relay_config`.
+    """
     return Producer(
         deployment=deployment,
         sqs=SqsSender.to_lanes(deployment, clients.sqs()),
-        pacing=Pacing(retries=send_policy(deployment.config.outbox, longest=longest)),
+        pacing=Pacing(retries=ONE_TRY),
     )
 
 
@@ -78,9 +76,15 @@ class RelayRuntime:
     has_windows: bool
 
 
-def relay_from_env(environ: Mapping[str, str] | None = None) -> RelayRuntime:
+def relay_from_env(
+    environ: Mapping[str, str] | None = None, *, clock: Callable[[], float] = time.time
+) -> RelayRuntime:
     """
     Build the relay of a stack's outbox.
+
+    Args:
+        environ: the function's variables; by default those of the process.
+        clock: epoch seconds.
 
     Raises:
         ConfigurationError: `LANES_DEPLOYMENT` is missing or invalid, or the stack has no outbox.
@@ -89,21 +93,29 @@ def relay_from_env(environ: Mapping[str, str] | None = None) -> RelayRuntime:
     deployment = Deployment.from_env(environ)
     if deployment.outbox is None:
         raise ConfigurationError(["the stack has no outbox"], source="outbox relay")
-    clients = Clients(config=producer_config())
+    clients = Clients()
     telemetry = PowertoolsRelayTelemetry(environ=environ)
     relay = Relay(
         store=DynamoDBOutboxStore(table=deployment.outbox, client=clients.dynamodb()),
-        producer=relay_producer(deployment, clients, longest=LONGEST_SEND),
+        producer=relay_producer(deployment, Clients(config=relay_config())),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
         # The last 32 characters are the environment's id; date and version come before them.
         context=RelayContext(
-            name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry
+            name=environ.get("AWS_LAMBDA_LOG_STREAM_NAME", "relay")[-32:], telemetry=telemetry, clock=clock
         ),
     )
     return RelayRuntime(
         relay=relay, telemetry=telemetry, has_windows=bool(deployment.config.outbox.lane_window)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """The times after which an invocation begins no round, and no call to a lane."""
+
+    last_round: float
+    last_call: float
 
 
 class RelayFunction:
@@ -139,36 +151,39 @@ class RelayFunction:
         if self._built is None:
             self._built = self._build()
         relay = self._built.relay
-        left = context.get_remaining_time_in_millis() / 1000 - LEFT_FOR_THE_LAST_ROUND.total_seconds()
-        deadline = self._clock() + max(0.0, left)
+        now, left = self._clock(), context.get_remaining_time_in_millis() / 1000
+        ends = _Ends(
+            last_round=now + max(0.0, left - LEFT_FOR_THE_LAST_ROUND.total_seconds()),
+            last_call=now + max(SHORTEST_ROUND_SECONDS, left - LEFT_AFTER_THE_LAST_CALL.total_seconds()),
+        )
         is_scheduled = "Records" not in event
         try:
             if is_scheduled and self._built.has_windows:
-                self._keep_lanes_filled(relay, deadline)
+                self._keep_lanes_filled(relay, ends)
             else:
-                self._publish_announced(relay, deadline, len(event.get("Records", ())))
+                self._publish_announced(relay, ends, len(event.get("Records", ())))
             if is_scheduled:
                 relay.report_status(limit=COUNTED)
         finally:
             self._built.telemetry.flush()
 
-    def _publish_announced(self, relay: Relay, deadline: float, announced: int) -> None:
+    def _publish_announced(self, relay: Relay, ends: _Ends, announced: int) -> None:
         """Run until nothing is due, and again if the stream announced more entries than were found."""
         for run in range(RUNS):
-            done = relay.run_until(deadline)
-            announced -= done.published + done.failed
+            done = relay.run_until(ends.last_round, calls_for=ends.last_call - self._clock())
+            announced -= done.published + done.failed + done.returned
             # Entries of an earlier event count too, so this may end early; the next event or the schedule finds the
             # rest.
-            if announced <= 0 or self._clock() >= deadline or run == RUNS - 1:
+            if announced <= 0 or self._clock() >= ends.last_round or run == RUNS - 1:
                 return
             self._pause(INDEX_DELAY.total_seconds())
 
-    def _keep_lanes_filled(self, relay: Relay, deadline: float) -> None:
+    def _keep_lanes_filled(self, relay: Relay, ends: _Ends) -> None:
         """Run repeatedly while lanes are at their window: consumers drain them without an event."""
         while True:
-            relay.run_until(deadline)
+            relay.run_until(ends.last_round, calls_for=ends.last_call - self._clock())
             # Entries wait although nothing is due: a window holds them back.
             is_held_back = EntryState.PENDING in relay.store.status(limit=1).counts
-            if self._clock() >= deadline or not is_held_back:
+            if self._clock() >= ends.last_round or not is_held_back:
                 return
             self._pause(relay.config.outbox.tick.total_seconds())

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
 from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, runs_of
 from lanes.outbox.dynamodb.item import (
@@ -58,6 +59,9 @@ class DynamoDBOutboxStore:
         client: shared by threads.
         concurrency: maximum number of calls in flight.
     """
+
+    # AWS: by its time to live (DynamoDB, "Time to Live").
+    expires_by_itself = True
 
     def __init__(self, *, table: str, client: DynamoDBClient, concurrency: int = CONCURRENCY) -> None:
         self.calls = TableCalls(table=table, client=client, concurrency=concurrency)
@@ -207,14 +211,24 @@ class DynamoDBOutboxStore:
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
 
-        def write(mark: Mark) -> bool:
+        def write(mark: Mark) -> bool | AwsError:
             change = Change(outcome_of(mark, now), same={"locked_by": owner})
-            return self.calls.update(key_of(mark.entry), change) is not None
+            try:
+                return self.calls.update(key_of(mark.entry), change) is not None
+            except AwsError as error:
+                # The others of the round are written all the same.
+                return error
 
-        done = self.calls.in_parallel(write, marks)
-        settled = [mark for mark, was_written in zip(marks, done, strict=True) if was_written]
-        self.wake(mark.entry.chain for mark in settled if mark.leaves_chain)
-        return frozenset(mark.entry.id for mark in settled)
+        done = list(zip(marks, self.calls.in_parallel(write, marks), strict=True))
+        held = frozenset(mark.entry.id for mark, result in done if result is True)
+        errors = [result for _, result in done if isinstance(result, AwsError)]
+        if errors:
+            unwritten = [mark for mark, result in done if isinstance(result, AwsError)]
+            worst = min(errors, key=lambda error: not error.retryable)
+            raise UnwrittenMarksError(held=held, unwritten=unwritten, error=worst) from worst
+        # Of all marks: a repeat does not know which of them an earlier try has written.
+        self.wake(mark.entry.chain for mark in marks if mark.leaves_chain)
+        return held
 
     def remove_expired(self, *, now: float, limit: int) -> int:
         """

@@ -42,6 +42,8 @@ class SqlOutboxStore:
         tables: the tables of the outbox.
     """
 
+    expires_by_itself = False
+
     @classmethod
     def from_url(cls, url: str, *, table: str = TABLE) -> SqlOutboxStore:
         """
@@ -232,10 +234,8 @@ class SqlOutboxStore:
                 )
                 written = still.values(**outcome, sequence_number=given.c.value).returning(column.id)
                 held.update(connection.execute(written).scalars())
-        settled = [mark for mark in marks if mark.entry.id in held]
-        self.wake(
-            {mark.entry.chain for mark in settled if mark.leaves_chain and mark.entry.chain is not None}
-        )
+        # Of all marks: a repeat does not know which of them an earlier try has written.
+        self.wake({mark.entry.chain for mark in marks if mark.leaves_chain and mark.entry.chain is not None})
         return frozenset(held)
 
     def remove_expired(self, *, now: float, limit: int) -> int:
