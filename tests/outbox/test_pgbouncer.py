@@ -1,0 +1,80 @@
+"""Relays behind a real PgBouncer in transaction mode, where Debian's package is installed."""
+
+import shutil
+import socket
+import subprocess
+import threading
+
+import pytest
+import sqlalchemy as sa
+
+from lanes.outbox import Outbox
+from lanes.outbox.sql.store import SqlOutboxStore
+from lanes.outbox.sql.writing import write
+from tests.support.outbox_bench import LOCK, SHARES, published
+from tests.support.waiting import until
+
+PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+RELAYS, ENTRIES = 3, 60
+
+
+@pytest.fixture
+def pooler(postgres, tmp_path):
+    """Return the port of a pooler with two servers for all clients."""
+    if shutil.which(PROGRAM) is None:
+        pytest.skip("pgbouncer is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = sa.make_url(postgres.url)
+    settings = tmp_path / "pgbouncer.ini"
+    settings.write_text(
+        f"[databases]\n* = host=127.0.0.1 port={server.port} user=postgres\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
+        "pool_mode = transaction\ndefault_pool_size = 2\nuser = nobody\n"
+    )
+    with subprocess.Popen([PROGRAM, str(settings)], stderr=subprocess.DEVNULL) as process:
+        until(lambda: answers(port), why="pgbouncer did not start")
+        yield port
+        process.terminate()
+
+
+def answers(port):
+    """Whether a server listens on a port."""
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("driver", ["pg8000", "psycopg"])
+def test_relays_behind_a_pooler_publish_everything(postgresql_subject, pooler, driver):
+    """With the driver's statements, which no server knows that another one has prepared."""
+    pytest.importorskip(driver, reason=f"{driver} is not installed")
+    url = f"postgresql+{driver}://postgres@127.0.0.1:{pooler}/postgres"
+    tables, outbox, sent, errors = postgresql_subject.tables, Outbox(), [], []
+
+    def relay(number):
+        store = SqlOutboxStore.from_url(url, table=tables.entries.name)
+        try:
+            for turn in range(ENTRIES):
+                entries = [outbox.prepare("k", None, group=f"g{number}")]
+                with store.writing() as connection:
+                    write(connection, tables.entries, entries)
+                owner = f"{number}/{turn}"
+                claim = store.claim(SHARES, owner=owner, now=1.0, locked_until=1.0 + LOCK, limit=5)
+                sent.extend(entry.id for entry in claim.entries)
+                store.settle([published(entry) for entry in claim.entries], owner=owner, now=1.0)
+        except BaseException as error:
+            errors.append(error)
+            raise
+        finally:
+            store.engine.dispose()
+
+    threads = [threading.Thread(target=relay, args=(number,)) for number in range(RELAYS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert len(sent) == len(set(sent))
+    claim = postgresql_subject.store.claim(SHARES, owner="last", now=1.0, locked_until=2.0, limit=500)
+    assert len(sent) + len(claim.entries) == RELAYS * ENTRIES
