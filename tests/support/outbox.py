@@ -10,6 +10,7 @@ from lanes.outbox.dynamodb.item import put_action
 from lanes.outbox.dynamodb.operations import DynamoDBOutboxOperations
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
 from lanes.outbox.dynamodb.table import create_table
+from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.entry import Positions
 from lanes.outbox.outbox import Outbox
 from lanes.outbox.sql.operations import SqlOutboxOperations
@@ -55,6 +56,12 @@ class SqlSubject:
         with self.engine.begin() as connection:
             return write(connection, self.tables.entries, entries)
 
+    def write_locked(self, outbox, messages):
+        """Commit entries in a transaction that locks their groups."""
+        with self.engine.begin() as connection:
+            outbox.lock_group(connection, *{one.group for one in messages if one.group is not None})
+            return outbox.add_many(connection, messages)
+
     def close(self):
         """Drop the tables and the connections."""
         with self.engine.begin() as connection:
@@ -83,6 +90,16 @@ class DynamoDBSubject:
         for start in range(0, len(actions), 100):
             self.client.transact_write_items(TransactItems=actions[start : start + 100])
         return list(entries)
+
+    def write_locked(self, outbox, messages):
+        """Commit entries in a transaction that locks their groups."""
+        transaction = OutboxTransaction(prepare=outbox.prepare, table=self.name, client=self.client)
+        transaction.lock_group(*{one.group for one in messages if one.group is not None})
+        entries = [
+            transaction.add(one.kind, one.data, group=one.group, priority=one.priority) for one in messages
+        ]
+        transaction.commit()
+        return entries
 
     def close(self):
         """Nothing is left to free."""

@@ -9,6 +9,7 @@ Keys and indexes:
 - Both are spread over `PARTS` keys each, such as `ready#3`, by a hash of `pk`.
 - `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
   which is LANE#POSITION#ID.
+- The counter of a locked group is under `counter#GROUP`, with `last_position`.
 - Audit entries are under `pk` `audit`.
 """
 
@@ -40,6 +41,7 @@ AUDIT = "audit"
 LARGEST_ITEM_BYTES = 400 * 1024
 RESERVED_BYTES = 6 * 1024
 PRIORITY_ORIGIN = 2**31
+COUNTER_SECONDS = 7 * 86_400
 
 # The attributes of an entry except for its body, which may have hundreds of kilobytes.
 SHOWN_ATTRIBUTES = (
@@ -67,6 +69,14 @@ def put_action(table: str, entry: Entry) -> dict[str, Any]:
     return {
         "Put": {"TableName": table, "Item": item, "ConditionExpression": "attribute_not_exists(pk)"},
     }
+
+
+def counter_of(group: str, last: int) -> dict[str, Any]:
+    """Return the item with the last number of a group that its writers lock."""
+    # By then every clock is past the number.
+    expires_at = last // MICROSECONDS + COUNTER_SECONDS
+    key = {"pk": text(f"counter#{group}"), "sk": text("counter")}
+    return {**key, "last_position": number(last), "expires_at": number(expires_at)}
 
 
 def item_of(entry: Entry) -> dict[str, Any]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import random
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.attribute_values import TypeSerializer
 from lanes.aws.errors import aws_errors
-from lanes.errors import TransactionTooLargeError
-from lanes.outbox.dynamodb.item import item_bytes, put_action
+from lanes.errors import AwsError, TransactionTooLargeError
+from lanes.outbox.dynamodb.item import counter_of, item_bytes, number, put_action
+from lanes.outbox.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from lanes.outbox.entry import Entry
-
 # AWS: at most 100 actions, 4 MB in all and 400 KB per item (API_TransactWriteItems).
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
 MAX_ITEM_BYTES = 400 * 1024
+# For a transaction with locked groups, of which others write the counters at the same time.
+MAX_TRIES, FIRST_PAUSE = 10, 0.01
+CONDITION_FAILED = "ConditionalCheckFailed"
 
 
 class OutboxTransaction:
@@ -30,13 +35,23 @@ class OutboxTransaction:
         prepare: creates an entry, as `Outbox.prepare` does.
         table: name of the outbox's table.
         client: makes the one call.
+        pause: waits for seconds between two tries of a transaction with a locked group.
     """
 
-    def __init__(self, *, prepare: Callable[..., Entry], table: str, client: DynamoDBClient) -> None:
+    def __init__(
+        self,
+        *,
+        prepare: Callable[..., Entry],
+        table: str,
+        client: DynamoDBClient,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._prepare = prepare
         self._table = table
         self._client = client
-        self._actions: list[dict[str, Any]] = []
+        self._pause = pause
+        self._actions: list[dict[str, Any] | Entry] = []
+        self._locked: set[str] = set()
 
     def add(
         self,
@@ -56,8 +71,19 @@ class OutboxTransaction:
             EntryTooLargeError: the item would exceed DynamoDB's limit.
         """
         entry = self._prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
-        self._actions.append(put_action(self._table, entry))
+        # Checked now, and made again by `commit`, which may give it another number.
+        put_action(self._table, entry)
+        self._actions.append(entry)
         return entry
+
+    def lock_group(self, *groups: str) -> None:
+        """
+        Give the entries of these groups the order of commits, whatever the clocks of their writers.
+
+        The transaction also writes a counter of each group that has an entry. It fails where another transaction has
+        written that since, and `commit` tries it again with later numbers. All writers of a group must lock it.
+        """
+        self._locked.update(groups)
 
     def put(self, table: str, item: Mapping[str, Any], **condition: Any) -> None:
         """
@@ -80,11 +106,68 @@ class OutboxTransaction:
         """Write everything or nothing; without actions make no call."""
         if not self._actions:
             return
-        check_limits(self._actions)
-        # boto3 adds a ClientRequestToken, so its own retries within ten minutes write once (API_TransactWriteItems).
-        with aws_errors("TransactWriteItems"):
-            self._client.transact_write_items(TransactItems=self._actions)  # type: ignore[arg-type]
-        self._actions = []
+        numbers = {group: 0 for group in self._locked if self._entries_of(group)}
+        for attempt in range(MAX_TRIES):
+            counters = [self._counter(group, after) for group, after in numbers.items()]
+            actions = [*counters, *(self._action(one, numbers) for one in self._actions)]
+            check_limits(actions)
+            try:
+                # boto3 adds a ClientRequestToken, so its own retries within ten minutes write once
+                # (API_TransactWriteItems).
+                with aws_errors("TransactWriteItems"):
+                    self._client.transact_write_items(TransactItems=actions)  # type: ignore[arg-type]
+            except AwsError as error:
+                later = _later(error, list(numbers))
+                if not numbers or attempt == MAX_TRIES - 1 or (later is None and not error.retryable):
+                    raise
+                numbers |= later or {}
+                if error.retryable:
+                    # Others write the counter at this moment; a different pause for each lets them pass one by one.
+                    self._pause(random.uniform(0, FIRST_PAUSE * 2**attempt))  # noqa: S311 - not a secret
+                continue
+            self._actions, self._locked = [], set()
+            return
+
+    def _entries_of(self, group: str) -> list[Entry]:
+        return [one for one in self._actions if isinstance(one, Entry) and one.group == group]
+
+    def _action(self, one: dict[str, Any] | Entry, numbers: Mapping[str, int]) -> dict[str, Any]:
+        if not isinstance(one, Entry):
+            return one
+        after = 0 if one.group is None else numbers.get(one.group, 0)
+        return put_action(self._table, replace(one, position=one.position + self._shift(one.group, after)))
+
+    def _shift(self, group: str | None, after: int) -> int:
+        """Return by how much the numbers of a group's entries must rise to be later than another number."""
+        first = self._entries_of(group)[0].position if group is not None and after else 0
+        return max(0, after + 1 - first) if after else 0
+
+    def _counter(self, group: str, after: int) -> dict[str, Any]:
+        """Write the last number of a group, if all numbers of this transaction are later than the one before."""
+        entries = self._entries_of(group)
+        shift = self._shift(group, after)
+        values = {":first": number(entries[0].position + shift)}
+        return {
+            "Put": {
+                "TableName": self._table,
+                "Item": counter_of(group, entries[-1].position + shift),
+                "ConditionExpression": "attribute_not_exists(pk) OR last_position < :first",
+                "ExpressionAttributeValues": values,
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+
+
+def _later(error: AwsError, groups: Sequence[str]) -> dict[str, int] | None:
+    """Return the last numbers of the groups whose counters alone were not as expected; None for another reason."""
+    blamed = [index for index, reason in enumerate(error.reasons) if reason == CONDITION_FAILED]
+    if not blamed or blamed[-1] >= len(groups):
+        return None
+    response: Any = getattr(error.__cause__, "response", {})
+    return {
+        groups[index]: int(response["CancellationReasons"][index]["Item"]["last_position"]["N"])
+        for index in blamed
+    }
 
 
 def check_limits(actions: Sequence[Mapping[str, Any]]) -> None:
