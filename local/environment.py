@@ -44,7 +44,6 @@ class EnvironmentSettings:
         handler: module and name, as deployed.
         task_root: the unzipped code.
         timeout: limit of an invocation.
-        kill_lag: time from the timeout to the end of the process; AWS documents none.
         variables: every environment variable of the process.
     """
 
@@ -53,7 +52,6 @@ class EnvironmentSettings:
     task_root: Path
     timeout: timedelta
     variables: Mapping[str, str]
-    kill_lag: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +117,7 @@ class ExecutionEnvironment:
             if not self._closed:
                 self._write_line(f"Init failed: {error}")
             return _failed(error.payload)
-        limit = self._settings.timeout + self._settings.kill_lag
-        until = time.monotonic() + limit.total_seconds()
+        until = time.monotonic() + self._settings.timeout.total_seconds()
         process.give(payload, request_id=request_id, settings=self._settings)
         try:
             request = process.api.next_request(until=until)

@@ -115,7 +115,6 @@ class DeployedFunction:
         machine: environment variables of this machine.
         write_line: gets function name and each line that its processes print.
         slack: time beyond the timeout.
-        kill_lag: time from the timeout to the end of the process.
     """
 
     def __init__(
@@ -127,13 +126,11 @@ class DeployedFunction:
         machine: Mapping[str, str],
         write_line: FunctionLineSink,
         slack: timedelta = timedelta(0),
-        kill_lag: timedelta = timedelta(0),
     ) -> None:
         self._endpoint_url = endpoint_url
         self._machine = machine
         self._write_line = write_line
         self._slack = slack
-        self._kill_lag = kill_lag
         self._lock = threading.Lock()
         self._slots = Slots()
         self._warm: list[ExecutionEnvironment] = []
@@ -236,7 +233,6 @@ class DeployedFunction:
             handler=settings.handler,
             task_root=task_root,
             timeout=settings.timeout + self._slack,
-            kill_lag=self._kill_lag,
             variables=variables,
         )
 

@@ -57,7 +57,6 @@ class Platform:
         record_receives: record what the FIFO queues hand out, for `receives`.
         figures: publish the metrics of queues and functions in CloudWatch, minute by minute.
         slack: time that every function gets beyond its timeout, for tests on a busy machine.
-        kill_lag: time from the timeout of a function to the end of its process.
 
     Raises:
         ServerError: the server did not start.
@@ -77,14 +76,12 @@ class Platform:
         record_receives: bool = False,
         figures: bool = False,
         slack: timedelta = timedelta(0),
-        kill_lag: timedelta = timedelta(0),
     ) -> None:
         self._app = app
         self._seed = seed
         self._unknowns = unknowns or Unknowns(backoff=ThrottleBackoff())
         self._run_mappings = run_mappings
         self._slack = slack
-        self._kill_lag = kill_lag
         self._build = build_directory
         self._log = FunctionLog(build_directory / "logs", on_line=on_line)
         self._delivery = LogDelivery(group_of=self._log_group)
@@ -322,7 +319,6 @@ class Platform:
             machine=os.environ,
             write_line=self._take_line,
             slack=self._slack,
-            kill_lag=self._kill_lag,
         )
 
     def _take_line(self, function_name: str, line: str) -> None:

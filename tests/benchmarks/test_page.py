@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from benchmarks.charts import CHARTS, Axis, Row, chart
+from benchmarks.charts import CHARTS
 from benchmarks.page import DOCS, page_of, table_of
 from benchmarks.reasons import REASONS
 from benchmarks.targets import TARGETS
@@ -22,28 +22,6 @@ def test_the_page_is_made_from_the_results(whole):
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == page_of(whole)
     for file, (_, draw) in CHARTS.items():
         assert (DOCS / "pictures" / file).read_text(encoding="utf-8") == draw(whole["results"]), file
-
-
-def test_charts_come_before_tables(whole):
-    """And each is a file beside the page."""
-    page = page_of(whole)
-
-    assert all(0 < page.index(f"(pictures/{file})") < page.index("| Benchmark |") for file in CHARTS)
-
-
-def test_a_value_beyond_the_axis_is_drawn_at_its_end_and_written_in_full():
-    """And a logarithm has equal steps for equal factors."""
-    axis = Axis(low=0.1, high=1_000.0, ticks={0.1: "0.1 s"})
-    drawn = chart(
-        "waits", [Row(label="a < b", kind="pull", value=0.01, to=5_000.0, text="0.01 to 5000 s")], axis
-    )
-
-    assert axis.place(1.0) - axis.place(0.1) == pytest.approx(axis.place(100.0) - axis.place(10.0))
-    assert f"x1='{axis.place(0.1):.1f}'" in drawn
-    assert f"x2='{axis.place(1_000.0):.1f}'" in drawn
-    assert "0.01 to 5000 s" in drawn
-    assert "a &lt; b" in drawn
-    assert "prefers-color-scheme: dark" in drawn
 
 
 def test_the_results_are_those_of_all_benchmarks_at_full_size(whole):

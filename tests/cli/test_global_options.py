@@ -1,15 +1,10 @@
 """The options that every verb has, and the help of each verb."""
 
-import contextlib
-import io
-import itertools
 import json
 import re
 import shlex
 
 import pytest
-import typer
-from typer import rich_utils
 
 import lanes
 from lanes.cli.global_options import options_first
@@ -121,31 +116,3 @@ def test_each_verb_has_examples_that_it_understands():
             if name != "bulk submit":
                 options = {word.partition("=")[0] for word in words if word.startswith("--") and word != "--"}
                 assert options <= known[name] | common, example
-
-
-def test_help_has_whole_paragraphs_and_examples(typed, monkeypatch):
-    """A line of the source must not end a line of the terminal."""
-    monkeypatch.setitem(typed.variables, "COLUMNS", "400")
-    done = typed("dead-letters", "redrive", "--help")
-
-    lines = [line.strip() for line in done.stdout.splitlines()]
-    assert any(line.startswith("Each message is copied") and line.endswith("again.") for line in lines)
-    assert 'lanes dead-letters redrive MAIN --kind "order.*" --dry-run' in lines
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_help_of_each_verb_is_wrapped_once(width):
-    """A line ends early only if the next word does not fit, and no paragraph was wrapped before."""
-    for name, verb in verbs():
-        shown = io.StringIO()
-        with contextlib.redirect_stdout(shown), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rich_utils, "MAX_WIDTH", width)
-            verb.get_help(typer.Context(verb, info_name=f"lanes {name}"))
-        paragraphs = shown.getvalue().partition("\u256d")[0].split("\n" + " " * width + "\n")
-        written = verb.help.split("\n\n")
-        for text in written:
-            lines = next(
-                found for one in paragraphs if (found := one.split("\n")) and " ".join(one.split()) == text
-            )
-            for line, following in itertools.pairwise(one.strip() for one in lines if one.strip()):
-                assert len(line) + 1 + len(following.split()[0]) > width - 2, (name, line)

@@ -324,23 +324,6 @@ def test_a_name_that_is_not_in_the_module_is_a_usage_error(worker):
     assert len(worker.events("slot_started")) <= 1
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("handlrs:consumer", "there is no module 'handlrs'"),
-        ("plain:consumer", "there is no such name; the module has no lanes.Consumer"),
-    ],
-)
-def test_a_module_that_cannot_serve_is_a_usage_error(worker, name, problem):
-    """A wrong path, and a module without a consumer."""
-    worker.deploy()
-    (worker.folder / "plain.py").write_text("")
-
-    code, text = refused(worker, name)
-
-    assert (code, problem in text) == (2, True), text
-
-
 def test_a_stack_with_mappings_is_refused_with_the_remedy(worker):
     """A process beside its function would use the resource too."""
     worker.deploy(engine="mappings")

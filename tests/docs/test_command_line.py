@@ -9,7 +9,7 @@ from lanes.cli.exit_codes import ExitCode
 from lanes.cli.main import command
 from lanes.operate.history.audit import AuditEntry
 from lanes.operate.history.trace import UNSEEN
-from tests.docs.pages import ROOT, codes, rows, spans
+from tests.docs.pages import ROOT, codes, rows
 
 PAGE = ROOT / "docs" / "reference" / "command-line.md"
 PAGES = (PAGE, PAGE.with_name("moving-verbs.md"), PAGE.with_name("starting-verbs.md"))
@@ -143,11 +143,6 @@ def test_every_verb_explains_itself():
         for inner, one in getattr(verb, "commands", {name: verb}).items():
             assert one.help, inner
             assert all(getattr(parameter, "help", None) for parameter in one.params), inner
-
-
-def test_the_page_can_be_found():
-    """From the way that operators take."""
-    assert "lanes check" in spans(ROOT / "docs" / "how-to" / "operate.md")
 
 
 def test_an_audit_entrys_attributes_are_those_of_the_table():

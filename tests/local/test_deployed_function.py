@@ -36,18 +36,6 @@ def handle(event, context):
     return {"pid": os.getpid(), "stage": os.environ["STAGE"]}
 """
 
-OVERDUE = """
-import time
-
-def handle(event, context):
-    deadline = time.time() + context.get_remaining_time_in_millis() / 1000
-    with open(event["signs"], "a") as signs:
-        while True:
-            signs.write(f"{time.time() - deadline}\\n")
-            signs.flush()
-            time.sleep(0.01)
-"""
-
 
 @pytest.fixture
 def function(tmp_path):
@@ -181,24 +169,3 @@ def test_a_free_slot_is_kept_for_the_lowest_rank_that_queues(function, tmp_path)
 def test_a_slot_that_is_free_already_is_kept_at_once(function):
     """It may become free between the throttle and the queue."""
     assert function.queue_for_slot(5).offered.is_set()
-
-
-def test_the_process_outlives_its_timeout_by_the_lag(tmp_path):
-    """Its deadline stays; it is killed so much later."""
-    (tmp_path / "app.py").write_text(OVERDUE)
-    function = DeployedFunction(
-        replace(SETTINGS, timeout=timedelta(seconds=1)),
-        task_root=tmp_path,
-        endpoint_url="http://127.0.0.1:9",
-        machine=os.environ,
-        write_line=lambda _name, _line: None,
-        kill_lag=timedelta(seconds=1),
-    )
-    try:
-        answer = function.invoke(json.dumps({"signs": str(tmp_path / "signs")}).encode())
-    finally:
-        function.close()
-
-    assert answer.function_error == "Unhandled"
-    late = max(float(line) for line in (tmp_path / "signs").read_text().split("\n")[:-1])
-    assert late > 0.5

@@ -1,4 +1,4 @@
-"""The charts of simulations, and the picture of the README: their marks, names and numbers."""
+"""The charts of simulations, and the picture of the README: their names and numbers."""
 
 import re
 from datetime import timedelta
@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lanes.charts.svg import LANE_COLOURS, duration
+from lanes.charts.svg import duration
 from lanes.config import LanesConfig
 from simulator import front_picture
 from simulator.comparison import compare, lane_rows
@@ -34,14 +34,8 @@ def texts(picture):
     return [mark.text for mark in ET.fromstring(picture).iter(f"{SVG}text")]  # noqa: S314 - our own
 
 
-def marks(picture, kind, colour):
-    """Give the marks of a kind in a colour."""
-    found = ET.fromstring(picture).iter(f"{SVG}{kind}")  # noqa: S314 - our own
-    return [mark.attrib for mark in found if mark.attrib.get("class") == colour]
-
-
-def test_a_lane_has_a_dot_and_a_bar_for_each_pattern_with_its_figures_beside():
-    """On one logarithmic axis, in the colours of the lanes."""
+def test_a_lane_has_the_figures_of_each_pattern():
+    """On one logarithmic axis."""
     runs = compare(
         resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES, Pattern.NONE], prices=read_prices()
     )
@@ -53,13 +47,6 @@ def test_a_lane_has_a_dot_and_a_bar_for_each_pattern_with_its_figures_beside():
         assert f"{duration(row['p50'])} to {duration(row['p99'])}" in shown
     assert [text for text in shown if text in ("HIGH", "MEDIUM", "MAIN")] == ["HIGH", "MEDIUM", "MAIN"]
     assert {"0.1 s", "1 s", "10 s", "1 min"} <= set(shown)
-    for number in range(3):
-        dots, bars = marks(picture, "circle", f"lane-{number}"), marks(picture, "line", f"lane-{number}-line")
-        assert len(dots) == len(bars) == 2
-        assert all(float(bar["x1"]) <= float(bar["x2"]) for bar in bars)
-    high = [row["p99"] for row in lane_rows(runs) if row["lane"] == "HIGH"]
-    ends = [float(bar["x2"]) for bar in marks(picture, "line", "lane-0-line")]
-    assert (ends[0] < ends[1]) == (high[0] < high[1])
 
 
 def test_a_range_of_unknowns_is_the_widest_bar():
@@ -74,7 +61,7 @@ def test_a_range_of_unknowns_is_the_widest_bar():
 
 
 def test_settings_have_a_row_each_that_names_them():
-    """The lane has a dot for each, and long names move the axis rather than run into it."""
+    """In each lane."""
     choices = combinations(slots=[1, 2], batch_sizes=[10], rechecks=[timedelta(milliseconds=100)])
     runs = compare(
         resolve(LOAD, CONFIG), CONFIG, patterns=[Pattern.LANES], prices=read_prices(), settings=choices
@@ -84,10 +71,6 @@ def test_settings_have_a_row_each_that_names_them():
 
     names = [one.description for one in choices]
     assert [text for text in texts(picture) if text in names] == names * 3
-    for number in range(3):
-        dots = marks(picture, "circle", f"lane-{number}")
-        assert len(dots) == 2
-        assert all(float(dot["cx"]) > 6 * max(map(len, names)) for dot in dots)
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path):
@@ -134,13 +117,3 @@ def seconds_of(text):
     """Read a duration of a picture."""
     number, unit = text.split()
     return float(number) * {"ms": 0.001, "s": 1, "min": 60}[unit]
-
-
-def test_pictures_have_two_schemes():
-    """The light colours, and the dark ones for pages that ask for them."""
-    picture = (ROOT / "docs/pictures/front.svg").read_text(encoding="utf-8")
-    light, _, dark = picture.partition("@media (prefers-color-scheme: dark)")
-
-    for by_day, by_night in LANE_COLOURS[:3]:
-        assert by_day in light
-        assert by_night in dark

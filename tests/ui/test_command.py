@@ -1,7 +1,6 @@
 """`lanes ui` as a process: its address, its end, and what it refuses to start with."""
 
 import json
-import socket
 import subprocess
 import sys
 
@@ -57,16 +56,6 @@ def test_ctrl_c_ends_it_and_stops_what_it_was_doing(scene):
     scene.empty("HIGH")
 
 
-def test_a_port_in_use_is_said(refused):
-    """Without a traceback."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = refused("--port", str(taken.getsockname()[1]))
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "choose another one with --port" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_the_page_is_opened_in_the_browser_that_the_user_has_chosen(scene, tmp_path, monkeypatch):
     """At the address with the token."""
     opened, program = tmp_path / "opened", tmp_path / "browser"
@@ -114,14 +103,6 @@ def test_without_its_packages_the_command_says_what_to_install(writing):
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "priority-lanes[ui]" in done.stderr
-
-
-def test_an_address_that_others_can_reach_is_refused(refused):
-    """The page acts with the caller's credentials."""
-    done = refused("--host", "0.0.0.0")  # noqa: S104 - what must be refused
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "ssh -L" in done.stderr
 
 
 def test_a_stack_that_is_not_there_is_said_before_anything_is_served(refused):

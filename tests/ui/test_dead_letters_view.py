@@ -137,29 +137,6 @@ def test_texts_of_messages_are_only_ever_shown(writing, tab, put):
     assert tab.locator("main img, dialog img, main script, dialog script").count() == 0
 
 
-def test_a_very_long_group_leaves_room_for_the_kind(writing, tab, put):
-    """The kind is what opens a dead letter: it can't be a column of single letters."""
-    kind = put(2, reason="r" * 900, error="e" * 900)
-    tab.set_viewport_size({"width": 400, "height": 800})
-
-    look(tab, writing, kind=kind)
-
-    expect(rows(tab)).to_have_count(2)
-    assert tab.locator("#found tbody th").first.bounding_box()["width"] > 80
-
-
-def test_very_long_values_leave_room_for_their_names(writing, tab, put):
-    """A name is read from left to right."""
-    kind = put(1, reason="r" * 900)
-    look(tab, writing, kind=kind)
-
-    tab.get_by_role("button", name=kind).click()
-
-    name = tab.locator("dialog dt", has_text="reason")
-    expect(name).to_be_visible()
-    assert name.bounding_box()["width"] > 80
-
-
 def test_a_change_whose_dialog_was_closed_is_found_again(scene, writing, tab, put):
     """It goes on, the frame says so, and it can be stopped from there; what was not done stays."""
     put(300)

@@ -60,12 +60,3 @@ def test_events_are_chosen_and_lead_to_the_trace(reading, tab):
     expect(steps.nth(0)).to_contain_text("yielded")
     expect(steps.nth(1)).to_contain_text("TimeoutError: <b>slow</b>")
     expect(steps.nth(2)).to_contain_text("handled")
-
-
-def test_an_id_that_nobody_knows_says_what_that_can_mean(reading, tab):
-    """In place of an empty page."""
-    tab.goto(reading.url)
-    tab.goto(f"{reading.base}#trace?id=nobody")
-
-    expect(tab.locator("#found")).to_contain_text("Nothing was found for nobody")
-    expect(tab.locator("#found").get_by_role("link", name="list the dead letters")).to_be_visible()

@@ -59,23 +59,11 @@ def test_read_only_accepts_no_change(reading, scene, route):
 
 
 @pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"X-Lanes-Token": ""}, 401),
-        ({"X-Lanes-Token": "guessed"}, 401),
-        ({"Host": "lanes.example:80"}, 421),
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Sec-Fetch-Site": "same-site"}, 403),
-        ({"Content-Type": "text/plain"}, 415),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
-    ],
-    ids=str,
+    "headers", [{"X-Lanes-Token": "guessed"}, {"Origin": "http://evil.example"}], ids=str
 )
-def test_requests_that_are_not_the_pages_own_are_refused(writing, headers, status):
-    """One thing wrong is enough."""
-    assert writing.ask("plan", CHANGE, **headers)[0] == status
+def test_requests_that_are_not_the_pages_own_are_refused(writing, headers):
+    """One thing wrong is enough; the guard's own tests have each of them."""
+    assert writing.ask("plan", CHANGE, **headers)[0] in (401, 403)
 
 
 def test_the_pages_own_request_is_answered(writing):

@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
 from lanes.ui.session import Session
@@ -40,16 +38,6 @@ def test_operations_are_made_once_until_they_are_forgotten():
     session.forget()
     assert session.operations is made[1]
     assert len(made) == 2
-
-
-def test_a_lane_is_one_of_the_deployment():
-    """Highest first."""
-    session = Session(connect=operations, outbox=without_outbox)
-
-    assert session.lanes == ["HIGH", "MEDIUM", "MAIN"]
-    assert session.lane("MAIN") == "MAIN"
-    with pytest.raises(ConfigurationError, match="no lane 'main'"):
-        session.lane("main")
 
 
 def test_an_outbox_is_found_once_or_is_none():
