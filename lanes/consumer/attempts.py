@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.handlers import HandlerContext, Handlers, Work, check_ran
+from lanes.consumer.handlers import HandlerContext, Handlers, Work
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
@@ -219,8 +219,7 @@ class Attempts:
         outer = CURRENT_PRIORITY.set(priority)
         before = CONTINUED_TRACE.set(trace)
         try:
-            if (result := work.handler.function(*arguments)) is not None:
-                check_ran(result)
+            work.handler.ran(work.handler.function(*arguments))
         finally:
             CONTINUED_TRACE.reset(before)
             CURRENT_PRIORITY.reset(outer)

@@ -7,19 +7,22 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lanes.consumer.event_loop import HandlerLoop
 from lanes.data import DataReader, data_reader
 from lanes.errors import DuplicateHandlerError, MessageDecodeError, UnknownKindError
 from lanes.message import Message
 from lanes.trace_context import TraceContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Generator, Sequence
     from datetime import timedelta
 
     from lanes.consumer.records import RawRecord
 
 TRACE_HEADER = "AWSTraceHeader"
 """AWS: the tracing header of X-Ray that SQS keeps beside a message of a traced sender (API_ReceiveMessage)."""
+
+POWERTOOLS = "aws_lambda_powertools."
 
 Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, HandlerContext], Any]"
 """Called in place of each handler, with the handler, its message or raw record, and its context."""
@@ -51,27 +54,61 @@ class HandlerContext:
     check: Callable[[], None] = dataclasses.field(repr=False)
     traceparent: str | None = None
 
-    def checkpoint(self) -> None:
+    def checkpoint(self) -> Awaitable[None]:
         """
         Yield here if a higher lane has a backlog or the function's time is nearly over; else return at once.
+
+        In a coroutine, `await context.checkpoint()` also lets its other tasks run.
 
         Call it where the work so far may be repeated: the message returns to its lane, keeps its attempt, and its
         handler starts again later. You can call it often: the queues are read at most once in `recheck_interval`.
         """
         self.check()
+        return _PASSED
+
+
+class _Passed:
+    """Lets the other tasks of an event loop run once when it is awaited."""
+
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+_PASSED = _Passed()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """A registered function, and whether it takes a context; `read` returns its type of data, and problems."""
+    """
+    A registered function, and whether it takes a context; `read` returns its type of data, and problems.
+
+    `loop` runs it if it is a coroutine function.
+    """
 
     function: Callable[..., Any]
     takes_context: bool
+    loop: HandlerLoop
     read: DataReader | None = None
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
-        """Call the handler, with the context if it asks for it."""
-        return self.function(argument, context) if self.takes_context else self.function(argument)
+        """Call the handler, with the context if it asks for it, and run it to its end."""
+        return self.ran(self.function(argument, context) if self.takes_context else self.function(argument))
+
+    def ran(self, result: Any) -> Any:
+        """Run what a coroutine function returned; raises `TypeError` for a result that leaves the work undone."""
+        if result is None:
+            return None
+        if inspect.isawaitable(result):
+            result = self.loop.run(result)
+        if inspect.iscoroutine(result):
+            # Otherwise Python warns that it was never awaited.
+            result.close()
+            raise TypeError("the handler returned a coroutine of a coroutine, which is never awaited")
+        if inspect.isgenerator(result) or inspect.isasyncgen(result):
+            raise TypeError(
+                "the handler returned a generator that is never run; do its work before returning"
+            )
+        return result
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +134,8 @@ class Work:
 class Handlers:
     """The handlers of one consumer."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: HandlerLoop | None = None) -> None:
+        self._loop = loop or HandlerLoop()
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
 
@@ -107,17 +145,17 @@ class Handlers:
             kind for place, kind in enumerate(kinds) if kind in self._by_kind or kind in kinds[:place]
         ]:
             raise DuplicateHandlerError(kind=taken[0])
-        self._by_kind |= dict.fromkeys(kinds, registered(handler, strict=strict))
+        self._by_kind |= dict.fromkeys(kinds, registered(handler, self._loop, strict=strict))
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
         if self._raw is not None:
             raise DuplicateHandlerError(kind="raw bodies")
-        self._raw = registered(handler)
+        self._raw = registered(handler, self._loop)
 
     def within(self, around: Around | None) -> Handlers:
         """Return the same handlers, with each call made by `around` if it is given."""
-        other = Handlers()
+        other = Handlers(self._loop)
         other._by_kind = {kind: _through(around, handler) for kind, handler in self._by_kind.items()}
         other._raw = self._raw and _through(around, self._raw)
         return other
@@ -162,24 +200,65 @@ class Handlers:
         )
 
 
-def registered(handler: Callable[..., Any], *, strict: bool = False) -> Registered:
+def registered(handler: Callable[..., Any], loop: HandlerLoop, *, strict: bool = False) -> Registered:
     """Return a handler as it is called; raises `TypeError` for one that can't be, or with an unknown data type."""
     name = getattr(handler, "__qualname__", repr(handler))
-    if _runs_later(handler):
+    if _is_generator(handler):
         raise TypeError(
-            f"{name} is a coroutine function or a generator, which does nothing when called; handlers are plain "
-            f"functions (use asyncio.run inside one)"
+            f"{name} is a generator, which does nothing when called; handlers are functions or coroutines"
         )
     try:
-        signature = inspect.signature(handler)
+        outer = inspect.signature(handler, follow_wrapped=False)
     except ValueError as error:
         raise TypeError(f"{name} has no signature to read; call it in a function of your own") from error
-    takes_one, takes_two = _accepts(signature, 1), _accepts(signature, 2)
-    if not takes_one and not takes_two:
-        raise TypeError(f"{name}{signature} must take (message) or (message, context)")
-    # A second parameter is for the context if it has no default, or is called context.
-    takes_context = takes_two and (not takes_one or "context" in signature.parameters)
-    return Registered(function=handler, takes_context=takes_context, read=data_reader(handler, strict=strict))
+    function = handler
+    if _passes_on(handler, outer):
+        names = _names_behind(handler, name)
+        takes_context = len(names) > 1
+        if getattr(handler, "__globals__", {}).get("__name__", "").startswith(POWERTOOLS):
+            function = _by_name(handler, names)
+    else:
+        takes_one, takes_two = _accepts(outer, 1), _accepts(outer, 2)
+        if not takes_one and not takes_two:
+            raise TypeError(f"{name}{outer} must take (message) or (message, context)")
+        # A second parameter is for the context if it has no default, or is called context.
+        takes_context = takes_two and (not takes_one or "context" in outer.parameters)
+    read = data_reader(handler, strict=strict)
+    return Registered(function=function, loop=loop, takes_context=takes_context, read=read)
+
+
+def _passes_on(handler: Callable[..., Any], outer: inspect.Signature) -> bool:
+    """Whether a handler is the wrapper of a decorator that takes any arguments, and passes them on."""
+    is_open = any(one.kind is one.VAR_POSITIONAL for one in outer.parameters.values())
+    return is_open and inspect.unwrap(handler) is not handler
+
+
+def _names_behind(handler: Callable[..., Any], name: str) -> list[str]:
+    """Return the names that a decorated function gives the message and, if it asks for it, the context."""
+    # The first wrapper that names its parameters, or the function behind all of them.
+    layer: Any = handler
+    while _passes_on(layer, inner := inspect.signature(layer, follow_wrapped=False)):
+        layer = layer.__wrapped__
+    places = [one for one in inner.parameters.values() if one.kind is not one.KEYWORD_ONLY]
+    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in places) or not places:
+        return []
+    message = next((one for one in places if "Message[" in str(one.annotation)), places[0])
+    rest = places[places.index(message) + 1 :]
+    if rest and (
+        rest[0].name == "context" or str(rest[0].annotation).endswith(("HandlerContext", "HandlerContext'>"))
+    ):
+        return [message.name, rest[0].name]
+    if unclear := [one.name for one in rest if one.default is one.empty]:
+        raise TypeError(
+            f"{name}{inner} is decorated, so it is unclear whether {unclear[0]!r} is for the context or comes from the "
+            f"decorator; call the parameter after the message context, or let the wrapper name its parameters"
+        )
+    return [message.name]
+
+
+def _by_name(handler: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """Call a decorator of Powertools with names: `idempotent_function` finds its argument by one."""
+    return lambda *given: handler(**dict(zip(names, given, strict=True)))
 
 
 def _through(around: Around | None, handler: Registered) -> Registered:
@@ -188,26 +267,17 @@ def _through(around: Around | None, handler: Registered) -> Registered:
     return Registered(
         function=lambda argument, context: around(handler, argument, context),
         takes_context=True,
+        loop=handler.loop,
         read=handler.read,
     )
 
 
-def check_ran(result: Any) -> None:
-    """Raise `TypeError` for a result that leaves the work undone: a coroutine or a generator."""
-    if inspect.iscoroutine(result):
-        # Otherwise Python warns that it was never awaited.
-        result.close()
-        raise TypeError("the handler returned a coroutine that is never awaited; use asyncio.run inside it")
-    if inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("the handler returned a generator that is never run; do its work before returning")
-
-
-def _runs_later(handler: Any) -> bool:
+def _is_generator(handler: Any) -> bool:
     while isinstance(handler, functools.partial):
         handler = handler.func
     return any(
         check(function)
-        for check in (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        for check in (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
         for function in (handler, getattr(handler, "__call__", None))  # noqa: B004 - the method itself is looked at
     )
 

@@ -6,13 +6,14 @@ import base64
 import dataclasses
 import json
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
 from lanes.message import size_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
@@ -216,9 +217,10 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
         ConfigurationError: the event is not one of an SQS mapping. Raising keeps every record in its queue.
 
     """
-    entries = event.get("Records") if isinstance(event, dict) else None
+    # A mapping, not a dictionary: Powertools' `event_source` passes on its own.
+    entries = event.get("Records") if isinstance(event, Mapping) else None
     if not isinstance(entries, list) or not entries or not all(map(_is_of_sqs, entries)):
-        keys = f"with the keys {sorted(event)[:5]}" if isinstance(event, dict) else ""
+        keys = f"with the keys {sorted(event)[:5]}" if isinstance(event, Mapping) else ""
         raise _bad_event(
             f"an event {keys or f'of type {type(event).__name__}'} is no batch of SQS records; "
             "map the function to the lanes' queues only"

@@ -1,22 +1,27 @@
 """The examples work as documented; that of an app of your own is deployed in tests/local/test_platform.py."""
 
+import asyncio
+import contextlib
+import functools
 import json
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import priorities, sending, traces
+from examples import asynchronous, priorities, sending, traces
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
 from lanes.producer import Pacing
+from lanes.testing import InMemoryLanes
 from local.server import AwsServer
 from tests.docs.conftest import ROOT
 from tests.support.memory import World
@@ -115,6 +120,33 @@ def test_a_body_of_another_form_reaches_the_raw_handler(world):
 
     assert world.step("MAIN") == set()
     assert orders.IMPORTED == ["uploads/a.csv"]
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_coroutine_handler_shares_its_client(engine, monkeypatch):
+    """One session puts the lines of all invoices."""
+    put, made = [], []
+
+    class Session:
+        def __init__(self):
+            made.append(self)
+
+        @contextlib.asynccontextmanager
+        async def put(self, url):
+            put.append(url)
+            await asyncio.sleep(0)
+            yield SimpleNamespace(raise_for_status=lambda: None)
+
+    monkeypatch.setattr(asynchronous, "session", functools.cache(Session))
+    lanes = InMemoryLanes(
+        asynchronous.consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}})
+    )
+    for number in range(3):
+        lanes.producer.send("invoice.issued", {"lines": ["a", "b", "c", "d"]}, id=f"i-{number}")
+    lanes.run_until_idle()
+
+    expected = [f"{asynchronous.PARTNER}/i-{number}/{line}" for number in range(3) for line in "abcd"]
+    assert (sorted(put), len(made)) == (expected, 1)
 
 
 def test_blocks_decide_where_nothing_else_does():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from lanes import (
     Consumer,
@@ -25,6 +26,9 @@ from lanes import (
     processing_priority,
 )
 from lanes.testing import InMemoryLanes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
 
 in_memory: InMemoryLanes = InMemoryLanes(config=LanesConfig(), handler_time=timedelta(milliseconds=10))
 in_memory.run_for(timedelta(hours=1))
@@ -90,3 +94,15 @@ def place_order(message: Message[Order], context: HandlerContext) -> None:
 anything: Message[object] = Message(kind="k", data=Order(order=7))
 order_of_it: int = Message(kind="k", data=Order(order=7)).data.order
 wrong: str = Message(kind="k", data=Order(order=7)).data.order  # type: ignore[assignment]
+
+
+@consumer.handler("invoice.issued", aliases=["invoice.created"], strict=True)
+async def post_invoice(message: Message[Order], context: HandlerContext) -> None:
+    """Be a coroutine function."""
+    await context.checkpoint()
+    context.checkpoint()
+
+
+registered: Callable[[Message[Order], HandlerContext], Coroutine[Any, Any, None]] = post_invoice
+lambda_handler: Callable[[Mapping[str, Any], Any], Any] = consumer.lambda_handler
+in_memory.serve(consumer, entry_point=lambda_handler)

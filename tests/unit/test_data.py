@@ -17,7 +17,7 @@ import pydantic
 import pytest
 from typing_extensions import TypedDict
 
-from lanes import Message, RawRecord
+from lanes import HandlerContext, Message
 from lanes.data import MOST_PROBLEMS, Findings, data_reader, reader_of
 
 CustomerId = NewType("CustomerId", str)
@@ -415,8 +415,8 @@ def test_a_type_that_only_the_type_checker_imports_is_refused():
     for handler in (hidden_handler, unknown_handler, hidden_alias):
         with pytest.raises(TypeError, match=r" is not defined.*, not under TYPE_CHECKING"):
             data_reader(handler)
-    with pytest.raises(TypeError, match=r"the fields of RawRecord .*'Mapping' is not defined"):
-        reader_of(RawRecord, {})
+    with pytest.raises(TypeError, match=r"the fields of HandlerContext .*'Callable' is not defined"):
+        reader_of(HandlerContext, {})
 
 
 def test_a_long_list_of_problems_is_cut():

@@ -1,14 +1,30 @@
 """Registration of handlers: what may be one, and what is refused before any message is lost to it."""
 
 import functools
+import time
+from unittest import mock
 
 import pytest
+from aws_lambda_powertools.utilities.data_classes import SQSEvent, event_source
+from aws_lambda_powertools.utilities.idempotency import (
+    BasePersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyItemAlreadyExistsError
 
 from lanes import Consumer, Message
-from lanes.consumer.handlers import Handlers, registered
+from lanes.consumer.event_loop import HandlerLoop
+from lanes.consumer.handlers import Handlers
+from lanes.consumer.handlers import registered as registered_with
 from lanes.errors import ConfigurationError, DuplicateHandlerError
-from tests.support.memory import World
+from tests.support.memory import FakeContext, World, sqs_event
 from tests.support.records import record_with
+
+
+def registered(function):
+    """Return a handler as registered."""
+    return registered_with(function, HandlerLoop())
 
 
 class Handler:
@@ -99,22 +115,162 @@ def test_other_signatures_are_refused(function):
         registered(function)
 
 
+@pytest.mark.parametrize("function", [stepwise, later_stepwise, functools.partial(stepwise)])
+def test_what_would_not_run_when_called_is_refused(function):
+    """A generator returns at once and does nothing: the message would be lost."""
+    with pytest.raises(TypeError, match="is a generator, which does nothing when called"):
+        registered(function)
+
+
 @pytest.mark.parametrize(
     "function",
+    [later, Handler().later, AsyncHandler(), functools.partial(later), lambda message: later(message)],  # noqa: PLW0108
+)
+def test_a_coroutine_is_run_to_its_end(function):
+    """Also one that a plain function returns."""
+    assert registered(function)("m", "c") == "m"
+
+
+def with_argument(function):
+    """Decorate a function: its wrapper takes the message alone, and adds an argument."""
+
+    @functools.wraps(function)
+    def wrapper(message):
+        return function(message, "session")
+
+    return wrapper
+
+
+def with_any(function):
+    """Decorate a function: its wrapper passes on what it gets, and adds an argument."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, session="session", **kwargs)
+
+    return wrapper
+
+
+def passed_on(function):
+    """Decorate a function: its wrapper only passes on what it gets."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def in_front(function):
+    """Decorate a function: its wrapper adds an argument in front."""
+
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function("session", *args)
+
+    return wrapper
+
+
+def own_session(message, session):
+    return message, session
+
+
+def session_by_name(message, *, session):
+    return message, session
+
+
+def session_and_context(message, context, session=None):
+    return message, context, session
+
+
+def annotated_context(message, ctx: "HandlerContext"):  # noqa: F821
+    return message, ctx
+
+
+def session_first(session, message: Message[int], context):
+    return session, message, context
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
     [
-        later,
-        Handler().later,
-        AsyncHandler(),
-        functools.partial(later),
-        stepwise,
-        later_stepwise,
-        functools.partial(stepwise),
+        (with_argument(own_session), ("m", "session")),
+        (with_any(session_by_name), ("m", "session")),
+        (with_any(session_and_context), ("m", "c", "session")),
+        (passed_on(two), ("m", "c")),
+        (passed_on(one), "m"),
+        (passed_on(annotated_context), ("m", "c")),
+        (in_front(session_first), ("session", "m", "c")),
+        (passed_on(with_argument(own_session)), ("m", "session")),
+        (passed_on(later), "m"),
     ],
 )
-def test_what_would_not_run_when_called_is_refused(function):
-    """A coroutine function or a generator returns at once and does nothing: the message would be lost."""
-    with pytest.raises(TypeError, match="plain function"):
+def test_a_decorated_handler_is_called_as_its_wrapper_is(function, expected):
+    """And the context goes to the parameter behind it that asks for it."""
+    assert registered(function)("m", "c") == expected
+
+
+@pytest.mark.parametrize("function", [with_any(own_session), mock.patch("os.sep", "/")(own_session)])
+def test_a_decorated_handler_that_does_not_say_who_is_the_context_is_refused(function):
+    """Passed on blindly, the context would arrive as a session."""
+    with pytest.raises(TypeError, match="unclear whether 'session' is for the context"):
         registered(function)
+
+
+def test_powertools_idempotent_function_finds_the_message_by_its_name():
+    """As with Powertools' own batch processor."""
+    calls, config = [], IdempotencyConfig(event_key_jmespath="id")
+    config.register_lambda_context(FakeContext(time.time, seconds=30, request="r"))
+
+    @idempotent_function(
+        data_keyword_argument="message", persistence_store=MemoryPersistence(), config=config
+    )
+    def once(message, context):
+        calls.append((message.id, context))
+
+    message = Message(kind="work", data={}, id="m-1")
+    for context in ("c1", "c2"):
+        registered(once)(message, context)
+
+    assert calls == [("m-1", "c1")]
+
+
+class MemoryPersistence(BasePersistenceLayer):
+    """Powertools' records in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.records = {}
+
+    def _get_record(self, idempotency_key):
+        return self.records[idempotency_key]
+
+    def _put_record(self, data_record):
+        if data_record.idempotency_key in self.records:
+            raise IdempotencyItemAlreadyExistsError(old_data_record=self.records[data_record.idempotency_key])
+        self.records[data_record.idempotency_key] = data_record
+
+    def _update_record(self, data_record):
+        self.records[data_record.idempotency_key] = data_record
+
+    def _delete_record(self, data_record):
+        self.records.pop(data_record.idempotency_key)
+
+
+def test_an_entry_point_with_powertools_event_source_is_answered():
+    """It passes on an event of its own class."""
+    world = World()
+    world.consumer.handler("work")(one)
+    world.send("HIGH")
+
+    @event_source(data_class=SQSEvent)
+    def lambda_handler(event, context):
+        return world.consumer.handle(event, context)
+
+    answer = lambda_handler(sqs_event("HIGH", world.receive("HIGH")), None)
+
+    assert answer == {"batchItemFailures": []}
+    assert world.recorder.named("message_handled")
 
 
 def test_a_builtin_without_a_signature_is_refused():
@@ -125,7 +281,7 @@ def test_a_builtin_without_a_signature_is_refused():
 
 @pytest.mark.parametrize(
     ("function", "words"),
-    [(later, "never awaited"), (stepwise, "never run"), (later_stepwise, "never run")],
+    [(stepwise, "never run"), (later_stepwise, "never run")],
 )
 def test_a_handler_that_returns_what_has_not_run_has_failed(function, words):
     """Its work has not been done, whatever it looks like at registration."""
