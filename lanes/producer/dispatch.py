@@ -132,7 +132,12 @@ class Dispatch:
     def _start_calls(self, executor: Executor) -> None:
         for order in self._orders:
             while len(self._calls) < self._concurrency and (batch := order.next_batch(self._clock())):
-                self._calls[executor.submit(self._call, order.lane, batch)] = (order, batch)
+                try:
+                    future = executor.submit(self._call, order.lane, batch)
+                except RuntimeError:
+                    # Python starts no thread any more once the interpreter exits, as in a function of `atexit`.
+                    future = _CallingThread().submit(self._call, order.lane, batch)
+                self._calls[future] = (order, batch)
 
     def _call(self, lane: str, batch: Sequence[Outgoing]) -> Answers:
         entries = [

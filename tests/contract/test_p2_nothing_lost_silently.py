@@ -5,6 +5,8 @@ What could not be sent is raised with the messages in the error. A message over 
 characters, or one that is not JSON is refused before any call.
 """
 
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 
@@ -223,3 +225,22 @@ def test_an_interrupt_in_mid_accounting_reports_what_it_left_as_perhaps_sent():
     failed = caught.value.__cause__.failed
     assert [unsent.message.id for unsent in failed] == ["0000", "0001", "0002", "0003"]
     assert [unsent.maybe_sent for unsent in failed] == [True, True, False, False]
+
+
+def test_messages_can_be_sent_while_the_interpreter_exits():
+    """Python starts no thread any more then, so the calls are made in the calling one."""
+    code = """
+import atexit
+from lanes import Message
+from tests.support.sending import FakeSqs, make_producer
+
+def flush():
+    sqs = FakeSqs()
+    sent = make_producer(sqs).send_many([Message(kind="k") for _ in range(35)], concurrency=4)
+    print(len(sent), len(sqs.calls))
+
+atexit.register(flush)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("35 4\n", "")
