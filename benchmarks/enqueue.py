@@ -11,6 +11,9 @@ only sends one partition, like a Python worker of Spark.
 Under throttling, time passes on the clock: the endpoint answers after 10 ms, takes 60 calls a second and throttles the
 others. The writer and boto3 with eight threads and its default retries take turns with the same rows, and the ratio is
 the median of those of each turn; a batch that boto3 gives up is sent again.
+
+In Spark, 200 partitions of ten rows take turns with 200 of Spark's own Python tasks that read their rows and give none;
+and 8 and 40 partitions send at a limited rate. Both are times on the clock, from the start of the job to its end.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import senders
 from benchmarks.rows import record_batches
+from benchmarks.spark_tasks import spark_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +48,8 @@ WORKER_ROWS = (20_000, 200_000)
 # Calls a second, and repeats and rows: a turn of 10 s is longer than the pauses of its retries.
 THROTTLED_AT = 60
 THROTTLED, THROTTLED_QUICK = (5, 6_000), (1, 600)
+# Rows at a rate of 500 a second: Spark's start of a job, about a second, counts too.
+RATED, RATED_QUICK = 10_000, 1_000
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIDBENCHMARK", "AWS_SECRET_ACCESS_KEY": "x" * 40}
 
 
@@ -91,7 +97,14 @@ def measure(repeats: int) -> dict[str, object]:
         "medians": {name: round(rate) for name, rate in medians.items()},
         "repeats": repeats,
         **throttled(*(THROTTLED if repeats > 1 else THROTTLED_QUICK)),
+        **by_spark(repeats),
     }
+
+
+def by_spark(repeats: int) -> dict[str, object]:
+    """Give the figures of tasks in Spark."""
+    with endpoint() as url:
+        return spark_figures(url, repeats, rated_rows=RATED if repeats > 1 else RATED_QUICK)
 
 
 @contextmanager

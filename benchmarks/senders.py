@@ -51,18 +51,24 @@ class OneTask:
         return None
 
 
-def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
-    """Send through the writer of `format("lanes")`, with its defaults, and give the number of messages."""
+def deployment_document() -> str:
+    """Describe lanes whose queues are one."""
     config = LanesConfig.from_dict(LANES)
     queues = {lane.name: LaneQueues(url=QUEUE_URL, dead_letter_url=QUEUE_URL) for lane in config.lanes}
-    deployment = Deployment(config=config, queues=queues, table="ledger")
+    return Deployment(config=config, queues=queues, table="ledger").to_json()
+
+
+def lanes_writer(batches: Iterable[pa.RecordBatch], endpoint_url: str) -> int:
+    """Send through the writer of `format("lanes")`, with its defaults, and give the number of messages."""
     options = {
-        "deployment": deployment.to_json(),
+        "deployment": deployment_document(),
         "region": REGION,
         "endpointUrl": endpoint_url,
         "kind": "customer.loyalty_tier",
     }
-    plan = WritePlan(options=WriterOptions.from_options(options), deployment=deployment)
+    read = WriterOptions.from_options(options)
+    assert read.deployment is not None  # noqa: S101 - set above
+    plan = WritePlan(options=read, deployment=read.deployment)
     return plan.write(rows_of_batches(iter(batches)), OneTask()).lanes.total()
 
 

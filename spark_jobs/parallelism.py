@@ -58,3 +58,11 @@ def tasks_at_once(setting: Callable[[str], str | None]) -> int:
     if executors is None or executor_cores is None:
         raise ConfigurationError([UNKNOWN_TASKS], source='options of format("lanes")')
     return max(1, int(executors) * (int(executor_cores) // cpus))
+
+
+def tasks_of_executor(setting: Callable[[str], str | None]) -> int | None:
+    """Give the maximum number of tasks that an executor runs at once; None if the settings do not say it."""
+    cores = setting("spark.executor.cores")
+    if LOCAL_MASTER.fullmatch(setting("spark.master") or ""):
+        return tasks_at_once(setting)
+    return None if cores is None else max(1, int(cores) // int(setting("spark.task.cpus") or 1))

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from .parallelism import with_tasks
+from .parallelism import tasks_of_executor, with_tasks
 from .plan import WritePlan, stream_batch
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
@@ -66,8 +67,10 @@ class PartitionWriter:
         spark = SparkSession.getActiveSession()
         if spark is None:
             return cls(WritePlan.make(options, schema), schema)
-        in_stream = stream_batch(spark.sparkContext.getLocalProperty) is not None
-        return cls(WritePlan.make(with_tasks(options, spark), schema, stream=in_stream), schema)
+        context = spark.sparkContext
+        in_stream = stream_batch(context.getLocalProperty) is not None
+        plan = WritePlan.make(with_tasks(options, spark), schema, stream=in_stream)
+        return cls(replace(plan, executor_tasks=tasks_of_executor(context.getConf().get)), schema)
 
     def __enter__(self) -> Self:
         """Begin: the plan has begun the session."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
+import uuid
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark import SparkFiles
 
 from lanes.errors import AwsError, ConfigurationError
 
@@ -17,11 +21,11 @@ from .manifest.run import RunManifest, session_name
 from .manifest.sessions import Claim
 from .manifest.storage import open_storage
 from .options import SOURCE, WriterOptions
-from .parallelism import tasks_at_once
+from .parallelism import tasks_at_once, tasks_of_executor
 from .rows.reader import RowReader
 from .sending.backlog import LaneBacklog
 from .sending.calls import LaneCalls
-from .sending.pace import SendPace
+from .sending.pace import SendPace, SharedSchedule
 from .sending.record import NoRecord, RowCounts
 from .sending.report import TaskReport
 from .sending.task import SendingTask
@@ -68,6 +72,8 @@ class WritePlan:
         deployment: The lanes.
         session: Name of this execution in the manifest; None without a manifest.
         earlier: Whether the run has earlier sessions.
+        name: Unique name of this execution, for what its tasks share on an executor.
+        executor_tasks: Number of tasks that an executor runs at once; None to look it up in a task.
         claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
     """
 
@@ -76,6 +82,8 @@ class WritePlan:
     session: str | None = None
     earlier: bool = False
     claim: Claim | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    executor_tasks: int | None = None
 
     @classmethod
     def make(cls, options: Mapping[str, object], schema: StructType, *, stream: bool = False) -> WritePlan:
@@ -112,14 +120,10 @@ class WritePlan:
             chunks: The rows in chunks.
             context: The task context.
         """
-        from lanes.aws.queues.lean_calls import open_calls
+        from .worker_calls import worker_calls
 
-        clients = self._clients()
-        calls = open_calls(clients, concurrency=self.options.concurrency, deployment=self.deployment)
-        try:
-            yield from self._task(context, clients, calls).sending(chunks)
-        finally:
-            calls.close()
+        with worker_calls(self.options, self.deployment) as worker:
+            yield from self._task(context, worker.clients, worker.calls).sending(chunks)
 
     def finish(self, counts: Iterable[RowCounts]) -> dict[str, Any]:
         """Add up the counts of all tasks, write them to the manifest, and give them; runs on the driver."""
@@ -173,10 +177,7 @@ class WritePlan:
             partition=context.partitionId(),
             reader=RowReader(kind=options.kind, priority=options.priority, shards=options.shards),
             calls=LaneCalls(self.deployment, calls),
-            pace=SendPace(
-                rate=self._share(options.max_send_rate, context.getLocalProperty),
-                backlog=self._backlog(clients, context.getLocalProperty, record),
-            ),
+            pace=self._pace(clients, context.getLocalProperty, record),
             record=record,
             windows=WindowSettings(ordered=options.ordering == "group", concurrency=options.concurrency),
             report=TaskReport(context.partitionId()),
@@ -192,6 +193,18 @@ class WritePlan:
             attempt=context.taskAttemptId(),
             first=context.attemptNumber() == 0,
         )
+
+    def _pace(self, clients: Clients, setting: Callable[[str], str | None], record: Record) -> SendPace:
+        backlog = self._backlog(clients, setting, record)
+        rate = self.options.max_send_rate
+        if rate is None:
+            return SendPace(backlog=backlog)
+        tasks = self._tasks(setting)
+        together = min(self.executor_tasks or tasks_of_executor(setting) or 1, tasks)
+        schedule = shared_schedule(self.name) if together > 1 else None
+        if schedule is None:
+            return SendPace(rate=rate / tasks, backlog=backlog)
+        return SendPace(rate=rate * together / tasks, schedule=schedule, backlog=backlog)
 
     def _backlog(
         self, clients: Clients, setting: Callable[[str], str | None], record: Record
@@ -212,19 +225,8 @@ class WritePlan:
             pause=pause,
         )
 
-    def _share(self, rate: float | None, setting: Callable[[str], str | None]) -> float | None:
-        return None if rate is None else rate / self._tasks(setting)
-
     def _tasks(self, setting: Callable[[str], str | None]) -> int:
         return self.options.max_tasks or tasks_at_once(setting)
-
-    def _clients(self) -> Clients:
-        from lanes.aws.clients import Clients
-
-        from .aws_session import task_session
-
-        options = self.options
-        return Clients(region=options.region, endpoint_url=options.endpoint_url, session=task_session())
 
     def _storage(self) -> Any:
         options = self.options
@@ -249,6 +251,14 @@ def _begin(storage: Storage, options: WriterOptions, *, stream: bool) -> RunMani
             raise
         problem = f"option manifestPath is {options.manifest_path!r}; it cannot be read and written: {error}"
         raise ConfigurationError([problem], source=SOURCE) from error
+
+
+def shared_schedule(name: str) -> SharedSchedule | None:
+    """Open the schedule that the tasks of this executor share, in the folder that ends with it; None without one."""
+    try:
+        return SharedSchedule(Path(SparkFiles.getRootDirectory()) / f"lanes-pace-{name}")
+    except (OSError, ImportError, AssertionError, TypeError):
+        return None
 
 
 def stream_batch(setting: Callable[[str], str | None]) -> str | None:

@@ -1,16 +1,19 @@
-"""The pace of a task: its share of the job's rate limit, and a pause while its lane has enough messages."""
+"""The pace of a task: the rate limit that it shares with others, and a pause while its lane has enough messages."""
 
 from __future__ import annotations
 
+import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-# After a pause a task may catch up on this much.
+# After a pause the senders of a schedule may catch up on this much.
 BURST_SECONDS = 1.0
+FREE_AT = struct.Struct("=d")
 
 
 class Backlog(Protocol):
@@ -20,41 +23,98 @@ class Backlog(Protocol):
         """Return when you may send this many more messages."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Protocol):
+    """The time that senders of one rate have taken; one that sends nothing leaves its time to the others."""
+
+    def take(self, seconds: float, now: float) -> float:
+        """Take this time for messages and give its start, which may be in the past after a pause."""
+
+
+class OwnSchedule:
+    """The schedule of a single sender."""
+
+    def __init__(self) -> None:
+        self._free_at: float | None = None
+
+    def take(self, seconds: float, now: float) -> float:
+        """Take this time for messages and give its start."""
+        start = now if self._free_at is None else max(self._free_at, now - BURST_SECONDS)
+        self._free_at = start + seconds
+        return start
+
+
+class SharedSchedule:
+    """
+    The schedule of all tasks of an executor, in a file.
+
+    All processes of a machine have one monotonic clock.
+
+    Args:
+        path: The file; the first sender creates it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # Not on Windows, where each task keeps to its own share.
+        import fcntl
+
+        self._lock = fcntl.flock
+        self._exclusive = fcntl.LOCK_EX
+        self._path = path
+        path.touch()
+
+    def take(self, seconds: float, now: float) -> float:
+        """Take this time for messages and give its start."""
+        with self._path.open("r+b") as file:
+            # Closing the file unlocks it.
+            self._lock(file, self._exclusive)
+            content = file.read()
+            start = max(FREE_AT.unpack(content)[0], now - BURST_SECONDS) if content else now
+            file.seek(0)
+            file.write(FREE_AT.pack(start + seconds))
+        return start
+
+
+@dataclass(slots=True, kw_only=True)
 class SendPace:
     """
-    Keeps one task at its share of the rate.
+    Keeps the senders of a schedule at their rate.
 
-    A task waits after it has sent, also after its last messages, so that a job of many small partitions keeps to its
-    rate as well.
+    A task also waits after its last messages, so that a job of many small partitions keeps to its rate as well.
 
     Attributes:
-        rate: Messages a second of this task; None for no limit.
+        rate: Messages a second of all senders of the schedule; None for no limit.
+        schedule: The time that they have taken.
         backlog: Holds the task back; None never does.
         clock: Monotonic seconds.
         wait: Waits for a number of seconds.
     """
 
     rate: float | None = None
+    schedule: Schedule = field(default_factory=OwnSchedule)
     backlog: Backlog | None = None
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
+    _paid_at: float | None = None
 
     def chunk(self, max_messages: int) -> int:
         """Give the number of messages to send at once: about half a second's worth, at least one."""
         return max_messages if self.rate is None else max(1, min(max_messages, int(self.rate / 2)))
 
-    def keep(self, *, started: float, sent: int) -> float:
-        """
-        Wait until this many messages since `started` are within the rate.
-
-        Returns:
-            The start for your next call. It is later than `started` after a pause for another reason, so that the
-            task does not send a burst to catch up.
-        """
+    def keep(self, messages: int) -> None:
+        """Wait until this many messages may be sent."""
         if self.rate is None:
-            return started
-        ahead = started + sent / self.rate - self.clock()
+            return
+        seconds = messages / self.rate
+        start = self.schedule.take(seconds, self.clock())
+        self._paid_at = start + seconds
+        self._wait_until(start)
+
+    def settle(self) -> None:
+        """Wait until the messages of this task are within the rate."""
+        if self._paid_at is not None:
+            self._wait_until(self._paid_at)
+
+    def _wait_until(self, moment: float) -> None:
+        ahead = moment - self.clock()
         if ahead > 0:
             self.wait(ahead)
-        return started + max(0.0, -ahead - BURST_SECONDS)

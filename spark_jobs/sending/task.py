@@ -98,8 +98,6 @@ class _Run:
         self._counts = RowCounts()
         self._total = RowCounts()
         self._task = task
-        self._started = task.pace.clock()
-        self._paced = 0
         self._position = 0
         self._max_entries = task.pace.chunk(MAX_ENTRIES)
         self._windows: dict[str, SendWindow] = {}
@@ -135,7 +133,7 @@ class _Run:
     def finish(self) -> None:
         """Wait for the calls in flight, so that their messages are recorded, then keep the pace."""
         self._settle_all()
-        self._task.pace.keep(started=self._started, sent=self._paced)
+        self._task.pace.settle()
 
     def _item(self, row: Row) -> OutgoingRow | None:
         try:
@@ -201,8 +199,7 @@ class _Run:
         pace = self._task.pace
         if pace.backlog is not None:
             pace.backlog.wait(lane, messages)
-        self._started = pace.keep(started=self._started, sent=self._paced)
-        self._paced += messages
+        pace.keep(messages)
 
     def _collect(self, timeout: float | None) -> None:
         self._settle(timeout)

@@ -183,10 +183,11 @@ def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lane
 def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path, sent):
     """An orchestrator's timeout leaves nothing that goes on sending; the next session sends the rest at once."""
     table = tmp_path / "numbers.json"
-    table.write_text("\n".join(json.dumps({"n": number}) for number in range(600)))
-    job = ["bulk", "submit", "enqueue", "--run", "cut", "--table", str(table), "--format", "json"]
-    job += ["--kind", "number", "--id", "n"]
-    started = subprocess.Popen(
+    table.write_text("\n".join(json.dumps({"n": number}) for number in range(400)))
+    job = ["bulk", "submit", "enqueue", "--run", f"cut-{sent}", "--table", str(table), "--format", "json"]
+    job += ["--kind", "number", "--id", f"concat('{sent}-', n)"]
+    before = lanes.waiting()
+    with subprocess.Popen(
         [
             *[sys.executable, "-m", "lanes", "--stack", lanes.name, "--endpoint", aws.endpoint_url],
             *[*job, "--max-send-rate", "20"],
@@ -196,20 +197,21 @@ def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tm
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    before = lanes.waiting()
-    until(lambda: lanes.waiting() > before)
-    refused = command("--endpoint", aws.endpoint_url, *job, status=1).stderr
+    ) as started:
+        try:
+            until(lambda: lanes.waiting() > before)
+            refused = command("--endpoint", aws.endpoint_url, *job, status=1).stderr
+            started.send_signal(sent)
+            _, said = started.communicate(timeout=60)
+        finally:
+            started.kill()
 
-    started.send_signal(sent)
-    _, said = started.communicate(timeout=60)
-
-    assert "run 'cut' has a session that began at 20" in refused
+    assert f"run 'cut-{sent}' has a session that began at 20" in refused, refused
     assert started.returncode == 128 + sent, said
     assert not [one for one in processes() if str(tmp_path).encode() in one]
     summary = json.loads(command("--endpoint", aws.endpoint_url, *job).stdout.splitlines()[-1])
-    assert 0 < summary["skipped"] < 600
-    assert lanes.waiting() == before + 600
+    assert 0 < summary["skipped"] < 400
+    assert lanes.waiting() == before + 400
 
 
 def processes():

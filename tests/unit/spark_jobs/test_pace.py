@@ -3,8 +3,8 @@
 import pytest
 
 from lanes.errors import ConfigurationError
-from spark_jobs.parallelism import tasks_at_once, with_tasks
-from spark_jobs.sending.pace import SendPace
+from spark_jobs.parallelism import tasks_at_once, tasks_of_executor, with_tasks
+from spark_jobs.sending.pace import OwnSchedule, SendPace, SharedSchedule
 
 
 class Clock:
@@ -22,23 +22,33 @@ class Clock:
         self.now += seconds
 
 
-def test_every_message_is_paid_for():
+@pytest.fixture(params=["own", "shared"])
+def schedule(request, tmp_path):
+    """Give a new schedule of each kind."""
+    return OwnSchedule() if request.param == "own" else SharedSchedule(tmp_path / "pace")
+
+
+def test_every_message_is_paid_for(schedule):
     """Sending takes as long as the rate says, from the first to the last message."""
     clock = Clock()
-    pace = SendPace(rate=10, clock=clock, wait=clock.wait)
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
 
-    for sent in (5, 10, 11):
-        pace.keep(started=100.0, sent=sent)
+    for messages in (5, 5, 1):
+        pace.keep(messages)
+    pace.settle()
 
     assert clock.now == pytest.approx(101.1)
 
 
-def test_time_that_has_passed_is_not_waited_for_again():
+def test_time_that_has_passed_is_not_waited_for_again(schedule):
     """A slow queue uses up the time that the rate would have asked for."""
     clock = Clock()
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
+    pace.keep(50)
     clock.now = 107.0
 
-    SendPace(rate=10, clock=clock, wait=clock.wait).keep(started=100.0, sent=50)
+    pace.keep(1)
+    pace.settle()
 
     assert clock.now == 107.0
 
@@ -48,9 +58,26 @@ def test_without_a_rate_nothing_waits():
     clock = Clock()
     pace = SendPace(rate=None, clock=clock, wait=clock.wait)
 
-    pace.keep(started=100.0, sent=10**9)
+    pace.keep(10**9)
+    pace.settle()
 
     assert (clock.now, pace.chunk(200)) == (100.0, 200)
+
+
+def test_time_that_a_task_leaves_goes_to_the_others(tmp_path):
+    """Of two tasks one sends nothing: the other has the whole rate, also from task to task."""
+    clock = Clock()
+    paths = [tmp_path / "pace"] * 4
+
+    for path in paths:
+        pace = SendPace(rate=10, schedule=SharedSchedule(path), clock=clock, wait=clock.wait)
+        for _ in range(5):
+            pace.keep(10)
+        pace.settle()
+        # The next task starts a moment later, and catches up on it.
+        clock.now += 0.5
+
+    assert clock.now == pytest.approx(100.0 + 20.0 + 0.5)
 
 
 @pytest.mark.parametrize(("rate", "chunk"), [(0.1, 1), (10, 5), (10_000, 200)])
@@ -96,19 +123,17 @@ def test_settings_that_leave_it_open_are_refused():
         tasks_at_once(settings.get)
 
 
-def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst():
+def test_what_a_pause_has_cost_is_not_made_up_for_in_a_burst(schedule):
     """After a hold-back or a slow source the rate holds again, but for a second's worth."""
-    now, waits = [0.0], []
-    pace = SendPace(rate=10, clock=lambda: now[0], wait=waits.append)
+    clock = Clock()
+    pace = SendPace(rate=10, schedule=schedule, clock=clock, wait=clock.wait)
+    pace.keep(10)
+    clock.now = 200.0
 
-    started = pace.keep(started=0.0, sent=10)
-    now[0] = 100.0
-    started = pace.keep(started=started, sent=10)
+    for _ in range(4):
+        pace.keep(10)
 
-    assert waits == [1.0]
-    assert started == 98.0
-    pace.keep(started=started, sent=30)
-    assert waits == [1.0, 1.0]
+    assert clock.now == pytest.approx(202.0)
 
 
 def test_jobs_are_told_on_the_driver_how_many_tasks_share():
@@ -123,3 +148,16 @@ def test_jobs_are_told_on_the_driver_how_many_tasks_share():
     assert with_tasks({"maxSendRate": "9"}, Session) == {"maxSendRate": "9", "maxTasks": "3"}
     assert with_tasks({"maxSendRate": "9", "maxTasks": "1"}, Session)["maxTasks"] == "1"
     assert with_tasks({"kind": "a.kind"}, Session) == {"kind": "a.kind"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "tasks"),
+    [
+        ({"spark.master": "local[3]"}, 3),
+        ({"spark.master": "yarn", "spark.executor.cores": "4", "spark.task.cpus": "2"}, 2),
+        ({"spark.master": "yarn"}, None),
+    ],
+)
+def test_tasks_of_one_executor_share_a_schedule(settings, tasks):
+    """They are on one machine; without a setting it is unknown how many they are."""
+    assert tasks_of_executor(settings.get) == tasks
