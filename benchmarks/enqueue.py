@@ -12,8 +12,8 @@ Under throttling, time passes on the clock: the endpoint answers after 10 ms, ta
 others. The writer and boto3 with eight threads and its default retries take turns with the same rows, and the ratio is
 the median of those of each turn; a batch that boto3 gives up is sent again.
 
-In Spark, 200 partitions of ten rows take turns with 200 of Spark's own Python tasks that read their rows and give none;
-and 8 and 40 partitions send at a limited rate. Both are times on the clock, from the start of the job to its end.
+In Spark, 200 partitions of ten rows take turns with 200 of Spark's own Python tasks that read their rows, and 8 and 40
+partitions send at a limited rate. Both are times on the clock, from the start of the job to its end.
 """
 
 from __future__ import annotations

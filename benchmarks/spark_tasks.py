@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.senders import deployment_document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 PARTITIONS, ROWS_EACH = 200, 10
 RATE = 500
@@ -43,7 +42,7 @@ def _fixed_cost(spark: SparkSession, url: str, repeats: int) -> dict[str, object
     table = _table(spark, PARTITIONS * ROWS_EACH, PARTITIONS)
     turns: dict[str, Callable[[], None]] = {
         "lanes": lambda: _send(table, url),
-        "empty": lambda: table.mapInArrow(_nothing, table.schema).write.format("noop").mode("append").save(),
+        "empty": lambda: table.rdd.foreachPartition(_read),
     }
     seconds: dict[str, list[float]] = {name: [] for name in turns}
     for turn in turns.values():
@@ -83,6 +82,6 @@ def _send(table: DataFrame, url: str, **more: Any) -> None:
     table.write.format("lanes").mode("append").options(**options, kind="a.kind", **more).save()
 
 
-def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.slice(0, 0)
+def _read(rows: Iterable[Row]) -> None:
+    for _ in rows:
+        pass

@@ -35,7 +35,17 @@ OPTIONS = {
 
 
 def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
-    """Add the arguments for lanes, flow and reruns."""
+    """Add the arguments for lanes, flow, reruns and Spark."""
+    _add_lanes(arguments)
+    flow = _add_flow(arguments)
+    flow.add_argument(
+        "--max-tasks", metavar="N", help="tasks that share both limits (default: from Spark's settings)"
+    )
+    _add_reruns(arguments)
+    _add_spark(arguments)
+
+
+def _add_lanes(arguments: argparse.ArgumentParser) -> None:
     lanes = arguments.add_argument_group("lanes")
     lanes.add_argument("--stack", help="send to the lanes of this stack")
     lanes.add_argument(
@@ -45,6 +55,9 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
     )
     lanes.add_argument("--region", help="AWS region of the lanes")
     lanes.add_argument("--endpoint-url", metavar="URL", help="endpoint of AWS, if it is local")
+
+
+def _add_flow(arguments: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     flow = arguments.add_argument_group("flow")
     flow.add_argument("--shards", metavar="N", help="spread rows without a group over N groups")
     flow.add_argument(
@@ -55,9 +68,10 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
     flow.add_argument("--concurrency", metavar="N", help="calls in flight of each task (default 8)")
     flow.add_argument("--max-send-rate", metavar="R", help="maximum messages a second of the whole job")
     flow.add_argument("--max-backlog", metavar="N", help="pause while more messages wait in a lane")
-    flow.add_argument(
-        "--max-tasks", metavar="N", help="tasks that share both limits (default: from Spark's settings)"
-    )
+    return flow
+
+
+def _add_reruns(arguments: argparse.ArgumentParser) -> None:
     reruns = arguments.add_argument_group("reruns")
     reruns.add_argument(
         "--manifest",
@@ -75,6 +89,9 @@ def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
         choices=["fail", "quarantine"],
         help="fail the job at a row that cannot be sent (default), or set such rows aside beside the manifest",
     )
+
+
+def _add_spark(arguments: argparse.ArgumentParser) -> None:
     spark = arguments.add_argument_group("Spark, for a run without spark-submit")
     spark.add_argument("--master", default="local[2]", help="master (default local[2])")
     spark.add_argument("--packages", metavar="COORDINATES", help="Maven coordinates of jars, with commas")
@@ -186,6 +203,33 @@ def loyalty_parser() -> argparse.ArgumentParser:
         "--flaky", type=int, default=0, metavar="N", help="number of messages that fail once"
     )
     add_writer_arguments(arguments)
+    return arguments
+
+
+def file_parser() -> argparse.ArgumentParser:
+    """Describe the arguments of `lanes bulk send`, which needs no Spark."""
+    arguments = argparse.ArgumentParser(
+        prog="lanes bulk send",
+        description="Send each row of a file as a message, with the ids, manifest and limits of the Spark jobs.",
+    )
+    arguments.add_argument(
+        "file", metavar="FILE", help="a file of Parquet, CSV or JSON Lines, or a folder of Parquet"
+    )
+    arguments.add_argument(
+        "--format", choices=["parquet", "csv", "jsonl"], help="format of the file (default: by its name)"
+    )
+    arguments.add_argument("--kind", required=True, help="kind of the messages")
+    arguments.add_argument("--id", metavar="COLUMN", help="column of the id (default: derived from all data)")
+    arguments.add_argument("--group", metavar="COLUMN", help="column of the group")
+    arguments.add_argument(
+        "--select", metavar="COLUMNS", help="columns that become data, with commas (default: all)"
+    )
+    arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
+    arguments.add_argument("--dry-run", action="store_true", help="make each message and send none")
+    arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
+    _add_lanes(arguments)
+    _add_flow(arguments)
+    _add_reruns(arguments)
     return arguments
 
 

@@ -12,11 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark import SparkFiles
-
 from lanes.errors import AwsError, ConfigurationError
 
-from .columns import check_columns
 from .manifest.run import RunManifest, session_name
 from .manifest.sessions import Claim
 from .manifest.storage import open_storage
@@ -86,13 +83,15 @@ class WritePlan:
     executor_tasks: int | None = None
 
     @classmethod
-    def make(cls, options: Mapping[str, object], schema: StructType, *, stream: bool = False) -> WritePlan:
+    def make(
+        cls, options: Mapping[str, object], schema: StructType | None, *, stream: bool = False
+    ) -> WritePlan:
         """
         Check options and columns, find the lanes, begin the session in the manifest.
 
         Args:
             options: The options.
-            schema: Schema of the table or stream.
+            schema: Schema of the table or stream; None for a file, which has none.
             stream: Whether it is a stream; its checkpoint has one query at a time, so it takes no claim.
 
         Raises:
@@ -101,7 +100,10 @@ class WritePlan:
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
-        check_columns(schema, kind=read.kind)
+        if schema is not None:
+            from .columns import check_columns
+
+            check_columns(schema, kind=read.kind)
         plan = cls(options=read, deployment=find_deployment(read))
         if read.run_id is None:
             return plan
@@ -255,6 +257,8 @@ def _begin(storage: Storage, options: WriterOptions, *, stream: bool) -> RunMani
 
 def shared_schedule(name: str) -> SharedSchedule | None:
     """Open the schedule that the tasks of this executor share, in the folder that ends with it; None without one."""
+    from pyspark import SparkFiles
+
     try:
         return SharedSchedule(Path(SparkFiles.getRootDirectory()) / f"lanes-pace-{name}")
     except (OSError, ImportError, AssertionError, TypeError):

@@ -10,7 +10,7 @@ import typer
 
 from lanes.aws.bulk.runs import CANCELLED, BulkApplication, BulkRun, BulkRuns
 from lanes.cli.arguments import duration
-from lanes.cli.bulk_jobs import job_arguments, run_here
+from lanes.cli.bulk_jobs import job_arguments, run_here, send_file
 from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import say, show_one
 from lanes.cli.target import target_of
@@ -85,6 +85,24 @@ def submit(  # noqa: PLR0917 - Typer reads options from parameters
     if wait:
         _follow(runs, run_id)
     _end(_show(target, runs, run_id))
+
+
+@app.command(context_settings={**PASSED_ON, "help_option_names": []}, add_help_option=False)
+def send(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A file of Parquet, CSV or JSON Lines, or a folder of Parquet."),
+    ],
+) -> None:
+    """
+    Send each row of a file, without Spark; `lanes bulk send FILE --help` lists its options.
+
+    Ids, manifest, limits, quarantine and summary are those of the Spark jobs. A rerun with the same --run sends the
+    remaining rows.
+    """
+    target = target_of(context)
+    raise typer.Exit(send_file([file, *context.args], target))
 
 
 @app.command()

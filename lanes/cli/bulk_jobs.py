@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from lanes.errors import ConfigurationError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from lanes.cli.target import Target
 
 PACKAGES = ("lanes_spark", "spark_jobs")
 FORWARDED = (signal.SIGTERM, signal.SIGINT)
@@ -54,6 +57,30 @@ def job_arguments(job: str, arguments: Sequence[str]) -> argparse.Namespace:
     if problems:
         raise UsageError(problems, source="lanes bulk")
     return parsed
+
+
+def send_file(arguments: Sequence[str], target: Target) -> int:
+    """
+    Send a file in this process and return the exit code.
+
+    Raises:
+        SystemExit: an argument is wrong; the parser has printed the reason.
+    """
+    files = importlib.import_module(f"{_package()}.files")
+    # Before any call.
+    given = files.parser().parse_args(list(arguments))
+    if target.profile:
+        # The clients of tasks read it from the environment.
+        os.environ["AWS_PROFILE"] = target.profile
+    where = [] if given.dry_run or given.stack or given.deployment else _lanes_of(target)
+    code: int = files.main([*arguments, *where])
+    return code
+
+
+def _lanes_of(target: Target) -> list[str]:
+    region = ["--region", target.region] if target.region else []
+    endpoint = ["--endpoint-url", target.endpoint] if target.endpoint else []
+    return ["--stack", target.stack_name, *region, *endpoint]
 
 
 def run_here(job: str, arguments: Sequence[str]) -> int:

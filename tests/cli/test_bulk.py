@@ -178,6 +178,43 @@ def test_on_this_machine_the_same_program_runs_with_the_same_arguments(aws, lane
     assert list((tmp_path / "build" / "bulk" / "spring" / "sessions").glob("*.json"))
 
 
+def test_a_file_is_sent_without_spark(aws, lanes, command, tmp_path):
+    """A rerun under the same name sends the rest; rows that cannot be sent are set aside."""
+    file = tmp_path / "numbers.csv"
+    file.write_text("n,group\n" + "".join(f"{number},g-{number % 3}\n" for number in range(40)))
+    before = lanes.waiting()
+    here = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "csv.row", "--id", "n"]
+    here += ["--group", "group", "--run", "csv", "--on-error", "quarantine"]
+
+    first = json.loads(command(*here).stdout)
+    file.write_text(file.read_text() + "40,two words\n41,g-0\n")
+    second = json.loads(command(*here).stdout)
+
+    assert (first["sent"], first["skipped"], first["quarantined"], first["run"]) == (40, 0, 0, "csv")
+    assert (second["sent"], second["skipped"], second["quarantined"]) == (1, 40, 1)
+    assert lanes.waiting() == before + 41
+    arrived = [event for _, event in lanes.take("MAIN") if event["type"] == "csv.row"]
+    of_group = [int(event["data"]["n"]) for event in arrived if event["data"]["group"] == "g-1"]
+    assert of_group == sorted(of_group) == list(range(1, 40, 3))
+    refused = (tmp_path / "build/bulk/csv/quarantine").rglob("*.jsonl")
+    assert [json.loads(one.read_text())["row"]["id"] for one in refused] == ["40"]
+
+
+def test_a_file_that_cannot_be_sent_fails_with_its_row(aws, lanes, command, tmp_path):
+    """And its session has ended, so that the mended file can be sent."""
+    file = tmp_path / "numbers.jsonl"
+    file.write_text('{"n": 1}\n{"n": NaN}\n')
+    job = ["--endpoint", aws.endpoint_url, "bulk", "send", str(file), "--kind", "line", "--run", "lines"]
+
+    failed = command(*job, status=1).stderr
+    file.write_text('{"n": 1}\n{"n": 2}\n')
+    mended = json.loads(command(*job).stdout)
+
+    assert "row 2 of partition 0 cannot be sent" in failed
+    assert "Traceback" not in failed
+    assert mended["sent"] + mended["skipped"] == 2
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path, sent):

@@ -1,10 +1,15 @@
 """The job for any table: its input, its messages, its dry run."""
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
+from spark_jobs import files
 from spark_jobs.enqueue import main, parser, run
 from spark_jobs.partitions import write_partitions
 from spark_jobs.progress import Progress
@@ -151,6 +156,30 @@ def test_a_folder_of_another_format_is_not_sent(do, lanes, tmp_path):
             do(*source, "--format", "json")
 
     assert lanes.waiting() == 0
+
+
+def test_a_job_completes_the_run_of_a_file_sent_without_spark(do, lanes, tmp_path):
+    """Derived ids are the same, whatever the types."""
+    file = tmp_path / "rows.parquet"
+    moment = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    columns = {
+        "n": [1, 2, None],
+        "text": ["a", "ü", None],
+        "price": [Decimal("1.50"), Decimal("2.00"), None],
+        "at": pa.array([moment, None, moment], pa.timestamp("us", "UTC")),
+        "share": [0.1, None, 2.5],
+        "tags": [["x", "y"], [], None],
+        "inner": [{"a": 1}, {"a": None}, None],
+    }
+    parquet.write_table(pa.table(columns), file)
+    run_of_file = ["--kind", "customer.remind", "--run", "spring", "--manifest", str(tmp_path / "runs")]
+    where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
+
+    assert files.main([str(file), *run_of_file, *where]) == 0
+    done = do("--table", str(file), "--run", "spring", "--manifest", str(tmp_path / "runs"))
+
+    assert (done["sent"], done["skipped"]) == (0, 3)
+    assert lanes.waiting() == 3
 
 
 def test_settings_of_spark_reach_a_run_without_spark_submit(tmp_path):

@@ -1,0 +1,304 @@
+"""
+Send each row of a file as a message, without Spark: Parquet, CSV or JSON Lines.
+
+    lanes bulk send customers.parquet --kind customer.remind --id customer_id --run spring
+
+Ids, manifest, rate, quarantine and summary are those of the Spark jobs: a file of Parquet or CSV that a job has sent in
+part is completed under the same run.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lanes.errors import ConfigurationError, LanesError, MessageError
+
+from .arguments import file_parser as parser
+from .arguments import writer_options
+from .plan import WritePlan
+from .rows.reader import RowReader
+from .sending.record import RowCounts
+from .table_formats import check_formats
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    Row = dict[str, Any]
+
+CHUNK_ROWS = 1_000
+PROGRESS_SECONDS = 5.0
+MAX_LISTED = 10
+# By the ending of the file's name; the last is for standard input too.
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+SOURCE = "lanes bulk send"
+MANIFESTS = "build/bulk"
+
+
+@dataclass(frozen=True)
+class FileTask:
+    """The context of a task that Spark would give: one partition, one attempt."""
+
+    attempt: int = field(default_factory=time.time_ns)
+
+    def partitionId(self) -> int:  # noqa: N802 - Spark's own name
+        """Give the number of the partition."""
+        return 0
+
+    def attemptNumber(self) -> int:  # noqa: N802 - Spark's own name
+        """Give the number of earlier attempts."""
+        return 0
+
+    def taskAttemptId(self) -> int:  # noqa: N802 - Spark's own name
+        """Give a unique number."""
+        return self.attempt
+
+    def getLocalProperty(self, _key: str) -> str | None:  # noqa: N802 - Spark's own name
+        """Give no settings: they are Spark's."""
+        return None
+
+
+def rows_of(options: argparse.Namespace) -> Iterator[Row]:
+    """
+    Read the rows of a file as rows of the writer.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or a column is missing.
+    """
+    named = options.format or FORMATS.get(Path(options.file).suffix.lower())
+    if named is None:
+        raise _problem(f"the format of {options.file!r} is unknown; give --format parquet, csv or jsonl")
+    if named == "parquet":
+        check_formats([("parquet", options.file)], _entries)
+        yield from map(_columns(options), _parquet(options.file))
+        return
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(Path(options.file).open(encoding="utf-8-sig", newline=""))
+            if named == "csv":
+                yield from map(_columns(options), _csv(file))
+            else:
+                yield from map(_line_columns(options), _lines(file))
+        except UnicodeDecodeError as error:
+            raise _problem(f"{options.file!r} is not UTF-8: {error}; save it as UTF-8") from error
+
+
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """Make each message and throw it away; give their number and the first rows that cannot be sent."""
+    reader = _reader(options)
+    rows = size = refused = 0
+    listed: list[dict[str, object]] = []
+    identities: set[str] = set()
+    for rows, row in enumerate(rows_of(options), start=1):
+        try:
+            item = reader.item(row, rows)
+        except (ValueError, MessageError) as error:
+            refused += 1
+            if len(listed) < MAX_LISTED:
+                listed.append({"row": rows, "reason": str(error)})
+            continue
+        size += item.size_bytes
+        identities.add(item.identity)
+    return {
+        "dry_run": True,
+        "kind": options.kind,
+        "rows": rows,
+        "messages": len(identities),
+        "bytes": size,
+        "refused": refused,
+        "refusals": listed,
+    }
+
+
+def send(
+    options: argparse.Namespace, *, report: Callable[[str], object] = sys.stderr.write
+) -> dict[str, Any]:
+    """
+    Send the rows of a file and give a summary.
+
+    Raises:
+        LanesError: The options are wrong, a row cannot be sent, or a lane did not accept rows.
+    """
+    rows = rows_of(options)
+    # Before the session begins: a file that is not there is no session of its run.
+    first = list(islice(rows, CHUNK_ROWS))
+    plan = WritePlan.make(_writer(options), None)
+    started = reported = time.monotonic()
+    total = RowCounts()
+    try:
+        for counts in plan.writing(_chunks(first, rows), FileTask()):
+            total += counts
+            if time.monotonic() - reported >= PROGRESS_SECONDS:
+                reported = time.monotonic()
+                report(json.dumps(_state(total, reported - started)) + "\n")
+    except BaseException as error:
+        plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
+        raise
+    seconds = time.monotonic() - started
+    written = plan.finish([total])
+    return {
+        "kind": options.kind,
+        "sent": written["messages"],
+        **{name: value for name, value in written.items() if name not in ("event", "messages", "tasks")},
+        "seconds": round(seconds, 2),
+        "messages_per_second": round(written["messages"] / seconds, 1),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Send a file; the last line on standard output is the summary as JSON."""
+    options = parser().parse_args(argv)
+    if options.run is None and options.manifest is not None:
+        parser().error("--manifest needs --run: a rerun finds the sent ids under the name of the run")
+    if options.run is not None and options.manifest is None:
+        options.manifest = MANIFESTS
+    try:
+        with _stopped_by_signals():
+            summary = describe(options) if options.dry_run else send(options)
+    except (LanesError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(json.dumps(summary) + "\n")
+    return 0
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    def stop(number: int, _frame: object) -> None:
+        # A second one must not interrupt the end of the session.
+        signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _state(total: RowCounts, seconds: float) -> dict[str, object]:
+    return {
+        "event": "progress",
+        "seconds": round(seconds, 1),
+        "rows": total.rows,
+        "messages": total.lanes.total(),
+        "messages_per_second": round(total.lanes.total() / seconds, 1),
+        "skipped": total.skipped,
+        "quarantined": total.quarantined,
+    }
+
+
+def _reader(options: argparse.Namespace) -> RowReader:
+    from .options import WriterOptions
+
+    # The lanes are not needed to make messages.
+    read = WriterOptions.from_options(_writer(options) | {"stack": "-", "deployment": None})
+    return RowReader(kind=read.kind, priority=read.priority, shards=read.shards)
+
+
+def _writer(options: argparse.Namespace) -> dict[str, Any]:
+    given = writer_options(options) | {"kind": options.kind}
+    # One task sends the file, so it has the limits of the job for itself.
+    return given | ({"maxTasks": "1"} if given.keys() & {"maxSendRate", "maxBacklog"} else {})
+
+
+def _chunks(first: list[Row], rest: Iterator[Row]) -> Iterator[list[Row]]:
+    chunk = first
+    while chunk:
+        yield chunk
+        chunk = list(islice(rest, CHUNK_ROWS))
+
+
+def _columns(options: argparse.Namespace) -> Callable[[Row], Row]:
+    """Give a function that makes a row of the writer from one of the file."""
+    selected = None if options.select is None else [one.strip() for one in options.select.split(",")]
+    named = {name: column for name, column in (("id", options.id), ("group", options.group)) if column}
+
+    def columns(row: Row) -> Row:
+        wanted = [*named.values(), *(selected or ())]
+        if missing := [column for column in wanted if column not in row]:
+            raise _problem(f"there is no column {missing[0]!r}; columns are {', '.join(row)}")
+        data = row if selected is None else {column: row[column] for column in selected}
+        return {"data": data, **{name: row[column] for name, column in named.items()}}
+
+    return columns
+
+
+def _line_columns(options: argparse.Namespace) -> Callable[[str], Row]:
+    """Give a function that makes a row of the writer from a line; JSON goes out as it came."""
+    from_object = _columns(options)
+    selected = options.select.split(",") if options.select else []
+    wanted = [one.strip() for one in (options.id, options.group, *selected) if one]
+
+    def columns(line: str) -> Row:
+        if not wanted:
+            return {"data": line}
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            # The reader refuses it with the reason, or sets it aside.
+            return {"data": line}
+        if not isinstance(value, dict):
+            return {"data": line}
+        # A field that a line lacks is null, as Spark reads it.
+        row = from_object(dict.fromkeys(wanted) | value)
+        return row if options.select else row | {"data": line}
+
+    return columns
+
+
+def _parquet(path: str) -> Iterator[Row]:
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise _problem("Parquet needs pyarrow: pip install pyarrow, or the extra 'spark'") from error
+    files = sorted(Path(path).rglob("*.parquet")) if Path(path).is_dir() else [Path(path)]
+    if not files:
+        raise _problem(f"there is no file *.parquet in {path!r}")
+    for one in files:
+        with parquet.ParquetFile(one) as file:
+            for batch in file.iter_batches(batch_size=CHUNK_ROWS):
+                yield from batch.to_pylist(maps_as_pydicts="strict")
+
+
+def _csv(file: Iterable[str]) -> Iterator[Row]:
+    rows = csv.DictReader(file, strict=True)
+    names = rows.fieldnames or []
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise _problem(f"column {repeated[0]!r} occurs more than once")
+    try:
+        for row in rows:
+            if None in row or None in row.values():
+                raise _problem(
+                    f"line {rows.line_num} has another number of fields than the {len(names)} names"
+                )
+            # As Spark reads it: text, and an empty field is null.
+            yield {name: value or None for name, value in row.items()}
+    except csv.Error as error:
+        raise _problem(f"line {rows.line_num} is not CSV: {error}") from error
+
+
+def _lines(file: Iterable[str]) -> Iterator[str]:
+    return (text for line in file if (text := line.strip()))
+
+
+def _entries(folder: str) -> list[str]:
+    path = Path(folder)
+    return [one.name for one in path.iterdir()] if path.is_dir() else []
+
+
+def _problem(text: str) -> ConfigurationError:
+    return ConfigurationError([text], source=SOURCE)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
