@@ -30,6 +30,12 @@ def encoded(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """Return a value of another type in the types of JSON."""
     kind = type(value)
+    # Before the forms: the missing time of pandas is a datetime too.
+    if kind.__name__ in _MISSING:
+        raise TypeError(f"{kind.__name__} has no form in JSON; pass None")
+    # An integer of NumPy is none of Python's.
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
     if hasattr(kind, "__pydantic_serializer__"):
         return kind.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -65,7 +71,10 @@ _CURES = {
     "bytes": "base64.b64encode(value).decode()",
     "set": "sorted(value)",
     "frozenset": "sorted(value)",
+    "ndarray": "value.tolist()",
 }
+_MISSING = frozenset({"NAType", "NaTType"})
+"""The missing values of pandas."""
 
 
 def _refuse_collisions(value: Any) -> None:

@@ -67,13 +67,19 @@ def send(
     Send one message, or each line of a JSON Lines file, to the lane of its priority.
 
     A line is an object with the keys kind, data, group, priority, id, deduplication_id, source and traceparent; only
-    kind is required. All lines are checked before the first is sent. For a file, the result counts messages by lane;
+    kind is required. --group and --priority apply to lines without their own. All lines are checked before the first
+    is sent. For a file, the result counts messages by lane;
     --output json lists each line.
     """
     if (kind is None) == (file is None):
         raise typer.BadParameter("give either KIND or --file")
-    keys = {"group": group, "priority": priority, "id": id, "deduplication_id": deduplication_id}
-    lines = [_line_of({"kind": kind, "data": _data(data), **keys})] if file is None else _lines_of(file)
+    keys = {"group": group, "priority": priority}
+    own = {"id": id, "deduplication_id": deduplication_id}
+    if file is None:
+        lines = [_line_of({"kind": kind, "data": _data(data), **keys, **own})]
+    else:
+        _refuse_one_for_all(own)
+        lines = _lines_of(file, keys)
     _carry_out(context, lines, is_file=file is not None, dry_run=dry_run)
 
 
@@ -120,9 +126,21 @@ def _data(text: str) -> Any:
         return read_data(text)
 
 
-def _lines_of(file: typer.FileText) -> list[Line]:
+def _refuse_one_for_all(own: Mapping[str, str | None]) -> None:
+    for name, value in own.items():
+        if value is not None:
+            raise typer.BadParameter(
+                f"all messages of the file would have {value!r}, and SQS would keep one of them; give the key {name} "
+                f"in each line",
+                param_hint=f"--{name.replace('_', '-')}",
+            )
+
+
+def _lines_of(file: typer.FileText, defaults: Mapping[str, str | None]) -> list[Line]:
+    # A wrong option is an error of usage, not of each line.
+    _line_of({"kind": "any", **defaults})
     try:
-        return read_lines(file)
+        return read_lines(file, {name: value for name, value in defaults.items() if value is not None})
     except UnicodeDecodeError as error:
         raise InvalidMessageError([f"{file.name} is not UTF-8: {error}; save it as UTF-8"]) from error
 

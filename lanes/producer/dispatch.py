@@ -56,6 +56,7 @@ class Dispatch:
         sqs: sends one batch.
         concurrency: maximum number of calls in flight over all lanes; with 1 they run in the calling thread.
         pacing: time.
+        progress: receives the number of accepted messages, after each call.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Dispatch:
         sqs: BatchSender,
         concurrency: int,
         pacing: Pacing,
+        progress: Callable[[int], object] | None = None,
     ) -> None:
         self._orders = orders
         self._queue_urls = queue_urls
@@ -73,6 +75,7 @@ class Dispatch:
         self._concurrency = concurrency
         self._clock = pacing.clock
         self._pause = pacing.pause
+        self._progress = progress
         self._calls: dict[Future[Answers], tuple[SendOrder, list[Outgoing]]] = {}
         self._cause: BaseException | None = None
 
@@ -162,6 +165,8 @@ class Dispatch:
         error = future.exception()
         if error is None:
             order.settle(batch, future.result(), self._clock())
+            if self._progress is not None:
+                self._progress(sum(len(order.sent) for order in self._orders))
             return
         # The first one: later errors often follow from it.
         self._cause = self._cause or error

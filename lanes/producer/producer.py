@@ -172,6 +172,7 @@ class Producer:
         *,
         concurrency: int = CONCURRENCY,
         should_stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[int], object] | None = None,
     ) -> list[SentMessage]:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
@@ -184,6 +185,7 @@ class Producer:
             messages: the messages; held in memory until all are sent.
             concurrency: maximum number of calls in flight; fewer while SQS throttles.
             should_stop: asked before each call; from True on none is made, and the rest is reported as `Interrupted`.
+            progress: receives the number of messages that SQS has accepted so far, after each call.
 
         Returns:
             One record for each message, in the order given.
@@ -194,7 +196,9 @@ class Producer:
         """
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
-        report = self._dispatched(self._prepared(messages), concurrency=concurrency, should_stop=should_stop)
+        report = self._dispatched(
+            self._prepared(messages), concurrency=concurrency, should_stop=should_stop, progress=progress
+        )
         if report.unsent:
             raise report.error() from report.cause
         return report.sent
@@ -209,6 +213,7 @@ class Producer:
         *,
         concurrency: int,
         should_stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[int], object] | None = None,
     ) -> SendReport:
         concurrency = min(concurrency, self._pacing.max_concurrency or concurrency)
         lanes: dict[str, list[Outgoing]] = defaultdict(list)
@@ -231,6 +236,7 @@ class Producer:
             sqs=self._sqs,
             concurrency=concurrency if len(items) > 1 else 1,
             pacing=self._pacing,
+            progress=progress,
         )
         return dispatch.run(items, should_stop=should_stop)
 

@@ -157,3 +157,36 @@ def test_what_has_no_form_is_refused_before_any_call(value, words):
         Message(kind="k", data=value).to_body()
 
     assert words in str(caught.value)
+
+
+class Scalar:
+    """A number as NumPy has it: not one of Python's."""
+
+    shape = ()
+
+    def __init__(self, value):
+        self._value = value
+
+    def item(self):
+        """Give the value as one of Python's."""
+        return self._value
+
+
+Scalar.__module__ = "numpy"
+
+
+def test_scalars_of_numpy_are_taken_by_value():
+    """Columns of pandas and polars have them."""
+    assert encoded({"n": Scalar(7), "is": [Scalar(True)], "at": Scalar(date(2026, 1, 2))}) == (
+        '{"n":7,"is":[true],"at":"2026-01-02"}'
+    )
+
+
+@pytest.mark.parametrize(("name", "bases"), [("NAType", ()), ("NaTType", (datetime,))])
+def test_missing_values_of_pandas_are_refused_with_the_cure(name, bases):
+    """The missing time is a datetime, and would be sent as text."""
+    missing = type(name, bases, {})
+    value = missing(2026, 1, 2) if bases else missing()
+
+    with pytest.raises(TypeError, match=f"{name} has no form in JSON; pass None"):
+        encoded({"at": value})

@@ -106,3 +106,17 @@ def test_an_error_of_a_rule_is_the_callers():
     with pytest.raises(KeyError, match="missing"):
         producer.send("k", {})
     assert sqs.calls == []
+
+
+def test_progress_is_reported_while_an_iterator_is_sent():
+    """After each call, with all messages that SQS has accepted so far."""
+    sqs = FakeSqs()
+    seen = []
+
+    make_producer(sqs).send_many(
+        (Message(kind="a.kind", group=f"g-{number}") for number in range(25)),
+        concurrency=1,
+        progress=seen.append,
+    )
+
+    assert seen == [10, 20, 25]

@@ -147,9 +147,13 @@ class Sending:
         return f"{self.count} of {len(self.lines)} were sent{''.join(listed[:MAX_LISTED])}{more}{rest}"
 
 
-def read_lines(lines: Iterable[str]) -> list[Line]:
+def read_lines(lines: Iterable[str], defaults: Mapping[str, Any] | None = None) -> list[Line]:
     """
     Read messages, one JSON object with the keys of `KEYS` a line; empty lines are skipped.
+
+    Args:
+        lines: the lines.
+        defaults: values of keys that a line lacks.
 
     Raises:
         InvalidMessageError: with all problems by line.
@@ -160,7 +164,8 @@ def read_lines(lines: Iterable[str]) -> list[Line]:
         if not text.strip():
             continue
         try:
-            message = message_of(_object(text))
+            given = {key: value for key, value in _object(text).items() if value is not None or key == "data"}
+            message = message_of({**(defaults or {}), **given})
             message.to_body()
         except MessageError as error:
             problems.append(f"line {number}: {error}")

@@ -140,3 +140,12 @@ def test_what_an_interrupted_file_has_sent_is_known():
         lines.run(lane, report=lambda _: None)
 
     assert lines.by_lane() == [{"lane": "MEDIUM", "messages": BATCH + 2, "sent": BATCH}]
+
+
+def test_defaults_apply_to_lines_without_their_own():
+    """Also to a null, which is a key left out."""
+    lines = ['{"kind": "a", "priority": 70}', '{"kind": "a", "priority": null, "group": "own"}']
+
+    found = [line.message for line in read_lines(lines, {"priority": "BULK", "group": "g"})]
+
+    assert [(one.priority, one.group) for one in found] == [(70, "g"), (-100, "own")]
