@@ -13,6 +13,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from lanes.errors import LanesError
+
 from .arguments import enqueue_parser as parser
 from .arguments import writer_options
 from .columns import check_columns
@@ -131,8 +133,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(
             "--run and --manifest belong together: a rerun finds the sent ids under the name of the run"
         )
-    with job_session(f"enqueue {options.kind}", options) as spark:
-        summary = run(spark, options)
+    try:
+        with job_session(f"enqueue {options.kind}", options) as spark:
+            summary = run(spark, options)
+    except LanesError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

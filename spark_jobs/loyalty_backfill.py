@@ -16,6 +16,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lanes.errors import LanesError
+
 from .arguments import loyalty_parser as parser
 from .arguments import writer_options
 from .customers import customer_id, customer_table
@@ -124,8 +126,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job."""
     options = parser().parse_args(argv)
     options.run = options.run or DEFAULT_RUN
-    with job_session("loyalty backfill", options) as spark:
-        summary = run(spark, options)
+    try:
+        with job_session("loyalty backfill", options) as spark:
+            summary = run(spark, options)
+    except LanesError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

@@ -10,14 +10,18 @@ The writer without a data source, for Spark 3.5: a callable for `foreachPartitio
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
+
+from lanes.errors import LanesError
 
 from .parallelism import tasks_of_executor, with_tasks
 from .plan import WritePlan, stream_batch
@@ -37,6 +41,11 @@ ROW_DONE: Done = (None, None, None)
 DESCRIPTION = "spark.job.description"
 CHUNK_ROWS = 1_000
 CHUNK_CHARACTERS = 8_000_000
+# The lines after a traceback, up to Java's own.
+PYTHON_ERROR = re.compile(
+    r"^(?:.*: )?Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+?(\S.*(?:\n(?!\tat |The above |During ).*)*)",
+    re.MULTILINE,
+)
 
 
 class PartitionWriter:
@@ -139,6 +148,7 @@ def write_partitions(
     spark = table.sparkSession
     with (
         writer.abandoned_on_error(),
+        python_errors(),
         described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"),
     ):
         done = spark.createDataFrame(table.rdd.mapPartitions(lambda rows: writer.done(rows, accepted)), DONE)
@@ -147,6 +157,25 @@ def write_partitions(
         RowCounts(lanes=Counter(lanes), skipped=skipped, quarantined=quarantined)
         for lanes, skipped, quarantined in counted
     )
+
+
+class WriteFailedError(LanesError):
+    """The query that sends has failed; the message is the reason of the task, its cause the error of Spark."""
+
+
+@contextmanager
+def python_errors() -> Iterator[None]:
+    """Raise the reason of a failed task as an exception of Python, instead of Java's trace around it."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise WriteFailedError(reason_of(str(error.java_exception))) from error
+
+
+def reason_of(report: str) -> str:
+    """Give the last error of Python in a report of Spark, or its first line if there is none."""
+    found = PYTHON_ERROR.findall(report)
+    return found[-1].strip() if found else report.splitlines()[0]
 
 
 def first_line(error: BaseException) -> str:

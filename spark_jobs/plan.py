@@ -225,7 +225,12 @@ class WritePlan:
             max_messages=self.options.max_backlog,
             tasks=self._tasks(setting),
             pause=pause,
+            held=self._say_held,
         )
+
+    def _say_held(self, lane: str, messages: int) -> None:
+        line = {"event": "held_by_max_backlog", "lane": lane, "backlog": messages}
+        sys.stderr.write(json.dumps(line | {"max_backlog": self.options.max_backlog}) + "\n")
 
     def _tasks(self, setting: Callable[[str], str | None]) -> int:
         return self.options.max_tasks or tasks_at_once(setting)

@@ -8,7 +8,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+from lanes.errors import AwsError
+
 from .manifest.storage import open_storage
+from .sending.backlog import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +49,7 @@ class Progress:
     ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._manifest = manifest_of(options)
+        self._held = backlog_of(options)
         self.accepted = spark.sparkContext.accumulator(0)
         self._every = every
         self._write = write
@@ -79,12 +83,38 @@ class Progress:
         }
         sent = self.accepted.value if self._manifest is None else self._manifest.rows() - self._before
         state |= {"messages": sent, "messages_per_second": round(sent / seconds, 1)}
+        if self._held is not None:
+            state |= self._held()
         if self._manifest is not None:
             state |= {
                 "sent_by_earlier_sessions": self._before,
                 "quarantined": self._manifest.rows("quarantine"),
             }
         return state
+
+
+def backlog_of(options: Mapping[str, str]) -> Callable[[], Mapping[str, object]] | None:
+    """Give a function that says which lanes hold the job back by `maxBacklog`; None without that limit."""
+    if "maxBacklog" not in options:
+        return None
+    from lanes.aws.clients import Clients
+
+    from .options import WriterOptions
+    from .plan import find_deployment
+
+    read = WriterOptions.from_options(options)
+    deployment = find_deployment(read)
+    sqs = Clients(region=read.region, endpoint_url=read.endpoint_url).sqs()
+
+    def held() -> Mapping[str, object]:
+        try:
+            counts = {name: visible(sqs, queues.url) for name, queues in deployment.queues.items()}
+        except AwsError:
+            return {}
+        full = {name: count for name, count in counts.items() if count >= (read.max_backlog or 0)}
+        return {"held_by_max_backlog": full, "max_backlog": read.max_backlog} if full else {}
+
+    return held
 
 
 def manifest_of(options: Mapping[str, str]) -> RunManifest | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Each reading costs a call. A task reads this often while it is held back, and at most this often while it sends.
 READ_SECONDS = 2.0
+HELD_SECONDS = 30.0
 VISIBLE: Literal["ApproximateNumberOfMessages"] = "ApproximateNumberOfMessages"
 
 
@@ -22,6 +23,7 @@ VISIBLE: Literal["ApproximateNumberOfMessages"] = "ApproximateNumberOfMessages"
 class _Reading:
     at: float
     allowance: float
+    messages: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class LaneBacklog:
         tasks: Number of tasks that share the allowance.
         clock: Monotonic seconds.
         pause: Waits for a number of seconds.
+        held: Receives lane and backlog when a pause begins, and each `HELD_SECONDS` of it.
     """
 
     sqs: SQSClient
@@ -46,6 +49,7 @@ class LaneBacklog:
     tasks: int
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
+    held: Callable[[str, int], object] = lambda _lane, _messages: None
     _readings: dict[str, _Reading] = field(default_factory=dict)
 
     def wait(self, lane: str, messages: int) -> None:
@@ -53,14 +57,29 @@ class LaneBacklog:
         reading = self._readings.get(lane)
         if reading is None or self.clock() - reading.at >= READ_SECONDS:
             reading = self._read(lane)
+        said_at: float | None = None
         while reading.allowance <= 0:
+            if said_at is None or self.clock() - said_at >= HELD_SECONDS:
+                said_at = self.clock()
+                self.held(lane, reading.messages)
             self.pause(READ_SECONDS)
             reading = self._read(lane)
         reading.allowance -= messages
 
     def _read(self, lane: str) -> _Reading:
-        with aws_errors("GetQueueAttributes"):
-            answer = self.sqs.get_queue_attributes(QueueUrl=self.queue_urls[lane], AttributeNames=[VISIBLE])
-        allowance = (self.max_messages - int(answer["Attributes"][VISIBLE])) / self.tasks
-        reading = self._readings[lane] = _Reading(at=self.clock(), allowance=allowance)
+        messages = visible(self.sqs, self.queue_urls[lane])
+        allowance = (self.max_messages - messages) / self.tasks
+        reading = self._readings[lane] = _Reading(at=self.clock(), allowance=allowance, messages=messages)
         return reading
+
+
+def visible(sqs: SQSClient, queue_url: str) -> int:
+    """
+    Read the approximate number of messages that wait in a queue.
+
+    Raises:
+        AwsError: The call failed.
+    """
+    with aws_errors("GetQueueAttributes"):
+        answer = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=[VISIBLE])
+    return int(answer["Attributes"][VISIBLE])

@@ -14,7 +14,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException
 
-from spark_jobs.partitions import write_partitions
+from spark_jobs.partitions import WriteFailedError, write_partitions
 from spark_jobs.progress import manifest_of
 from spark_jobs.source import LanesDataSource, LanesWriter
 
@@ -225,3 +225,22 @@ def test_a_row_that_cannot_be_sent_fails_the_job(spark, lanes):
         lanes.write(table)
 
     assert lanes.waiting() == 0
+
+
+# Spark leaves the socket of an RDD's results to the garbage collector.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, lanes, tmp_path):
+    """Not with Java's trace; the manifest has the reason too, and the next session may begin."""
+    table = spark.range(1, 6, numPartitions=1).selectExpr(
+        "'1' AS data", "if(id = 4, 'two words', 'fine') AS group", "id"
+    )
+    options = lanes.options(runId="spring", manifestPath=str(tmp_path))
+
+    for _ in range(2):
+        with pytest.raises(WriteFailedError, match=r"row 4 of partition 0 .*group is 'two words'") as failed:
+            write_partitions(table, options)
+
+    assert "\tat " not in str(failed.value)
+    sessions = [json.loads(text) for name, text in files(tmp_path).items() if "/sessions/" in name]
+    assert len(sessions) == 2
+    assert all("group is 'two words'" in one["reason"] for one in sessions)

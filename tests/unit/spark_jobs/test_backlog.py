@@ -92,3 +92,21 @@ def test_the_record_is_written_before_each_pause():
     made.pause(0.0)
 
     assert written == [True]
+
+
+def test_a_pause_says_what_holds_it():
+    """At its start, and again every half a minute."""
+    now, said = [0.0], []
+    made = LaneBacklog(
+        sqs=Counts(*[200] * 20, 0),
+        queue_urls={"MAIN": "url"},
+        max_messages=100,
+        tasks=1,
+        clock=lambda: now[0],
+        pause=lambda seconds: now.__setitem__(0, now[0] + seconds),
+        held=lambda lane, messages: said.append((now[0], lane, messages)),
+    )
+
+    made.wait("MAIN", 1)
+
+    assert said == [(0.0, "MAIN", 200), (30.0, "MAIN", 200)]
