@@ -189,7 +189,8 @@ class OutboxSettings:
     """
 
     enabled: bool = False
-    batch: int = 25
+    # Whole calls of ten to SQS.
+    batch: int = 30
     tick: timedelta = timedelta(seconds=1)
     # A relay sends for half of it at most. If it dies, the scheduled relay of the next minute sends the rest of the
     # claim again within its own half, and all of that lies within the five minutes in which SQS drops a repeat.

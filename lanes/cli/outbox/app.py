@@ -22,6 +22,9 @@ from lanes.outbox.entry import EntryState
 # Counting reads index pages; beyond this the result says that it is not complete.
 COUNTED = 100_000
 
+# Vacuum keeps all that such a transaction may see; ordinary ones take seconds.
+OLD_SNAPSHOT_SECONDS = 300.0
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Set up an outbox, run its relay, and look after its entries. Without --database and --table, it is "
@@ -61,6 +64,20 @@ def status(context: typer.Context) -> None:
             "complete": found.is_complete,
         },
     )
+    if outbox.database is not None:
+        _warn_of_old_snapshot(outbox)
+
+
+def _warn_of_old_snapshot(outbox: OutboxTarget) -> None:
+    from lanes.outbox.sql.database import oldest_snapshot
+
+    held = oldest_snapshot(outbox.sql.engine)
+    if held is not None and held.seconds >= OLD_SNAPSHOT_SECONDS:
+        say(
+            f"process {held.process} ({held.name}) has a transaction open for {held.seconds:.0f} s, and the server "
+            f"keeps all entries published since for it, which claims read past; end it with "
+            f"pg_terminate_backend({held.process})"
+        )
 
 
 @app.command("list")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lanes.outbox.rules import Candidate, LaneShare, Mark
 
 # The default batch. The rest of a longer chain is woken as these are finished.
-WOKEN_AT_ONCE = 25
+WOKEN_AT_ONCE = 30
 
 
 class DynamoDBOutboxStore:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -25,6 +26,12 @@ POOLED = ("26000", "42P05")
 PASSING = ("08", READ_ONLY, "25P03", "40", "53", "55P03", "57", *POOLED)
 DATABASE_DROPPED = "57P04"
 READ_COMMITTED = "read committed"
+OLDEST_SNAPSHOT = """
+    SELECT extract(epoch FROM now() - xact_start), pid, coalesce(nullif(application_name, ''), usename, '')
+    FROM pg_stat_activity
+    WHERE backend_xmin IS NOT NULL AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+    ORDER BY age(backend_xmin) DESC LIMIT 1
+"""
 # In `Connection.info`, for as long as the connection is open.
 SETS_LEVEL = "lanes.sets_isolation_level"
 
@@ -93,6 +100,36 @@ def at_read_committed(connection: Connection) -> None:
     if connection.info[SETS_LEVEL]:
         # Of the transaction and not of the session, which behind a pooler others have afterwards.
         connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {READ_COMMITTED}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSnapshot:
+    """
+    An open transaction, for which the server keeps all rows that it may see.
+
+    Attributes:
+        seconds: since it began.
+        process: id of the server's process, for `pg_terminate_backend`.
+        name: of the application, or of the user.
+    """
+
+    seconds: float
+    process: int
+    name: str
+
+
+def oldest_snapshot(engine: Engine) -> OpenSnapshot | None:
+    """
+    Return the transaction with the oldest snapshot in a server of PostgreSQL; None if there is no other one.
+
+    Raises:
+        OutboxStoreError: the database can't be read.
+    """
+    if engine.dialect.name != "postgresql":
+        return None
+    with sql_errors(), engine.connect() as connection:
+        row = connection.exec_driver_sql(OLDEST_SNAPSHOT).first()
+    return None if row is None else OpenSnapshot(seconds=float(row[0]), process=row[1], name=row[2])
 
 
 @contextmanager

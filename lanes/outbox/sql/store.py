@@ -250,23 +250,31 @@ class SqlOutboxStore:
             connection.execute(sa.delete(self._table).where(column.position.in_(sa.select(given.c.key))))
         return len(positions)
 
-    def status(self, *, limit: int | None = None) -> OutboxStatus:  # noqa: ARG002 - one statement counts them all
-        """Count the entries."""
+    def status(self, *, limit: int | None = None) -> OutboxStatus:
+        """Count the entries; published ones up to the limit, since no index tells their number."""
         column = self._table.c
+        counted = (
+            column.state,
+            sa.func.count().label("number"),
+            sa.func.count(column.chain).label("chained"),
+            sa.func.min(column.created_at).label("oldest_at"),
+        )
+        unpublished = sa.select(*counted).where(column.published_at.is_(None)).group_by(column.state)
+        published = sa.select(column.position).where(column.published_at.is_not(None)).limit(limit)
         with self.reading() as connection:
-            counted = (
-                column.state,
-                sa.func.count().label("number"),
-                sa.func.count(column.chain).label("chained"),
-            )
-            rows = connection.execute(sa.select(*counted).group_by(column.state)).all()
-            unfinished = column.state.not_in([state.value for state in FINISHED])
-            oldest = connection.execute(sa.select(sa.func.min(column.created_at)).where(unfinished)).scalar()
+            rows = {EntryState(row.state): row for row in connection.execute(unpublished)}
+            number = connection.execute(
+                sa.select(sa.func.count()).select_from(published.subquery())
+            ).scalar_one()
+        counts = {state: row.number for state, row in rows.items()}
+        waiting = [row.oldest_at for state, row in rows.items() if state not in FINISHED]
+        held = rows.get(EntryState.ABANDONED)
         return OutboxStatus(
-            counts={EntryState(row.state): row.number for row in rows},
+            counts={**counts, EntryState.PUBLISHED: number} if number else counts,
             # An abandoned entry is in a chain only while it holds its group.
-            held_groups=sum(row.chained for row in rows if row.state == EntryState.ABANDONED),
-            oldest_at=oldest,
+            held_groups=0 if held is None else held.chained,
+            oldest_at=min(waiting, default=None),
+            is_complete=limit is None or number < limit,
         )
 
 
