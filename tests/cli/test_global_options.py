@@ -40,7 +40,10 @@ def test_a_global_option_may_come_after_the_verb(typed):
     ("words", "named"),
     [
         ("dead-letters list MAIN --limit many", "'--limit': 'many': Input should be a valid integer"),
-        ("simulate --slots 0", "'--slots': '0': Input should be greater than or equal to 1"),
+        (
+            "simulate --slots 0",
+            "--slots: 1 problem - consumer: reserved_concurrency is 0; must be at least 1",
+        ),
         ("--output yaml status", "'--output': Value error, 'yaml' is not one of 'table', 'json'"),
     ],
 )
