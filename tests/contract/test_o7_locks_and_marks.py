@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from lanes.errors import AwsError, OutboxStoreError
 from lanes.outbox.entry import EntryState
 from lanes.outbox.rules import Mark, lane_shares
+from lanes.outbox.sql.database import sql_errors
 from tests.support.outbox_faults import Faulty
 
 LOCK = 120
@@ -261,3 +262,64 @@ def expire(run, count):
 def shares_of(run):
     """Return the shares of all lanes."""
     return lane_shares(run.config)
+
+
+class Skewed:
+    """A clock that is wrong by some seconds."""
+
+    def __init__(self, clock, seconds):
+        self._clock, self._seconds = clock, seconds
+
+    def __call__(self):
+        return self._clock() + self._seconds
+
+    def advance(self, seconds):
+        """Let the time of all clocks pass."""
+        self._clock.advance(seconds)
+
+
+@pytest.mark.parametrize("skew", [3600, -3600])
+def test_a_relay_with_a_wrong_clock_breaks_no_order_and_sqs_drops_its_repeats(sqlite_subject, clock, skew):
+    """It takes entries over that another one is sending: both send them, in order, within seconds."""
+    right, wrong = Faulty(sqlite_subject, clock), Faulty(sqlite_subject, Skewed(clock, skew))
+    wrong.sqs.queues = right.sqs.queues
+    right.write(*(f"p{number:02}" for number in range(30)), group="g")
+    call = right.sqs.send_batch
+
+    def send(url, entries):
+        answers = call(url, entries)
+        wrong.relay.run_once()
+        return answers
+
+    right.sqs.send_batch = send
+    for _ in range(10):
+        right.relay.run_once()
+        wrong.relay.run_once()
+        clock.advance(1)
+
+    assert right.sent() == [f"p{number:02}" for number in range(30)]
+    assert right.states() == {EntryState.PUBLISHED: 30}
+    assert right.attempts() == 0
+
+
+@pytest.mark.parametrize("at", ["claim", "settle"])
+def test_a_full_disk_of_the_database_is_waited_out(sqlite_subject, clock, at, monkeypatch):
+    """It is an outage like another: nothing is lost, and nothing is sent twice but what could not be marked."""
+    run = Faulty(sqlite_subject, clock, tick="1s")
+    run.write("a", "b", group="g")
+    real, store = getattr(sqlite_subject.store, at), sqlite_subject.store
+    full_until = clock() + 60
+
+    def full(*args, **kwargs):
+        if clock() < full_until:
+            with sql_errors():
+                raise sa.exc.OperationalError("UPDATE", {}, Exception("database or disk is full"))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(store, at, full)
+    run.run(120)
+
+    assert run.sent() == ["a", "b"]
+    assert run.states() == {EntryState.PUBLISHED: 2}
+    assert [outage.of for _, outage in run.told.outages] == ["outbox"] * len(run.told.outages)
+    assert len(run.told.outages) <= 2

@@ -123,7 +123,7 @@ def test_a_chain_whose_first_entry_was_claimed_meanwhile_stays_parked(sqlite_sub
     assert bench.claim()[0].parked == 2
     monkeypatch.setattr(bench.store, "_blocked", list)
 
-    bench.store.wake({first.chain})
+    bench.store.wake({first.chain}, now=clock())
 
     assert bench.claim()[0].parked == 0
 

@@ -21,7 +21,6 @@ from lanes.outbox.dynamodb.table import create_table, description
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import timedelta
 
     from lanes.outbox.telemetry import RelayRound
@@ -62,16 +61,16 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
     """
     Send entries to the lanes of the stack until interrupted, the most urgent first.
 
-    You can run several relays at once. Ctrl-C or SIGTERM stops a relay within seconds; unsent
-    entries of its batch are returned.
+    You can run several relays at once. Ctrl-C or SIGTERM stops a relay within seconds; unsent entries of its batch are
+    returned.
     """
     outbox = outbox_of(context)
-    stopped = threading.Event()
-    one = make_relay(outbox, pause=stopped.wait)
+    one = make_relay(outbox)
     if once:
         done = one.run_until(float("inf"))
         show_one(outbox.stack, outcome_row(done))
         return
+    stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         # No call starts any more, and the claimed batch is marked: an entry without a mark is locked until its lock
         # ends.
@@ -85,14 +84,8 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
     say("stopped")
 
 
-def make_relay(outbox: OutboxTarget, *, pause: Callable[[float], object]) -> Relay:
-    """
-    Create the relay from an outbox to the lanes of the stack.
-
-    Args:
-        outbox: the outbox.
-        pause: sleeps for a number of seconds.
-    """
+def make_relay(outbox: OutboxTarget) -> Relay:
+    """Create the relay from an outbox to the lanes of the stack."""
     clients = outbox.stack.clients()
     deployment = outbox.deployment
     return Relay(
@@ -100,9 +93,7 @@ def make_relay(outbox: OutboxTarget, *, pause: Callable[[float], object]) -> Rel
         producer=relay_producer(deployment, outbox.stack.clients(for_relay=True)),
         config=deployment.config,
         depths=LaneDepths(LaneQueueCalls(deployment=deployment, client=clients.sqs())),
-        context=RelayContext(
-            name=f"{socket.gethostname()}-{os.getpid()}", telemetry=ConsoleTelemetry(), pause=pause
-        ),
+        context=RelayContext(name=f"{socket.gethostname()[:32]}-{os.getpid()}", telemetry=ConsoleTelemetry()),
     )
 
 

@@ -75,7 +75,7 @@ class SqlOutboxOperations:
                 "due_at": sa.case((column.is_parked, None), else_=column.due_at),
             }
 
-        return self._change(entries, values, states=[state.value for state in WAITING])
+        return self._change(entries, values, states=[state.value for state in WAITING], now=now)
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
         """Cancel waiting or abandoned entries."""
@@ -91,7 +91,7 @@ class SqlOutboxOperations:
             "chain": None,
         }
         states = [EntryState.ABANDONED.value, *(state.value for state in WAITING)]
-        return self._change(entries, lambda _: values, states=states)
+        return self._change(entries, lambda _: values, states=states, now=now)
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset finished or failed entries to pending."""
@@ -111,9 +111,9 @@ class SqlOutboxOperations:
             }
 
         states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]
-        return self._change(entries, values, states=states)
+        return self._change(entries, values, states=states, now=now)
 
-    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str]) -> int:
+    def _change(self, entries: Iterable[Entry], values: Any, *, states: Sequence[str], now: float) -> int:
         column = self._table.c
         changed, chains = 0, set()
         with self._store.writing() as connection:
@@ -128,7 +128,9 @@ class SqlOutboxOperations:
                 if done.rowcount:
                     changed += 1
                     chains.add(entry.chain)
-        self._store.wake({chain for chain in chains if chain is not None})
+        grouped = {chain for chain in chains if chain is not None}
+        self._store.wake(grouped, now=now)
+        self._store.keep_timers(grouped, now=now)
         return changed
 
     def add_audit(self, audit: AuditEntry) -> None:

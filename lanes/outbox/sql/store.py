@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PROCESSING = EntryState.PROCESSING.value
 # The largest batch of a relay; the rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 100
+# A claim looks again so often after it has parked groups; the next round goes on.
+MOST_TURNS = 5
 
 
 class SqlOutboxStore:
@@ -88,41 +90,82 @@ class SqlOutboxStore:
     def claim(
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
-        """Lock the next entries, in one transaction."""
+        """Lock the next entries, in one transaction; groups that wait for an earlier entry are parked as a whole."""
+        claimed: dict[int, RowMapping] = {}
+        waiting: set[str] = set()
+        ripened = taken_over = parked = 0
+        lock = {
+            "state": PROCESSING,
+            "is_ready": False,
+            "due_at": locked_until,
+            "locked_by": owner,
+            "locked_until": locked_until,
+            "next_attempt_at": None,
+            "changed_at": now,
+        }
         with self.writing() as connection:
-            found = self._candidates(connection, shares, limit, now)
-            ripened = taken_over = 0
-            # Mostly none is due, and the candidates say so without a statement of its own.
-            if not found or found[0]["is_any_due"]:
-                ripened, taken_over = self._ripen(connection, now, limit)
-                found = self._candidates(connection, shares, limit, now) if ripened else found
-            # Of two messages with one id, a later claim takes the second: a relay marks by id.
-            found = list({row["id"]: row for row in reversed(found)}.values())[::-1]
-            rows = {str(row["position"]): row for row in found}
-            behind = self._behind(connection, found)
-            choice = choose(
-                Candidate(id=one, chain=row["chain"], behind=behind.get(one)) for one, row in rows.items()
-            )
-            lock = {
-                "state": PROCESSING,
-                "is_ready": False,
-                "due_at": locked_until,
-                "locked_by": owner,
-                "locked_until": locked_until,
-                "next_attempt_at": None,
-                "changed_at": now,
-            }
-            self._set(connection, [int(one.id) for one in choice.claimed], **lock)
-            blocked = [int(one.id) for one in choice.blocked]
-            self._set(connection, blocked, is_ready=False, is_parked=True, due_at=locked_until)
-        # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
-        self.wake({one.chain for one in choice.blocked if one.chain is not None})
+            for turn in range(MOST_TURNS):
+                found = self._candidates(connection, shares, limit, now, claimed)
+                # Mostly none is due, and the candidates say so without a statement of its own.
+                if turn == 0 and (not found or found[0]["is_any_due"]):
+                    ripened, taken_over = self._ripen(connection, now, limit)
+                    found = self._candidates(connection, shares, limit, now, claimed) if ripened else found
+                # An earlier entry of a group that was parked is for the next claim, as it came later in claim order.
+                others = [row for row in found if row["chain"] not in waiting]
+                chosen, blocked = self._chosen(connection, others, claimed)
+                self._set(connection, [*chosen], **lock)
+                claimed |= chosen
+                if not blocked:
+                    break
+                # Groups that wait leave the way, so the next candidates are of others.
+                parked += self._park(connection, blocked, until=locked_until)
+                waiting |= blocked.keys()
+        # An earlier entry may have been finished while these were parked: the later of the two writers sees both.
+        self.wake(waiting, now=now)
         return Claim(
-            entries=tuple(entry_of({**rows[one.id], **lock}) for one in choice.claimed),
+            entries=tuple(entry_of({**row, **lock}) for row in claimed.values()),
             ripened=ripened,
-            parked=len(choice.blocked),
+            parked=parked,
             taken_over=taken_over,
         )
+
+    def _chosen(
+        self, connection: Connection, found: Sequence[RowMapping], claimed: Mapping[int, RowMapping]
+    ) -> tuple[dict[int, RowMapping], dict[str, int]]:
+        """Return the rows to claim, and the first blocked position of each chain that waits."""
+        # Of two messages with one id, a later claim takes the second: a relay marks by id.
+        ids = {row["id"] for row in claimed.values()}
+        by_id = {row["id"]: row for row in reversed(found) if row["id"] not in ids}
+        rows = {str(row["position"]): row for row in list(by_id.values())[::-1]}
+        behind = self._behind(connection, list(rows.values()))
+        before = {str(position) for position in claimed}
+        choice = choose(
+            Candidate(
+                id=one, chain=row["chain"], behind=None if behind.get(one) in before else behind.get(one)
+            )
+            for one, row in rows.items()
+        )
+        blocked: dict[str, int] = {}
+        for one in choice.blocked:
+            if one.chain is not None:
+                blocked[one.chain] = min(int(one.id), blocked.get(one.chain, int(one.id)))
+        return {int(one.id): rows[one.id] for one in choice.claimed}, blocked
+
+    def _park(self, connection: Connection, blocked: Mapping[str, int], *, until: float) -> int:
+        """
+        Park the candidates of each chain from its first blocked one on; return their number.
+
+        The group has one timer, that of its first parked entry: a timer for each would wake thousands again and again.
+        """
+        column = self._table.c
+        given = _given(connection, {position: chain for chain, position in blocked.items()})
+        later = sa.and_(column.chain == given.c.value, column.position >= given.c.key)
+        # A row that another relay has locked is parked when it is a candidate again.
+        rows = sa.select(column.position).where(later, column.is_ready)
+        locked = connection.execute(rows.with_for_update(skip_locked=True, of=self._table)).scalars().all()
+        self._set(connection, locked, is_ready=False, is_parked=True, due_at=None)
+        self._set(connection, sorted(blocked.values()), column.is_parked, due_at=until)
+        return len(locked)
 
     def due_statement(self, now: float, limit: int) -> Select[Any]:
         """Select the due entries."""
@@ -181,12 +224,19 @@ class SqlOutboxStore:
         return len(due), len(locked)
 
     def _candidates(
-        self, connection: Connection, shares: Sequence[LaneShare], limit: int, now: float
+        self,
+        connection: Connection,
+        shares: Sequence[LaneShare],
+        limit: int,
+        now: float,
+        claimed: Mapping[int, RowMapping],
     ) -> list[RowMapping]:
+        """Select candidates besides those that are claimed, up to the limits of the claim and of each share."""
         found: list[RowMapping] = []
         for share in joined(shares):
-            rest = limit - len(found)
-            count = rest if share.limit is None else min(rest, share.limit)
+            rest = limit - len(claimed) - len(found)
+            taken = sum(share.has(row["priority"]) for row in claimed.values())
+            count = rest if share.limit is None else min(rest, share.limit - taken)
             if count > 0:
                 statement = self._candidates_of(share.lowest, share.highest)
                 rows = connection.execute(statement, {"limit": count, "now": now}).mappings().all()
@@ -200,16 +250,34 @@ class SqlOutboxStore:
             same = (self._table.c.position == given.c.key, *conditions)
             connection.execute(sa.update(self._table).where(*same).values(**values))
 
-    def wake(self, chains: Collection[str]) -> None:
-        """Make the parked first entries of each chain candidates again."""
+    def wake(self, chains: Collection[str], *, now: float) -> None:
+        """Make the parked first entries of each chain candidates again, and the next one soon."""
         for chain in self._blocked(chains):
             with self.writing() as connection:
-                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE)).all()
+                rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE + 1)).all()
                 # A relay that has claimed the first one meanwhile would park the others again.
                 parked = [row.position for row in rows if row.is_parked and rows[0].is_parked]
                 # A relay may have claimed or parked it again between the two statements.
                 still = self._table.c.is_parked
-                self._set(connection, parked, still, is_ready=True, is_parked=False, due_at=None)
+                woken = parked[:WOKEN_AT_ONCE]
+                self._set(connection, woken, still, is_ready=True, is_parked=False, due_at=None)
+                # It gets the group's timer when a claim finds it blocked.
+                self._set(connection, parked[WOKEN_AT_ONCE:], still, due_at=now)
+
+    def keep_timers(self, chains: Collection[str], *, now: float) -> None:
+        """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
+        if not chains:
+            return
+        column = self._table.c
+        with self.writing() as connection:
+            given = _given(connection, dict(enumerate(chains)))
+            parked = self._table.alias("parked")
+            first = sa.select(sa.func.min(parked.c.position)).where(
+                parked.c.chain == given.c.value, parked.c.is_parked
+            )
+            positions = connection.execute(sa.select(first.scalar_subquery()).select_from(given)).scalars()
+            found = [position for position in positions if position is not None]
+            self._set(connection, found, column.is_parked, due_at=now)
 
     def _blocked(self, chains: Collection[str]) -> list[str]:
         """Return the chains with a parked first entry, with one statement: mostly there are none."""
@@ -235,7 +303,8 @@ class SqlOutboxStore:
                 written = still.values(**outcome, sequence_number=given.c.value).returning(column.id)
                 held.update(connection.execute(written).scalars())
         # Of all marks: a repeat does not know which of them an earlier try has written.
-        self.wake({mark.entry.chain for mark in marks if mark.leaves_chain and mark.entry.chain is not None})
+        chains = {mark.entry.chain for mark in marks if mark.leaves_chain and mark.entry.chain is not None}
+        self.wake(chains, now=now)
         return frozenset(held)
 
     def remove_expired(self, *, now: float, limit: int) -> int:

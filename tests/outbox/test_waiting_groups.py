@@ -1,0 +1,99 @@
+"""A group that waits for its first entry waits as one, in a SQL database."""
+
+import pytest
+
+from lanes.outbox import EntryFilter, EntryState, Operator
+from tests.support.outbox_relay import Run
+from tests.support.sending import ACCEPT, REFUSE
+
+MANY = 1000
+HOUR = 3600
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def stores(request):
+    """Each SQL store."""
+    return request.getfixturevalue(f"{request.param}_subject")
+
+
+class Waiting(Run):
+    """A large group with a first entry that SQS refuses, and another group behind it."""
+
+    def __init__(self, stores, clock):
+        self.fails = {"big-0"}
+        plan = lambda one: REFUSE if one in self.fails else ACCEPT  # noqa: E731
+        super().__init__(stores, clock, plan=plan, max_attempts=100)
+        self.write(*(f"big-{number}" for number in range(MANY)), group="big")
+        self.write("other-0", "other-1", group="other")
+
+
+def test_a_failing_first_entry_of_a_large_group_costs_other_groups_no_round(stores, clock):
+    """The round after its failure sends the other group."""
+    run = Waiting(stores, clock)
+    run.relay.run_once()
+    run.relay.run_once()
+
+    assert run.sent() == ["other-0", "other-1"]
+    assert run.relay.run_once().is_idle
+
+
+def test_a_waiting_group_costs_a_round_for_each_timer_and_no_more(stores, clock):
+    """Not one for each batch of its entries: its first one fails again and again for an hour."""
+    run = Waiting(stores, clock)
+    rounds = 0
+    ends = clock() + HOUR
+    while clock() < ends:
+        while not run.relay.run_once().is_idle:
+            rounds += 1
+        clock.advance(10)
+
+    assert rounds < 60
+    assert run.state(f"big-{MANY - 1}") is EntryState.PENDING
+
+
+def test_a_group_that_has_waited_goes_out_whole_and_in_order(stores, clock):
+    """As soon as its first entry is accepted; also entries that were written meanwhile."""
+    run = Waiting(stores, clock)
+    run.relay.run_until(clock() + 1)
+    run.write("big-late", group="big")
+    run.relay.run_until(clock() + 1)
+    run.fails.clear()
+    clock.advance(100)
+    while not run.relay.run_once().is_idle:
+        pass
+
+    expected = [f"big-{number}" for number in range(MANY)] + ["big-late"]
+    assert [one for one in run.sent() if one.startswith("big")] == expected
+
+
+@pytest.mark.parametrize("which", ["with the timer", "another"])
+def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(stores, clock, which):
+    """Also if an operator has cancelled the entry that had the timer."""
+    run = Waiting(stores, clock)
+    run.relay.run_until(clock() + 1)
+    operator = Operator(store=stores.operations, config=run.config, who="ops", clock=clock)
+    gone = {"with the timer": ("big-1", "big-25"), "another": ("big-7",)}[which]
+    assert operator.cancel(EntryFilter(ids=gone)) == len(gone)
+    run.relay.run_until(clock() + 1)
+    run.fails.clear()
+    clock.advance(100)
+    wake, stores.store.wake = stores.store.wake, lambda *_args, **_options: None
+    run.relay.run_once()
+    stores.store.wake = wake
+
+    clock.advance(400)
+    while not run.relay.run_once().is_idle:
+        clock.advance(1)
+    assert len(run.sent()) == MANY + 2 - len(gone)
+
+
+def test_what_an_operator_moves_out_of_a_waiting_group_is_sent_in_order(stores, clock):
+    """To a higher lane, where the group has no entry that fails."""
+    run = Waiting(stores, clock)
+    run.relay.run_until(clock() + 1)
+    operator = Operator(store=stores.operations, config=run.config, who="ops", clock=clock)
+    assert operator.prioritize(EntryFilter(ids=tuple(f"big-{number}" for number in range(1, 200))), 60) == 199
+    while not run.relay.run_once().is_idle:
+        pass
+
+    assert run.sent("HIGH") == [f"big-{number}" for number in range(1, 200)]
