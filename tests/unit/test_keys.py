@@ -20,7 +20,9 @@ from tests.support.records import record_with
 TEXTS = st.text("#%23-a|", min_size=1, max_size=5)
 LANES = st.from_regex(NAME, fullmatch=True) | st.sampled_from(["A", "A-a", "A_2"])
 POSITIONS = st.integers(0, 10**20 - 1) | st.integers(0, 30)
-ENTRY = Entry(id="", kind="k", source="s", group="g", body="", priority=0, lane="A", position=0)
+ENTRY = Entry(
+    id="", kind="k", source="s", group="g", body="", priority=0, lane="A", position=0, created_at=0.0
+)
 
 
 def outbox_entry(position, identity):
