@@ -198,9 +198,8 @@ class _InstantProducer:
         self.sent = 0
         self.urgent_left: set[str] = set()
 
-    def send_many(self, messages: Sequence[Message], *, concurrency: int = 4) -> list[SentMessage]:
+    def send_many(self, messages: Sequence[Message], **_options: object) -> list[SentMessage]:
         """Record the messages."""
-        del concurrency
         self.urgent_left.difference_update(message.id for message in messages)
         self.sent += len(messages)
         return [

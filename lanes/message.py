@@ -44,6 +44,9 @@ BYTE_ORDER_MARK = "\ufeff"
 JSON_WHITESPACE = " \t\n\r"
 INTEGER = re.compile(r"[+-]?\d{1,18}")
 MOVED, REDRIVEN = "moved-", "redrive-"
+
+CLAIMED_AT = "lanes.claimed_at"
+"""SQS message attribute by which a relay says when it claimed the entry, in milliseconds of the epoch."""
 """Prefixes of the deduplication ids of messages that an override moved, and of copies of dead letters."""
 LEAP_SECOND = re.compile(r"(?<=T\d\d:\d\d):60")
 # Text to Python only: JSON can escape half of a surrogate pair, UTF-8 and CloudEvents cannot hold one.

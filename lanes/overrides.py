@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 import re
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,13 +27,9 @@ OVERRIDES_AGE = 5.0
 KNOWN_AFTER = OVERRIDES_AGE + 1.0
 """Seconds after which every environment at work knows of an override."""
 
-# The retries of an outbox end within it by default: three attempts, one minute and two minutes apart
-# (`OutboxSettings`).
-PUBLISHED_WITHIN = 3600.0
-"""Seconds within which a message that was written before an override may have reached its queue after it."""
-
-# The override's time is in the id, so that it moves a message once, and an older override never moves it back.
-MOVED_ID = re.compile(rf"{MOVED}(\d+)-\S+")
+# The override's time is in the id, so that it moves a message once, and an older override never moves it back; behind
+# it the time since which the message has waited. Both are milliseconds.
+MOVED_ID = re.compile(rf"{MOVED}(\d{{1,15}})-(\d{{1,15}})-\S+")
 
 
 class QueuedRecord(Protocol):
@@ -49,6 +46,10 @@ class QueuedRecord(Protocol):
     @property
     def sent_at(self) -> float:
         """When it entered the queue."""
+
+    @property
+    def claimed_at(self) -> float | None:
+        """When a relay claimed it in an outbox; None if it came by another way."""
 
     @property
     def deduplication_id(self) -> str:
@@ -92,23 +93,22 @@ class Override:
     why: str = ""
     priority: int = 0
 
-    def means(self, record: QueuedRecord, message: Message | None) -> bool:
-        """Whether it selects a record; without a message, since the body is not an event, only its group can."""
+    def means(self, record: QueuedRecord, message: Message | None, *, since: float) -> bool:
+        """
+        Whether it selects a record; without a message, since the body is not an event, only its group can.
+
+        Args:
+            record: the record.
+            message: its message, or None.
+            since: when the record began to wait.
+        """
         is_lasting = self.action is Action.PRIORITIZE and self.wanted.by_group_alone
         # The time first: it costs nothing, and an expression costs a step for each character.
-        if not (is_lasting or self._waited(record, message)):
+        if not (is_lasting or since <= self.created_at):
             return False
         if self.wanted.by_group_alone:
             return self.wanted.matches_group(record.group)
         return message is not None and self.wanted.matches(message)
-
-    def _waited(self, record: QueuedRecord, message: Message | None) -> bool:
-        """Whether it waited when the override was made, in the queue or in an outbox that has published it since."""
-        if record.sent_at <= self.created_at:
-            return True
-        # The message's own time: one that was written later is not meant.
-        written_at = record.sent_at if message is None else message.time.timestamp()
-        return written_at <= self.created_at and record.sent_at <= self.created_at + PUBLISHED_WITHIN
 
     def is_known(self, *, now: float) -> bool:
         """
@@ -123,9 +123,9 @@ class Override:
         moved = MOVED_ID.fullmatch(record.deduplication_id)
         return moved is not None and moved[1] == str(self.milliseconds)
 
-    def moved_id(self, record: QueuedRecord) -> str:
+    def moved_id(self, record: QueuedRecord, *, since: float) -> str:
         """Return the deduplication id of a record that it sends on: a repeat within five minutes has no effect."""
-        return f"{MOVED}{self.milliseconds}-{record.message_id}"
+        return f"{MOVED}{self.milliseconds}-{math.floor(since * 1000)}-{record.message_id}"
 
     @property
     def milliseconds(self) -> int:
@@ -152,6 +152,17 @@ class ActiveOverrides:
     def of(self, action: Action) -> list[Override]:
         """Return the overrides of one action, the latest first."""
         return [override for override in self.overrides if override.action is action]
+
+    def waiting_since(self, record: QueuedRecord) -> float:
+        """
+        Return the epoch time since which a record has waited, here, in another lane, or in the hands of a relay.
+
+        A sender's own time says nothing about that: replays, sensors and change capture set an old one.
+        """
+        moved = MOVED_ID.fullmatch(record.deduplication_id)
+        if moved and any(override.has_moved(record) for override in self.overrides):
+            return min(int(moved[2]) / 1000, record.sent_at)
+        return record.sent_at if record.claimed_at is None else min(record.claimed_at, record.sent_at)
 
     @property
     def may_redirect(self) -> bool:

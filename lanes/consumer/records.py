@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from lanes.errors import ConfigurationError
-from lanes.message import size_bytes
+from lanes.message import CLAIMED_AT, size_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane
 
 T = TypeVar("T")
+_MILLISECONDS = re.compile(r"[0-9]{1,15}")
 
 # Release, entries and visibility are three calls, of 8 ms each in the simulations
 # (docs/decisions/0013-waiting-room.md); the rest is for repeats.
@@ -64,6 +66,13 @@ class RawRecord:
     attributes: Mapping[str, str]
     message_attributes: Mapping[str, Any]
     entry: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def claimed_at(self) -> float | None:
+        """The epoch time at which a relay claimed it in an outbox; None if it came by another way."""
+        text = str((self.message_attributes.get(CLAIMED_AT) or {}).get("stringValue", ""))
+        # Whoever may send to the lane can set it: any other form is a sender's own attribute.
+        return int(text) / 1000 if _MILLISECONDS.fullmatch(text) else None
 
     def size_with(self, body: str) -> int:
         """Return the size of `body` with this record's attributes, as SQS counts it: names, types and values."""

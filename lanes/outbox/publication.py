@@ -32,7 +32,11 @@ class Publisher(Protocol):
     """Sends messages; a producer with the policy `ONE_TRY`, as a relay uses it."""
 
     def send_many(
-        self, messages: Sequence[Message], *, should_stop: Callable[[], bool] = ...
+        self,
+        messages: Sequence[Message],
+        *,
+        should_stop: Callable[[], bool] = ...,
+        claimed_at: float | None = ...,
     ) -> list[SentMessage]:
         """Send messages in batches, in order within each group of a lane, until `should_stop`."""
 
@@ -59,8 +63,10 @@ class Publication:
         self._outages = outages
         self.pauses = LanePauses(context.chance)
 
-    def publish(self, entries: Sequence[Entry], *, should_stop: Callable[[], bool]) -> list[Mark]:
-        """Send the entries and return the mark of each."""
+    def publish(
+        self, entries: Sequence[Entry], *, claimed_at: float, should_stop: Callable[[], bool]
+    ) -> list[Mark]:
+        """Send the entries, which were claimed at an epoch time, and return the mark of each."""
         messages, marks = [], []
         for entry in entries:
             try:
@@ -73,7 +79,8 @@ class Publication:
         cause: BaseException | None = None
 
         try:
-            sent = self._producer.send_many(messages, should_stop=should_stop) if messages else ()
+            if messages:
+                sent = self._producer.send_many(messages, should_stop=should_stop, claimed_at=claimed_at)
         except PartialSendError as error:
             # Every message is in one of the lists, so every entry of the claim gets a mark.
             sent, failed, cause = error.sent, error.failed, error.__cause__
@@ -83,7 +90,7 @@ class Publication:
                 self._unreadable(by_id.pop(message.id), error) for _, message, error in refusal.refusals
             ]
             rest = [by_id[one.id] for one in messages if one.id in by_id]
-            return marks + self.publish(rest, should_stop=should_stop)
+            return marks + self.publish(rest, claimed_at=claimed_at, should_stop=should_stop)
         accepting = {one.lane for one in sent} | {one.lane for one in failed if one.is_own_fault}
         self._accepted(accepting)
         return [*marks, *self._published(by_id, sent), *self._unsent(by_id, failed, accepting, cause)]

@@ -119,7 +119,8 @@ class Relay:
         def should_stop() -> bool:
             return self._clock() >= claimed.send_until or self._should_stop()
 
-        return self._settle(self._publication.publish(claim.entries, should_stop=should_stop), claimed)
+        marks = self._publication.publish(claim.entries, claimed_at=now, should_stop=should_stop)
+        return self._settle(marks, claimed)
 
     def run_until(self, deadline: float, *, calls_for: float = float("inf")) -> RelayRound:
         """

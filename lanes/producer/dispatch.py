@@ -150,6 +150,7 @@ class Dispatch:
                 message_group_id=item.message.message_group_id,
                 message_deduplication_id=item.message.message_deduplication_id,
                 trace_header=xray_header(item.message.traceparent),
+                claimed_at=item.claimed_at,
             )
             for position, item in enumerate(batch)
         ]

@@ -28,17 +28,25 @@ class Outgoing:
     maybe_sent: bool = False
     # After a call that was refused for one of its messages: each is sent alone, to find that one.
     alone: bool = False
+    claimed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEntry:
-    """One entry of a batch call; `trace_header` is the tracing header of X-Ray."""
+    """
+    One entry of a batch call.
+
+    Attributes:
+        trace_header: the tracing header of X-Ray.
+        claimed_at: epoch seconds at which a relay claimed it in an outbox.
+    """
 
     entry_id: str
     body: str
     message_group_id: str
     message_deduplication_id: str
     trace_header: str | None = None
+    claimed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

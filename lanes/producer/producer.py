@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.config.deployment import Deployment
 from lanes.errors import MessageError
-from lanes.message import Message, size_bytes
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES, Message, size_bytes
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.producer.dispatch import Dispatch, Pacing
 from lanes.producer.order import SendOrder
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import boto3
 
 CONCURRENCY = 4
+# AWS: name, type and value of an attribute count towards the size of a message (API_SendMessage).
+MARK_BYTES = len(CLAIMED_AT) + len("Number") + 15
 
 
 class Producer:
@@ -173,6 +175,7 @@ class Producer:
         concurrency: int = CONCURRENCY,
         should_stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], object] | None = None,
+        claimed_at: float | None = None,
     ) -> list[SentMessage]:
         """
         Send messages in batches, with several calls in flight, and wait until SQS has accepted them.
@@ -186,6 +189,7 @@ class Producer:
             concurrency: maximum number of calls in flight; fewer while SQS throttles.
             should_stop: asked before each call; from True on none is made, and the rest is reported as `Interrupted`.
             progress: receives the number of messages that SQS has accepted so far, after each call.
+            claimed_at: epoch seconds at which a relay claimed them; an operator's change of that time means them too.
 
         Returns:
             One record for each message, in the order given.
@@ -197,7 +201,10 @@ class Producer:
         if concurrency < 1:
             raise ValueError(f"concurrency is {concurrency}; must be at least 1")
         report = self._dispatched(
-            self._prepared(messages), concurrency=concurrency, should_stop=should_stop, progress=progress
+            self._prepared(messages, claimed_at=claimed_at),
+            concurrency=concurrency,
+            should_stop=should_stop,
+            progress=progress,
         )
         if report.unsent:
             raise report.error() from report.cause
@@ -240,7 +247,7 @@ class Producer:
         )
         return dispatch.run(items, should_stop=should_stop)
 
-    def _prepared(self, messages: Iterable[Message]) -> list[Outgoing]:
+    def _prepared(self, messages: Iterable[Message], *, claimed_at: float | None) -> list[Outgoing]:
         items: list[Outgoing] = []
         refusals: list[tuple[int, Message, MessageError]] = []
         for index, message in enumerate(messages):
@@ -249,7 +256,7 @@ class Producer:
                     f"send_many accepts Message(kind=..., data=...), not {type(message).__name__}"
                 )
             try:
-                items.append(self._outgoing(index, message))
+                items.append(self._outgoing(index, message, claimed_at))
             except MessageError as error:
                 refusals.append((index, message, error))
         # All are checked before the first call: half of a refused list in the queues would be hard to mend.
@@ -257,9 +264,14 @@ class Producer:
             raise RefusedMessagesError(refusals)
         return items
 
-    def _outgoing(self, index: int, message: Message) -> Outgoing:
+    def _outgoing(self, index: int, message: Message, claimed_at: float | None) -> Outgoing:
         priority = priority_to_send(message, self._rules)
         traceparent = current_traceparent() if message.traceparent is None else message.traceparent
         resolved = replace(message, priority=priority, traceparent=traceparent)
         body = resolved.to_body()
-        return Outgoing(index=index, message=resolved, body=body, size_bytes=size_bytes(body))
+        size = size_bytes(body)
+        # Beside the largest body there is no room for the mark, and the message is worth more.
+        if claimed_at is not None and size + MARK_BYTES > LARGEST_BODY_BYTES:
+            claimed_at = None
+        marked = size if claimed_at is None else size + MARK_BYTES
+        return Outgoing(index=index, message=resolved, body=body, size_bytes=marked, claimed_at=claimed_at)

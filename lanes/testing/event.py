@@ -40,4 +40,6 @@ def event_entry(queue_arn: str, message: ReceivedMessage) -> dict[str, Any]:
             "SequenceNumber": str(message.sequence_number),
         },
         queue_arn=queue_arn,
+        # In a lane, attributes have the form of Lambda's event.
+        message_attributes=message.attributes if isinstance(message.attributes, dict) else None,
     )

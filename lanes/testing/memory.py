@@ -146,7 +146,12 @@ class MemoryQueues:
     def forward(self, lane: str, record: RawRecord, *, body: str, deduplication_id: str) -> None:
         """Send a record's body to a lane."""
         with self.calls.make("SendMessage"):
-            self.live[lane].send(body, group=record.group, deduplication_id=deduplication_id)
+            self.live[lane].send(
+                body,
+                group=record.group,
+                deduplication_id=deduplication_id,
+                attributes=dict(record.message_attributes),
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

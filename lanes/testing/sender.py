@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from lanes.message import CLAIMED_AT
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
@@ -47,9 +49,17 @@ class MemorySender:
     def take_in(self, lane: str, entry: SendEntry) -> Accepted:
         """Put one entry into a lane's queue."""
         sent = self._queues[lane].send(
-            entry.body, group=entry.message_group_id, deduplication_id=entry.message_deduplication_id
+            entry.body,
+            group=entry.message_group_id,
+            deduplication_id=entry.message_deduplication_id,
+            attributes=None if entry.claimed_at is None else claim_mark(entry.claimed_at),
         )
         self._journal.note_sent(lane, entry.body, group=entry.message_group_id, message_id=sent.message_id)
         if self._bell is not None:
             self._bell.ring()
         return Accepted(message_id=sent.message_id, sequence_number=str(sent.sequence_number))
+
+
+def claim_mark(claimed_at: float) -> dict[str, dict[str, str]]:
+    """Return the mark of a relay in the form of Lambda's event."""
+    return {CLAIMED_AT: {"dataType": "Number", "stringValue": str(math.floor(claimed_at * 1000))}}

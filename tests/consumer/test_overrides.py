@@ -8,11 +8,13 @@ import pytest
 from lanes.consumer.records import RawRecord
 from lanes.events import Event
 from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
-from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE
+from lanes.overrides import KNOWN_AFTER, OVERRIDES_AGE, Action
+from lanes.testing.event import event_entry
 from tests.support.memory import aws_error
 from tests.support.overriding import Overridden
 
 SLOTS = [1, 3]
+ARN = "arn:aws:sqs:eu-central-1:123456789012:MAIN.fifo"
 
 
 @pytest.fixture
@@ -54,18 +56,67 @@ def test_only_what_waited_is_cancelled(scenario):
     assert (scenario.done, scenario.cancelled()) == (["after"], ["before"])
 
 
-def test_what_an_outbox_publishes_after_the_override_is_cancelled_too(scenario):
-    """It was written before: its event tells the time."""
-    scenario.put("cancel", kind="work", after=0)
-    message = Message(kind="work", data={"does": ["ok"]}, id="late", group="g")
-    scenario.world.clock.advance(30)
-    body = json.loads(message.to_body())
-    body["time"] = "2020-01-01T00:00:00+00:00"
-    scenario.world.send_body("MAIN", json.dumps(body))
+def test_an_entry_in_the_hands_of_a_relay_is_cancelled_too(scenario):
+    """It waited in no queue yet, and in the outbox no more: the relay's mark tells."""
+    claimed_at = scenario.world.clock.now
+    scenario.world.clock.advance(1)
+    scenario.put("cancel", kind="work", after=30)
+    for name, at in (("before", claimed_at), ("after", scenario.world.clock.now)):
+        body = Message(kind="work", data={"does": ["ok"]}, id=name, group="g").to_body()
+        scenario.world.send_body("MAIN", body, claimed_at=at)
 
     scenario.drain()
 
-    assert (scenario.done, scenario.cancelled()) == ([], ["late"])
+    assert (scenario.done, scenario.cancelled()) == (["after"], ["before"])
+
+
+@pytest.mark.parametrize("time", ["2020-01-01T00:00:00+00:00", "2100-01-01T00:00:00+00:00", "now"])
+@pytest.mark.parametrize("action", ["cancel", "prioritize"])
+def test_a_message_that_was_sent_later_is_none_of_those(scenario, action, time):
+    """Replays, sensors and change capture set the time of an event; a redriven dead letter has an old one."""
+    scenario.put(action, kind="work", **({"priority": 50} if action == "prioritize" else {}))
+    body = json.loads(Message(kind="work", data={"does": ["ok"]}, id="replayed", group="g").to_body())
+    scenario.world.send_body("MAIN", json.dumps(body | ({} if time == "now" else {"time": time})))
+
+    scenario.drain()
+
+    assert (scenario.done, scenario.lane_of("replayed")) == (["replayed"], "MAIN")
+
+
+def test_a_redriven_dead_letter_is_none_of_those(scenario):
+    """The operator who redrives it decides later."""
+    scenario = Overridden({"consumer": {"max_attempts": 1}})
+    scenario.send("MAIN", "m", "fail", "ok")
+    scenario.drain()
+    assert scenario.letters("MAIN") == ["m"]
+    scenario.put("cancel", kind="work")
+    scenario.redrive()
+
+    scenario.drain()
+
+    assert (scenario.done, scenario.cancelled()) == (["m"], [])
+
+
+def test_a_moved_message_is_cancelled_by_what_came_before_its_move_was_known(scenario):
+    """It has waited since it was sent, not since it was moved."""
+    scenario.send("MAIN", "m")
+    scenario.put("prioritize", priority=50, kind="work")
+    scenario.world.clock.advance(1)
+    cancel = scenario.put("cancel", kind="work", after=0)
+    # An environment that has read the overrides before moves it.
+    (record,) = scenario.world.receive("MAIN")
+    scenario.world.queues.live["MAIN"].delete(record.receipt_handle)
+    scenario.world.clock.advance(3)
+    moved = scenario.world.overrides.active().of(Action.PRIORITIZE)[0]
+    raw = RawRecord.from_event(event_entry(ARN, record))
+    scenario.world.send_body(
+        "HIGH", record.body, group=record.group, deduplication_id=moved.moved_id(raw, since=raw.sent_at)
+    )
+
+    scenario.drain()
+
+    assert raw.sent_at <= cancel.created_at
+    assert (scenario.done, scenario.cancelled()) == ([], ["m"])
 
 
 def test_a_body_that_is_no_event_is_cancelled_by_its_group_alone(scenario):

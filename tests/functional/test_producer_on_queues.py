@@ -1,6 +1,7 @@
 """The producer against SQS as moto plays it, with the corrections of this project."""
 
 import json
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -14,7 +15,10 @@ from lanes.aws.parameters import read_deployment
 from lanes.aws.queues.sending import SqsSender
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError, ConfigurationError
+from lanes.mapping.event import polled_record
+from lanes.message import LARGEST_BODY_BYTES, size_bytes
 from lanes.producer import Pacing, RetryPolicy
 from lanes.producer.outgoing import Refused, SendEntry
 from local import corrections
@@ -204,6 +208,31 @@ def test_entries_of_a_batch_are_answered_one_by_one():
     assert answers["1"] == Refused(code="InternalError", reason="", retryable=True)
     assert answers["2"] == Refused(code="InvalidMessageContents", reason="no", retryable=False)
     assert answers["3"].retryable
+
+
+def test_a_relays_mark_is_an_attribute_unless_the_body_fills_the_message(deployment):
+    """By it the consumer knows that an operator's change means the message; the largest body leaves no room."""
+    small, large = Message(kind="k", id="small"), Message(kind="k", id="large", data="x" * 1_048_000, priority=0)
+    room = LARGEST_BODY_BYTES - size_bytes(large.to_body())
+    large = replace(large, data=large.data + "x" * room)
+    url = deployment.queues["MEDIUM"].url
+
+    Producer.from_deployment(deployment).send_many([small, large], claimed_at=1_800_000_000.25)
+
+    sqs, claimed = boto3.client("sqs"), {}
+    while found := sqs.receive_message(
+        QueueUrl=url,
+        MaxNumberOfMessages=10,
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
+    ).get("Messages"):
+        for message in found:
+            record = RawRecord.from_event(
+                polled_record(message, queue_arn="arn:aws:sqs:eu-central-1:1:MEDIUM.fifo")
+            )
+            claimed[json.loads(record.body)["id"]] = record.claimed_at
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert claimed == {"small": 1_800_000_000.25, "large": None}
 
 
 def test_x_ray_is_told_of_the_trace_of_a_message_that_somebody_records(deployment):

@@ -149,14 +149,14 @@ def test_an_engine_that_commits_each_statement_is_refused(postgresql_subject, cl
 
 
 class TellingTelemetry(NoTelemetry):
-    """Telemetry that keeps the errors of outages."""
+    """Telemetry that keeps the reasons of outages."""
 
     def __init__(self, told):
         self._told = told
 
-    def outage(self, error):
-        """Keep it."""
-        self._told.append(error)
+    def outage(self, outage, *, now):
+        """Keep its reason."""
+        self._told.append(outage.reason)
 
 
 class RefusedError(Exception):

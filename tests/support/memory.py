@@ -21,6 +21,7 @@ from lanes.testing.event import sqs_event as event_of_queue
 from lanes.testing.fifo.errors import FifoQueueError, ReceiptHandleExpiredError
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
 from lanes.testing.pulled import InLine
+from lanes.testing.sender import claim_mark
 from simulator.memory import Calls, MemoryLedger, MemoryQueues, MemorySlots, ProcessLost
 
 if TYPE_CHECKING:
@@ -231,11 +232,20 @@ class World:
         return self.send_body(lane, message.to_body(), group=group, deduplication_id=message.id)
 
     def send_body(
-        self, lane: str, body: str, *, group: str = "g", deduplication_id: str | None = None
+        self,
+        lane: str,
+        body: str,
+        *,
+        group: str = "g",
+        deduplication_id: str | None = None,
+        claimed_at: float | None = None,
     ) -> str:
         """Send any body; return its SQS message id."""
         key = deduplication_id or hashlib.sha256(f"{body}{self.clock.now}".encode()).hexdigest()
-        return self.queues.live[lane].send(body, group=group, deduplication_id=key).message_id
+        mark = None if claimed_at is None else claim_mark(claimed_at)
+        return (
+            self.queues.live[lane].send(body, group=group, deduplication_id=key, attributes=mark).message_id
+        )
 
     def receive(self, lane: str, most: int | None = None) -> list[ReceivedMessage]:
         """Take a batch out, as the mapping does."""

@@ -201,7 +201,7 @@ class SlowProducer:
     def __init__(self, world):
         self._world = world
 
-    def send_many(self, messages, *, should_stop):
+    def send_many(self, messages, *, should_stop, claimed_at):
         """Accept all of them until the time is over, unless the process dies before."""
         found = self._world.found
         sent = []

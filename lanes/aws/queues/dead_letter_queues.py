@@ -12,7 +12,7 @@ from lanes.aws.queues.bell import date_of, sender_bell
 from lanes.aws.queues.lane_queue import LARGEST_BATCH, MOST_ATTRIBUTES, NOTE_ATTRIBUTE, attribute_in_note
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.message import LARGEST_BODY_BYTES
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 from lanes.operate.dead_letters.listing import DeadLetteredMessage
 from lanes.operate.dead_letters.note import read_note
 
@@ -203,6 +203,8 @@ class DeadLetterQueueCalls:
 
 def _letter(lane: str, message: Any) -> DeadLetteredMessage:
     attributes = dict(message.get("MessageAttributes", {}))
+    # SQS keeps the mark of a relay when it moves a message itself; a redriven message starts over.
+    attributes.pop(CLAIMED_AT, None)
     note = read_note(attributes.pop(NOTE_ATTRIBUTE, {}).get("StringValue", ""))
     system = message["Attributes"]
     return DeadLetteredMessage(

@@ -14,7 +14,7 @@ from lanes.consumer.records import RawRecord
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
 from lanes.mapping.event import polled_record
-from lanes.message import LARGEST_BODY_BYTES
+from lanes.message import CLAIMED_AT, LARGEST_BODY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,7 +203,9 @@ class LaneQueueCalls:
 
 def attributes_with(note: DeadLetterNote, lane: str, record: RawRecord) -> dict[str, Any]:
     """Return the original's attributes and the note, as far as they fit beside the body."""
-    kept = {name: _sendable(value) for name, value in record.message_attributes.items()}
+    # The mark of a relay is about this sending: a redriven message starts over.
+    named = ((name, value) for name, value in record.message_attributes.items() if name != CLAIMED_AT)
+    kept = {name: _sendable(value) for name, value in named}
     described = {
         **dataclasses.asdict(note),
         "error": note.error[:LONGEST_ERROR],

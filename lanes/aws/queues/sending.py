@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from lanes.aws.errors import aws_errors
 from lanes.aws.queues.bell import SenderBell, date_of, sender_bell
 from lanes.fault_codes import may_pass
+from lanes.message import CLAIMED_AT
 from lanes.producer.outgoing import Accepted, Refused, SendEntry
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ def _entry(entry: SendEntry) -> SendMessageBatchRequestEntryTypeDef:
         "MessageGroupId": entry.message_group_id,
         "MessageDeduplicationId": entry.message_deduplication_id,
     }
+    if entry.claimed_at is not None:
+        wire["MessageAttributes"] = {
+            CLAIMED_AT: {"DataType": "Number", "StringValue": str(math.floor(entry.claimed_at * 1000))}
+        }
     if entry.trace_header is not None:
         # AWS: by it X-Ray links the traces of senders to that of the consumer; it counts towards no quota of the
         # message (X-Ray developer guide, "Amazon SQS").

@@ -52,13 +52,13 @@ class OverrideFilter:
         if self.hold is not None and (lane in active.held or self.config.consumer.on_dead_letter):
             holding = self.hold.begin(batch, is_held=lane in active.held)
         if cancels := active.overrides and active.of(Action.CANCEL):
-            parts.append(_Cancels(self, batch, cancels, holding))
+            parts.append(_Cancels(self, batch, active, cancels, holding))
         if holding is not None:
             parts.append(holding)
         if moves := active.overrides and active.of(Action.PRIORITIZE):
             groups = sorted({record.group for record in batch.records})
             follows = dict(self.overrides.redirects(lane, groups)) if active.may_redirect else {}
-            parts.append(_Moves(self, batch, moves, follows))
+            parts.append(_Moves(self, batch, active, moves, follows))
         return parts
 
     def _read(self) -> ActiveOverrides:
@@ -76,6 +76,7 @@ class OverrideFilter:
 class _Cancels(Interception):
     feature: OverrideFilter
     batch: Batch
+    active: ActiveOverrides
     cancels: Sequence[Override]
     holding: Holding | None
 
@@ -83,7 +84,8 @@ class _Cancels(Interception):
         if entry.given_up or (self.holding is not None and self.holding.leads(record)):
             return None
         message = decoded(record)
-        override = next((one for one in self.cancels if one.means(record, message)), None)
+        since = self.active.waiting_since(record)
+        override = next((one for one in self.cancels if one.means(record, message, since=since)), None)
         if override is None:
             return None
         settlement, source = self.feature.settlement, message.source if message else ""
@@ -104,6 +106,7 @@ class _Moves(Interception):
 
     feature: OverrideFilter
     batch: Batch
+    active: ActiveOverrides
     moves: Sequence[Override]
     follows: dict[str, GroupRedirect]
     too_large: set[str] = dataclasses.field(default_factory=set)
@@ -120,7 +123,7 @@ class _Moves(Interception):
             return None
         try:
             self._let_follow(record, message, override)
-            moved_id = override.moved_id(record)
+            moved_id = override.moved_id(record, since=self.active.waiting_since(record))
             settlement.queues.forward(target.name, record, body=body, deduplication_id=moved_id)
         except AwsError:
             return settlement.deferred(self.batch.lane, record, entry, Reason.DIVERTED)
@@ -131,11 +134,12 @@ class _Moves(Interception):
     def _override_of(self, record: RawRecord, message: Message | None) -> Override | None:
         """Return the latest override that moves a record: it means the record, or one before it in its group."""
         follow, now = self.follows.get(record.group), self.feature.settlement.clock()
+        since = self.active.waiting_since(record)
         for override in self.moves:
             if override.has_moved(record):
                 return None
             follows = follow is not None and follow.override == override.id
-            if override.is_known(now=now) and (follows or override.means(record, message)):
+            if override.is_known(now=now) and (follows or override.means(record, message, since=since)):
                 return override
         return None
 
