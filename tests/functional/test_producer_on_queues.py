@@ -72,14 +72,16 @@ def received(url):
 
 def test_a_stack_is_all_that_a_producer_needs_to_know(deployment):
     """The lanes are found by the name of the stack, and the message arrives with its attributes."""
-    sent = Producer.from_stack(STACK).send("order.placed", {"order": 7}, group="customer-1", id="order-7")
+    sent = Producer.from_stack(STACK, source="shop").send(
+        "order.placed", {"order": 7}, group="customer-1", id="order-7"
+    )
 
     (message,) = received(deployment.queues["MEDIUM"].url)
     assert sent.lane == "MEDIUM"
     assert sent.message_id == message["MessageId"]
     assert sent.sequence_number == message["Attributes"]["SequenceNumber"]
     assert message["Attributes"]["MessageGroupId"] == "customer-1"
-    assert message["Attributes"]["MessageDeduplicationId"] == "order-7"
+    assert message["Attributes"]["MessageDeduplicationId"] == "shop#order.placed#order-7"
     assert json.loads(message["Body"])["type"] == "order.placed"
 
 
@@ -212,7 +214,10 @@ def test_entries_of_a_batch_are_answered_one_by_one():
 
 def test_a_relays_mark_is_an_attribute_unless_the_body_fills_the_message(deployment):
     """By it the consumer knows that an operator's change means the message; the largest body leaves no room."""
-    small, large = Message(kind="k", id="small"), Message(kind="k", id="large", data="x" * 1_048_000, priority=0)
+    small, large = (
+        Message(kind="k", id="small"),
+        Message(kind="k", id="large", data="x" * 1_048_000, priority=0),
+    )
     room = LARGEST_BODY_BYTES - size_bytes(large.to_body())
     large = replace(large, data=large.data + "x" * room)
     url = deployment.queues["MEDIUM"].url
