@@ -304,7 +304,7 @@ def _reason_of(error: DeadLetter) -> str:
 
 def last_error(entry: Entry) -> str:
     """Return the error of the last failed attempt."""
-    if entry.ending is Ending.STARTED:
+    if entry.ending in (Ending.STARTED, Ending.CRASHED):
         return "the attempt ended without an answer: its process crashed or ran out of time"
     return entry.last_error
 

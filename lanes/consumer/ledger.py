@@ -26,13 +26,16 @@ NEXT_GENERATION = 1.0
 
 
 class Ending(enum.StrEnum):
-    """How a receive of a record ended. The ledger stores the first five."""
+    """How a receive of a record ended. The ledger stores the first seven."""
 
     NONE = "none"  # no receive is known
     STARTED = "started"  # an attempt began and never ended: it crashed, timed out, or still runs
     FAILED = "failed"  # the handler failed; another attempt follows
     YIELDED = "yielded"  # a higher lane, or another tenant, had priority
     RETURNED = "returned"  # untouched
+    CRASHED = (
+        "crashed"  # untouched, after an attempt that killed its process: it has paused, and is tried alone
+    )
     DONE = "done"  # the handler succeeded, now or before; or it was cancelled, or sent on
     DEAD_LETTERED = "dead_lettered"
 
@@ -131,6 +134,7 @@ _CAUSES = {
     Ending.FAILED: Cause.AFTER_FAILURE,
     Ending.YIELDED: Cause.AFTER_YIELD,
     Ending.RETURNED: Cause.AFTER_RETURN,
+    Ending.CRASHED: Cause.AFTER_RETURN,
 }
 
 

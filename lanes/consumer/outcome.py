@@ -39,6 +39,7 @@ class Reason(enum.StrEnum):
     TIME = "time"  # the invocation's time is too short for it
     UNPREPARED = "unprepared"  # the ledger could not be read, or the visibility not be extended
     RATE = "rate"  # its kind has a `max_rate` and came too often
+    CRASHED = "crashed"  # its last attempt killed its process: a pause, so that others are served between two crashes
     ASIDE = "aside"  # its batch was set aside for higher lanes for long
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled

@@ -194,12 +194,13 @@ class Settlement:
             if (entry := outcome.entry) is None or outcome.delay is None:
                 continue
             delay = batch.lane.visibility_timeout.total_seconds() if refused else outcome.delay
+            untouched = outcome.ending is Ending.RETURNED
             park = None if delay == 0 else Park.YIELD if outcome.wakeable and not refused else Park.REST
             entry = dataclasses.replace(
                 entry,
                 yields=entry.yields + (outcome.ending is Ending.YIELDED),
-                returns=entry.returns + (outcome.ending is Ending.RETURNED),
-                ending=outcome.ending,
+                returns=entry.returns + untouched,
+                ending=Ending.CRASHED if entry.ending is Ending.CRASHED and untouched else outcome.ending,
                 noted_receive=record.receive_count,
                 noted_at=now,
                 park=park,

@@ -8,6 +8,7 @@ from lanes.bell import RETURN_EVERY
 from simulator.bodies import data_of
 from simulator.oracle import violations
 from tests.simulation.pulling import COLD_START_AND_CALLS, pulling
+from tests.support.scenario import Scenario
 
 TIMEOUT = 30.0
 SILENCE = TIMEOUT + 5.0
@@ -99,3 +100,62 @@ def test_a_message_that_kills_each_process_holds_up_no_others(slots):
     assert lanes.done == 300
     assert max(lanes.handled.waits("MAIN")) < SILENCE
     assert violations(lanes) == []
+
+
+def longest_stand(lanes, *, lane, since):
+    """Return the longest time between the end of a record of a lane and the start of the next one."""
+    spans = sorted((one.started_at, one.finished_at) for one in lanes.handled if one.lane == lane)
+    ends = [since, *(end for _, end in spans)]
+    return max(start - end for (start, _), end in zip(spans, ends, strict=False))
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+@pytest.mark.parametrize("lane", ["HIGH", "MEDIUM", "MAIN"])
+@pytest.mark.parametrize("seconds", [0.02, 0.2, pytest.param(3.0, marks=pytest.mark.deep)])
+def test_a_backlog_goes_on_between_the_crashes_of_a_message(lane, seconds, idempotency):
+    """With one slot, which each crash takes along: the backlog never stands still for two timeouts in a row."""
+    lanes = pulling(1, function_timeout=TIMEOUT, idempotency=idempotency)
+    since = lanes.scheduler.now
+    lanes.send(lane, group="poison", seconds=0.2, fault="crash")
+    backlog = max(200, int(40 / seconds))
+    for number in range(backlog):
+        lanes.send("MAIN", group=f"g{number}", seconds=seconds)
+    lanes.run(seconds=400)
+    assert lanes.settle(within=3_600)
+
+    assert (lanes.dead, lanes.done) == (1, backlog)
+    assert longest_stand(lanes, lane="MAIN", since=since) <= SILENCE
+    assert violations(lanes) == []
+
+
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_messages_die_along_once_with_one_that_kills_its_process(idempotency):
+    """Nothing else is in hand when it is tried again; without idempotency its first crash names no message."""
+    lanes = pulling(1, function_timeout=TIMEOUT, idempotency=idempotency)
+    lanes.send("HIGH", group="poison", seconds=0.2, fault="crash")
+    for number in range(9):
+        lanes.send("HIGH", group=f"g{number}", seconds=0.05)
+    lanes.run(seconds=400)
+    assert lanes.settle(within=3_600)
+
+    assert (lanes.dead, lanes.done) == (1, 9)
+    assert max(lanes.handled.waits("HIGH")) <= (SILENCE if idempotency else 2 * SILENCE)
+    assert violations(lanes) == []
+
+
+def test_a_message_that_killed_its_process_once_is_done_soon_in_an_invocation_of_its_own():
+    """Its pause is that after a failure, and it needs a whole timeout where it starts late."""
+    scenario = Scenario({"consumer": {"idempotency": True}}, engine="pull")
+    scenario.send("HIGH", "deadly", "crash", "ok", group="deadly")
+    scenario.send("HIGH", "other", group="other")
+    scenario.step("HIGH")
+    died = scenario.world.clock.now
+
+    scenario.drain()
+
+    assert scenario.done == ["other", "deadly"]
+    first, second = scenario.starts_of("deadly")
+    assert second.at - died < SILENCE + 25
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert "crashed" in [one["reason"] for one in scenario.world.recorder.named("batch_returned")]
+    scenario.check_kept()

@@ -323,6 +323,13 @@ def entry_of(item: Any) -> Entry:
 
 
 # The others end a message's stay in the queue, so no later receive asks for them.
-_STORED = (Ending.NONE, Ending.STARTED, Ending.FAILED, Ending.YIELDED, Ending.RETURNED)
+_STORED = (
+    Ending.NONE,
+    Ending.STARTED,
+    Ending.FAILED,
+    Ending.YIELDED,
+    Ending.RETURNED,
+    Ending.CRASHED,
+)
 _ENDINGS = {ending.value: ending for ending in _STORED}
 _PARKS = {park.value: park for park in Park}

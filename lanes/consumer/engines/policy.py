@@ -216,6 +216,11 @@ class Pace:
         known.typical = seconds if known.typical is None else _mean(known.typical, seconds)
         known.longest = max(REMEMBERED * known.longest, seconds)
 
+    @property
+    def has_worked(self) -> bool:
+        """Whether any record has ended in this environment."""
+        return any(known.typical is not None for known in self._known.values())
+
     def looked(self, seconds: float) -> None:
         """Add the time of one look."""
         self._look = max(0.0, _mean(self._look or seconds, seconds))

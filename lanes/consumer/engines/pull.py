@@ -14,6 +14,13 @@ from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVE
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Proceed
+from lanes.consumer.engines.crashes import (
+    is_suspect,
+    keep_crashed,
+    keep_others,
+    pause_crashed,
+    to_try_alone,
+)
 from lanes.consumer.engines.looks import POLL
 from lanes.consumer.engines.policy import FRESH, PATIENCE
 from lanes.consumer.engines.slot import Slot, SlotServices
@@ -90,9 +97,11 @@ class PullEngine:
         """Serve the lanes; return the rings that stay in the queue."""
         ring, bell = rings[0], self._services.bell
         is_heartbeat = ring.group == HEARTBEAT
-        is_stale = is_heartbeat or ring.sent_at + STALE < self._empty_at
+        # One that returned is what a slot left behind that died or ran out of time: there is work, or soon will be.
+        is_stale = ring.receive_count == 1 and ring.sent_at + STALE < self._empty_at
         lanes = self._lanes_of(slot_of(ring.group))
-        with self._slot(context, lanes, is_rung=self._was_cut_off or not is_stale) as slot:
+        is_rung = self._was_cut_off or not (is_heartbeat or is_stale)
+        with self._slot(context, lanes, is_rung=is_rung, is_patrol=is_heartbeat) as slot:
             slot.work()
             self._was_cut_off = slot.is_over and slot.has_worked
             serves_all = len(lanes) == len(self._lanes)
@@ -125,10 +134,19 @@ class PullEngine:
             one for one in self._lanes if one.maximum_concurrency >= slots or first < one.maximum_concurrency
         ]
 
-    def _slot(self, context: Any, lanes: Sequence[Lane], *, is_rung: bool = True) -> Slot:
+    def _slot(
+        self, context: Any, lanes: Sequence[Lane], *, is_rung: bool = True, is_patrol: bool = False
+    ) -> Slot:
         timeout = self._consumer.function_timeout.total_seconds()
         invocation = Invocation.of(context, timeout=timeout, monotonic=self._monotonic)
-        return Slot(self._services, lanes=lanes, invocation=invocation, turn=PullTurn, is_rung=is_rung)
+        return Slot(
+            self._services,
+            lanes=lanes,
+            invocation=invocation,
+            turn=PullTurn,
+            is_rung=is_rung,
+            is_patrol=is_patrol,
+        )
 
 
 class PullTurn:
@@ -153,19 +171,25 @@ class PullTurn:
         self._outcomes = Outcomes(batch.records, {})
         self._deleted: set[str] = set()
         self._started_at: float | None = None
+        self._is_alone = self._has_served = False
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
         """Do nothing: received records stay invisible for as long as the invocation lasts."""
         self._outcomes = outcomes
         if (tenants := self._slot.services.tenants) is not None:
             tenants.begin(self._batch)
-        return self._slot.settlement.hold(self._batch) if self._is_mapped else ()
+        if self._is_mapped:
+            return self._slot.settlement.hold(self._batch)
+        self._part_crashed()
+        return ()
 
     def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
         slot, lane, reserve = self._slot, self._batch.lane, self._slot.services.reserve
         self._measure()
+        if self._is_suspected(rest[0]):
+            slot.serve_others()
         began, is_ahead = slot.clock(), self._is_overdue
         while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
             if is_ahead := reserve.admits(lane, rest[0]):
@@ -208,20 +232,42 @@ class PullTurn:
         except Exception:  # noqa: BLE001 - finished records stay finished, and kept ones return by themselves
             report.failed_call(slot.settlement.telemetry, Event.BATCH_NOT_CLOSED, lane=self._batch.lane.name)
 
-    def _needs_whole_invocation(self, record: RawRecord) -> bool:
-        """
-        Whether a record that was at work when its process died waits for the next invocation, which comes at once.
+    def _part_crashed(self) -> None:
+        """Let no other record be in hand with one whose last attempt killed its process."""
+        batch, outcomes, slot = self._batch, self._outcomes, self._slot
+        attempts = slot.services.config.consumer.max_attempts
+        pause_crashed(batch, outcomes, max_attempts=attempts, delays=slot.settlement.delays)
+        if (alone := to_try_alone(batch, outcomes)) is None:
+            return
+        if not slot.is_fresh:
+            # Where it starts late, one that takes longer than any other before would be killed again.
+            keep_crashed(batch, outcomes)
+            slot.is_over = True
+            return
+        self._is_alone = True
+        keep_others(batch, outcomes, alone)
+        # Now, not when the batch is closed: this process may not live until then.
+        slot.settlement.settle(batch, outcomes)
+        outcomes.lose([record.message_id for record, _ in outcomes.to_settle])
+        slot.give_back_all()
 
-        If it takes longer than any other before, it would be killed again wherever it starts late.
-        """
-        is_first = record is self._batch.records[0] and self._slot.is_fresh
+    def _is_suspected(self, record: RawRecord) -> bool:
+        """Whether a record may have killed its process, and nothing has been handled since."""
         entry = self._outcomes.entries.get(record.message_id)
-        needs = entry is not None and entry.ending is Ending.STARTED and not (is_first or self._is_mapped)
+        has_worked = self._slot.services.looking.pace.has_worked
+        return entry is not None and not (has_worked or self._is_mapped) and is_suspect(entry)
+
+    def _needs_whole_invocation(self, record: RawRecord) -> bool:
+        """Whether a record that is to be tried alone waits for the next invocation, since others came first."""
+        entry = self._outcomes.entries.get(record.message_id)
+        is_crashed = entry is not None and entry.ending is Ending.CRASHED and not self._is_mapped
+        needs = is_crashed and (self._has_served or not self._is_alone)
         self._slot.is_over |= needs
         return needs
 
     def _start(self, rest: Sequence[RawRecord], way: Proceed) -> Proceed:
-        self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)
+        if not self._is_alone:
+            self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)
         self._started_at = self._slot.clock()
         return way
 
@@ -234,6 +280,7 @@ class PullTurn:
 
     def _serve(self, above: Lane) -> None:
         """Serve a lane above; what this batch has finished need not wait for that."""
+        self._has_served = True
         self._delete_finished()
         self._slot.serve(above)
         if (tenants := self._slot.services.tenants) is not None:

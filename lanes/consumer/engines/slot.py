@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer import telemetry as report
+from lanes.consumer.engines.crashes import first_unsuspected
 from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
 from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
@@ -74,6 +75,7 @@ class Slot:
         invocation: Invocation,
         turn: TurnMaker,
         is_rung: bool,
+        is_patrol: bool = False,
     ) -> None:
         self.services = services
         self.settlement = services.corridor.settlement
@@ -87,6 +89,8 @@ class Slot:
         self._turn = turn
         # A fresh ring started it: messages may still come in that ring's second.
         self._is_rung = is_rung
+        # The heartbeat started it: nobody rang for the messages that it looks for, so it must not miss them.
+        self._is_patrol = is_patrol
         self._began_at = self.clock()
         self._rung_at = 0.0
         self._returns_at = 0.0
@@ -166,6 +170,24 @@ class Slot:
             if (records := self.looks.hands.pop(lane.name, None)) is not None:
                 self._return(lane, records, Reason.ASIDE)
                 self.ring()
+
+    def give_back_all(self) -> None:
+        """Return everything in hand: the next record may kill this process."""
+        self.looks.collect(wait=True)
+        for lane in self._lanes:
+            self._return(lane, self.looks.hands.pop(lane.name, []), Reason.ASIDE)
+
+    def serve_others(self) -> None:
+        """Handle one record of each lane that no dead process can have had in hand."""
+        for lane in self._served(self._lanes):
+            if lane.name not in self.looks.hands and self.has_time_for(lane):
+                self.looks.look([lane], expected=0.0)
+            records = self.looks.hands.get(lane.name, [])
+            if (one := first_unsuspected(records)) is not None:
+                self.looks.hands[lane.name] = [record for record in records if record is not one]
+                if not self.looks.hands[lane.name]:
+                    del self.looks.hands[lane.name]
+                self.handle(lane, [one])
 
     def _return(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
         if not records:
@@ -271,11 +293,15 @@ class Slot:
             self.looks.land(lane)
             if self.services.tenants is not None:
                 self.services.tenants.wake(lane)
-        if not self._is_rung and not self.has_worked:
+        if self._is_rung or self.has_worked:
+            linger = self.services.config.consumer.linger.total_seconds()
+            # Each message of the ring's second is there when this has passed, so no wake-up is lost.
+            until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
+        elif self._is_patrol:
+            # AWS: a short poll may miss messages; a long one asks all servers.
+            until = clock() + POLL
+        else:
             return False
-        linger = self.services.config.consumer.linger.total_seconds()
-        # Each message of the ring's second is there when this has passed, so no wake-up is lost.
-        until = max(clock() + linger, self._began_at + COALESCING + MARGIN, self._returns_at)
         left = until - clock()
         while lanes and left > 0 and all(self.has_time_for(lane, after=POLL) for lane in lanes):
             self._has_polled = True

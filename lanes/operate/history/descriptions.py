@@ -17,6 +17,7 @@ RETURN_REASONS = {
     "time": "the invocation had too little time left for it",
     "unprepared": "the ledger could not be read, or the visibility not be extended: an AWS call failed",
     "rate": "its kind has a max_rate, and came too often",
+    "crashed": "its last attempt killed its process: it pauses before the next one",
     "aside": "it would have waited long in its slot, behind higher lanes or a long record; another slot may take it",
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",

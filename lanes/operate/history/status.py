@@ -47,6 +47,7 @@ _LAST_ENDINGS = {
     Ending.FAILED: "an attempt failed",
     Ending.YIELDED: "it yielded to a higher lane",
     Ending.RETURNED: "it returned without an attempt",
+    Ending.CRASHED: "an attempt killed its process, and it waits for one alone",
 }
 
 _WITHOUT_EVENT: dict[EngineName | None, str] = {

@@ -425,24 +425,33 @@ def test_records_return_though_their_entries_can_not_be_read():
     scenario.check_kept()
 
 
-@pytest.mark.parametrize(
-    ("is_fresh", "done"), [(True, ["deadly", "next"]), (False, ["urgent"])], ids=["fresh", "late"]
-)
-def test_a_record_that_was_at_work_when_its_process_died_gets_a_whole_invocation(is_fresh, done):
-    """Where it starts late, it may be killed at the same point again."""
-    scenario = scenario_with(idempotency=True)
+@pytest.mark.parametrize("is_fresh", [True, False], ids=["fresh", "late"])
+def test_a_record_that_killed_its_process_pauses_and_gets_an_invocation_of_its_own(is_fresh):
+    """Others in the same hand are served first; where it starts late, it may be killed at the same point again."""
+    scenario = scenario_with(idempotency=True, backoff_base=20)
     scenario.send("MAIN", "deadly", "crash", "ok", group="deadly")
     scenario.send("MAIN", "next", group="next")
     scenario.step("MAIN")
     scenario.world.clock.advance(40)
+
+    scenario.step("MAIN")
+    assert (scenario.done, returned(scenario)) == (["next"], ["crashed"])
+    scenario.world.clock.advance(20)
     if not is_fresh:
         scenario.send("HIGH", "urgent")
-
+    scenario.send("MAIN", "beside", group="beside")
+    held = []
+    scenario.in_handler = lambda message: (
+        message.id == "deadly" and held.extend(scenario.world.queues.live["MAIN"].counts())
+    )
     scenario.step("MAIN")
-    assert scenario.done == done
-    scenario.step("MAIN")
+    scenario.drain()
 
-    assert scenario.done[-2:] == ["deadly", "next"]
+    assert scenario.done == ["next", *([] if is_fresh else ["urgent", "beside"]), "deadly"] + (
+        ["beside"] if is_fresh else []
+    )
+    # Only itself: in a fresh invocation the other one is visible for other slots.
+    assert held[:2] == ([1, 1] if is_fresh else [0, 1])
     assert [start.attempt for start in scenario.starts_of("deadly")] == [1, 2]
 
 
