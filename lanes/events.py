@@ -78,7 +78,7 @@ class Event(enum.StrEnum):
     DUPLICATE_SKIPPED = (
         "duplicate_skipped",
         "skipped",
-        "the message was handled before (idempotency)",
+        "the message was handled before (idempotency, or its deletion was refused)",
         (*_MESSAGE, "trace_id", "receive_count"),
     )
     MESSAGE_FAILED = (
@@ -252,7 +252,7 @@ class Event(enum.StrEnum):
     RECORDS_NOT_DELETED = (
         "records_not_deleted",
         "",
-        "continues: the finished records come again, and may be handled again",
+        "continues: the finished records come again after a growing pause, and are deleted without being handled",
         ("lane",),
     )
     PAUSES_NOT_READ = (

@@ -99,6 +99,13 @@ class Attempts:
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
         return outcome
 
+    def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
+        """Report a record that is done already, and return its outcome."""
+        self._telemetry.count(Metric.DUPLICATES)
+        work = self._handlers.resolve(record)
+        report.decoded(self._telemetry, Event.DUPLICATE_SKIPPED, lane, record, work)
+        return DONE
+
     def _refused(self, lane: Lane, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
         """Return the outcome of a record that gets no attempt, or None."""
         if entry.given_up or entry.attempts >= self._settings.max_attempts:
@@ -271,12 +278,12 @@ class Attempts:
             if ending is Ending.STARTED:
                 raise  # it has not begun, so it must not begin
             # Settlement writes the same entry again.
-            ids = {"lane": entry.lane, "message_id": record.message_id}
+            ids: dict[str, Any] = {"lane": entry.lane, "message_id": record.message_id}
             report.failed_call(self._telemetry, Event.ATTEMPT_NOT_COUNTED, **ids)
         return counted
 
     def _write(self, entry: Entry, record: RawRecord, *, problem: Event) -> bool:
-        ids = {"lane": entry.lane, "message_id": record.message_id}
+        ids: dict[str, Any] = {"lane": entry.lane, "message_id": record.message_id}
         return report.tried(self._telemetry, problem, lambda: self._ledger.write([entry]), **ids)
 
 

@@ -81,6 +81,10 @@ class Corridor:
         except AwsError:
             self._return_unprepared(batch, outcomes, Event.OVERRIDES_NOT_READ)
             return
+        for record in batch.records:
+            # Before an override may move it, or a handler run it again: only its deletion was refused.
+            if outcomes.entries[record.message_id].ending is Ending.DONE:
+                outcomes.set(record, self.attempts.skipped(batch.lane, record))
         if interceptions:
             self._admit_all(batch, outcomes, interceptions)
         while rest := outcomes.undecided:
@@ -130,7 +134,7 @@ class Corridor:
         staying: set[str] = set()
         for record in batch.records:
             # Behind one that stays, a message that is sent on might overtake it.
-            if record.group in staying or outcomes.behind(record):
+            if record.group in staying or outcomes.behind(record) or not outcomes[record].is_kept:
                 continue
             if batch.is_over or not self._admit(batch, outcomes, interceptions, record):
                 staying.add(record.group)

@@ -26,7 +26,7 @@ NEXT_GENERATION = 1.0
 
 
 class Ending(enum.StrEnum):
-    """How a receive of a record ended. The ledger stores the first seven."""
+    """How a receive of a record ended. The ledger stores all but the last."""
 
     NONE = "none"  # no receive is known
     STARTED = "started"  # an attempt began and never ended: it crashed, timed out, or still runs
@@ -34,9 +34,9 @@ class Ending(enum.StrEnum):
     YIELDED = "yielded"  # a higher lane, or another tenant, had priority
     RETURNED = "returned"  # untouched
     CRASHED = (
-        "crashed"  # untouched, after an attempt that killed its process: it has paused, and is tried alone
+        "crashed"  # untouched, for a pause after an attempt that killed its process; then it is tried alone
     )
-    DONE = "done"  # the handler succeeded, now or before; or it was cancelled, or sent on
+    DONE = "done"  # the handler succeeded, now or before; or it was cancelled, or sent on; stored if it stays
     DEAD_LETTERED = "dead_lettered"
 
 
@@ -135,6 +135,7 @@ _CAUSES = {
     Ending.YIELDED: Cause.AFTER_YIELD,
     Ending.RETURNED: Cause.AFTER_RETURN,
     Ending.CRASHED: Cause.AFTER_RETURN,
+    Ending.DONE: Cause.AFTER_RETURN,
 }
 
 

@@ -229,6 +229,11 @@ class Delays:
         chosen = min(full * self.random.uniform(0.75, 1.0), left)
         return _in_limits(max(chosen, receive_floor(record.receive_count)), lane)
 
+    def after_refused_deletion(self, lane: Lane, record: RawRecord) -> int:
+        """Return the seconds until the deletion of a record is tried again: doubled with each receive, capped."""
+        delay = self.after_failure(lane, attempt=record.receive_count)
+        return _in_limits(max(delay, receive_floor(record.receive_count)), lane)
+
     def asked(self, lane: Lane, after: timedelta) -> int:
         """Return the delay that a handler asked for, within SQS's limits."""
         return _in_limits(after.total_seconds(), lane)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer import telemetry as report
 from lanes.consumer.ledger import CachedLedger, Ending, Entry, Park
@@ -130,10 +131,35 @@ class Settlement:
     def resend(self, lane: Lane, record: RawRecord, outcome: Outcome, problem: Event) -> Outcome:
         """Report a failed call for a dead letter, in an `except` block; return the outcome to send it later."""
         assert outcome.entry is not None  # noqa: S101 - see above
-        ids = {"message_id": record.message_id, "receive_count": record.receive_count}
+        ids: dict[str, Any] = {"message_id": record.message_id, "receive_count": record.receive_count}
         report.failed_call(self.telemetry, problem, lane=lane.name, **ids)
         delay = self.delays.after_failure(lane, attempt=max(1, outcome.entry.attempts))
         return keep_dead_letter(outcome, delay=min(max(delay, shortest_delay([record])), LONGEST_RESEND))
+
+    def keep_done(self, lane: Lane, records: Sequence[RawRecord]) -> None:
+        """
+        Note that records are done whose deletion was refused, and hide them for a while.
+
+        They come again only to be deleted: a role without that right, or an outage, must not repeat the work, nor use
+        up the receives after which SQS would dead-letter them without a reason.
+        """
+        now = self.clock()
+        entries = [
+            Entry(
+                lane=lane.name,
+                message_id=record.message_id,
+                ending=Ending.DONE,
+                noted_receive=record.receive_count,
+                noted_at=now,
+                first_received_at=record.first_received_at,
+            )
+            for record in records
+        ]
+        write = partial(self.ledger.write, entries, amends=True)
+        report.tried(self.telemetry, Event.SUCCESS_NOT_NOTED, write, lane=lane.name, records=len(records))
+        hidden = [_change(record, self.delays.after_refused_deletion(lane, record)) for record in records]
+        hide = partial(self.queues.change_visibility, lane.name, hidden)
+        report.tried(self.telemetry, Event.VISIBILITY_NOT_CHANGED, hide, lane=lane.name, records=len(records))
 
     def deferred(self, lane: Lane, record: RawRecord, entry: Entry, reason: Reason) -> Outcome:
         """Report a failed call, in an `except` block; return the outcome of its record, which is judged again later."""

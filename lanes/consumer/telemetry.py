@@ -130,9 +130,9 @@ def _identity(lane: Lane, record: RawRecord, work: Work) -> dict[str, Any]:
 
 
 @_changes_nothing
-def failed_call(telemetry: Telemetry, problem: Event, **fields: Any) -> None:
-    """Report a failed call to AWS, in an `except` block."""
-    telemetry.count(Metric.AWS_ERRORS)
+def failed_call(telemetry: Telemetry, problem: Event, *, calls: int = 1, **fields: Any) -> None:
+    """Report a failed call to AWS, in an `except` block; `calls` counts each record of a call that refused some."""
+    telemetry.count(Metric.AWS_ERRORS, calls)
     telemetry.problem(problem, **fields)
 
 

@@ -330,6 +330,7 @@ _STORED = (
     Ending.YIELDED,
     Ending.RETURNED,
     Ending.CRASHED,
+    Ending.DONE,
 )
 _ENDINGS = {ending.value: ending for ending in _STORED}
 _PARKS = {park.value: park for park in Park}

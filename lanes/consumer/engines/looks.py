@@ -71,6 +71,8 @@ class Looks:
     The looks of one invocation, and the records in hand that no batch has yet.
 
     Attributes:
+        seconds_left: returns the seconds until Lambda ends the function.
+        keep_done: takes finished records that could not be deleted.
         hands: received records by lane.
         has_more: whether a lane had as many records as were asked for, so that more may wait.
         failed: names of the lanes at which the last look failed.
@@ -79,6 +81,7 @@ class Looks:
 
     looking: Looking
     seconds_left: Callable[[], float]
+    keep_done: Callable[[Lane, Sequence[RawRecord]], None]
     hands: dict[str, list[RawRecord]] = dataclasses.field(default_factory=dict)
     has_more: bool = False
     failed: set[str] = dataclasses.field(default_factory=set)
@@ -139,14 +142,15 @@ class Looks:
         self._deletions.setdefault(lane.name, []).append(call)
 
     def land(self, lane: Lane) -> None:
-        """Wait for the lane's deletions, and repeat those that were refused."""
+        """Wait for the lane's deletions, and repeat those that were refused; keep what is refused again as done."""
         for call in self._deletions.pop(lane.name, ()):
             if (left := call.result()) and (refused := self._delete(lane, left)):
                 text = f"{len(refused)} records"
                 error = AwsError(
                     operation="DeleteMessageBatch", code="Refused", message=text, retryable=False
                 )
-                self._report(error, Event.RECORDS_NOT_DELETED, lane)
+                self._report(error, Event.RECORDS_NOT_DELETED, lane, calls=len(refused))
+                self.keep_done(lane, refused)
 
     def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
@@ -204,12 +208,12 @@ class Looks:
             return records
         return [record for record in records if record.message_id in refused]
 
-    def _report(self, error: AwsError, problem: Event, lane: Lane) -> None:
+    def _report(self, error: AwsError, problem: Event, lane: Lane, *, calls: int = 1) -> None:
         """Report an error of a call that another thread may have made."""
         try:
             raise error
         except AwsError:
-            report.failed_call(self.looking.telemetry, problem, lane=lane.name)
+            report.failed_call(self.looking.telemetry, problem, calls=calls, lane=lane.name)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

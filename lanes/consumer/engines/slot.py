@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer import telemetry as report
+from lanes.consumer.attempts import WHOLE_INVOCATION
 from lanes.consumer.engines.crashes import first_unsuspected
 from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
 from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
@@ -80,7 +81,11 @@ class Slot:
         self.services = services
         self.settlement = services.corridor.settlement
         self.clock = services.looking.clock
-        self.looks = Looks(services.looking, seconds_left=lambda: invocation.milliseconds_left() / 1000)
+        self.looks = Looks(
+            services.looking,
+            seconds_left=lambda: invocation.milliseconds_left() / 1000,
+            keep_done=self.settlement.keep_done,
+        )
         self.is_over = self.has_worked = self.has_waited = False
         self.is_alone = services.config.consumer.reserved_concurrency == 1
         self._telemetry = services.looking.telemetry
@@ -99,7 +104,6 @@ class Slot:
         self._nested = 0.0
         self._serving: Lane | None = None
         self._batches = 0
-        self._has_polled = False
         self._overdue_at: dict[str, float] = {}
         self._from_reserve: Lane | None = None
 
@@ -205,8 +209,10 @@ class Slot:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the first batch began right after the invocation."""
-        return self._batches == 1 and not self._has_polled
+        """Whether the first batch has nearly the whole time of the invocation."""
+        whole = self.services.config.consumer.function_timeout.total_seconds()
+        left = self._invocation.milliseconds_left() / 1000
+        return self._batches == 1 and left >= WHOLE_INVOCATION * whole
 
     def _batch(self, lane: Lane, records: Sequence[RawRecord]) -> Batch:
         self._batches += 1
@@ -304,7 +310,6 @@ class Slot:
             return False
         left = until - clock()
         while lanes and left > 0 and all(self.has_time_for(lane, after=POLL) for lane in lanes):
-            self._has_polled = True
             if self.looks.poll(lanes):
                 return True
             left = min(left - POLL, until - clock())

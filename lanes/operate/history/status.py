@@ -47,6 +47,7 @@ _LAST_ENDINGS = {
     Ending.FAILED: "an attempt failed",
     Ending.YIELDED: "it yielded to a higher lane",
     Ending.RETURNED: "it returned without an attempt",
+    Ending.DONE: "it is done, and could not be deleted yet",
     Ending.CRASHED: "an attempt killed its process, and it waits for one alone",
 }
 

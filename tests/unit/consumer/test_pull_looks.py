@@ -24,6 +24,7 @@ class Queues:
         self.calls = []
         self.broken = set()
         self.undeletable = []
+        self.done = []
 
     def receive(self, lane, *, maximum, visibility, wait):
         self.calls.append((lane, maximum, visibility, wait))
@@ -68,7 +69,13 @@ def bench():
     looking = Looking(
         queues=queues, beside=Late(), pace=Pace(config.consumer), telemetry=recorder, clock=clock
     )
-    return Bench(Looks(looking, seconds_left=lambda: 20.5), queues, clock, recorder, config.lanes)
+    return Bench(
+        Looks(looking, seconds_left=lambda: 20.5, keep_done=lambda *kept: queues.done.append(kept)),
+        queues,
+        clock,
+        recorder,
+        config.lanes,
+    )
 
 
 def records(*names, group="g"):
@@ -156,7 +163,7 @@ def test_the_tail_of_a_group_waits_for_the_deletion_before_it(bench):
 
 
 def test_a_deletion_that_failed_is_repeated_once(bench):
-    """If it is refused again, that is reported; the record comes back, and its attempt counts."""
+    """If it is refused again, each record is counted as a failed call, and kept as done."""
     bench.queues.undeletable = [aws_error(), [], ["m2"], ["m2"]]
 
     for name in ("m1", "m2"):
@@ -165,6 +172,12 @@ def test_a_deletion_that_failed_is_repeated_once(bench):
 
     assert bench.queues.calls == [("HIGH", "m1"), ("HIGH", "m1"), ("HIGH", "m2"), ("HIGH", "m2")]
     assert [name for name, _ in bench.recorder.problems] == ["records_not_deleted"]
+    bench.queues.undeletable = [["m3", "m4", "m5"]] * 2
+    bench.looks.delete(bench.lanes[0], records("m3", "m4", "m5"))
+    bench.looks.land(bench.lanes[0])
+    assert bench.recorder.counts["ConsumerCallErrors"] == 4
+    kept = [[record.message_id for record in kept] for _, kept in bench.queues.done]
+    assert kept == [["m2"], ["m3", "m4", "m5"]]
 
 
 def test_a_poll_that_is_still_waiting_is_not_made_twice(bench):
