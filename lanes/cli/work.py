@@ -19,7 +19,7 @@ from lanes.config import EngineName, LanesConfig
 from lanes.config.deployment import VARIABLE, Deployment
 from lanes.errors import ConfigurationError
 from lanes.work.loading import SOURCE, split_name
-from lanes.work.process import RunningSlot
+from lanes.work.process import RunningSlot, collect_orphans
 from lanes.work.slot import write_whole_lines
 from lanes.work.supervisor import Supervisor
 
@@ -74,6 +74,7 @@ def work(
         timeout=settings.function_timeout.total_seconds(),
         grace=(settings.function_timeout if patience is None else patience).total_seconds(),
         telemetry=PowertoolsTelemetry(environ=environment),
+        collect=collect_orphans,
     )
     lanes = ", ".join(lane.name for lane in deployment.config.lanes)
     say(f"serving {lanes} with slots: {settings.reserved_concurrency}; stop with Ctrl-C")

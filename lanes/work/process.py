@@ -12,7 +12,7 @@ from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from multiprocessing.connection import Connection
 
 # With the search path of this process, so that both import the same library.
@@ -21,6 +21,23 @@ _PROGRAM = (
     "from lanes.work.slot import main; main(*sys.argv[2:])"
 )
 STOP = "stop"
+
+
+def collect_orphans(slots: Collection[int]) -> None:
+    """
+    Collect processes that have ended and are not the processes of slots.
+
+    As process 1 of a container, the supervisor is the parent of every program that a handler leaves behind. Without
+    this each would stay in the table of processes for ever.
+    """
+    # macOS has no waitid, and no containers. Only looked at first: a slot's exit code is for its own process object.
+    while os.getpid() == 1 and hasattr(os, "waitid"):
+        with suppress(ChildProcessError):
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None and ended.si_pid not in slots:
+                os.waitpid(ended.si_pid, os.WNOHANG)
+                continue
+        return
 
 
 class RunningSlot:

@@ -10,7 +10,7 @@ from lanes.errors import ConfigurationError
 from lanes.events import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from lanes.consumer.telemetry import Telemetry
 
@@ -81,6 +81,7 @@ class Supervisor:
         timeout: the function timeout in seconds, the longest run of a slot.
         grace: seconds from a stop until the slots are killed.
         telemetry: receives the events.
+        collect: collects ended processes other than those with these process ids.
         clock: monotonic seconds.
         sleep: lets seconds pass.
 
@@ -94,6 +95,7 @@ class Supervisor:
         timeout: float,
         grace: float,
         telemetry: Telemetry,
+        collect: Callable[[Collection[int]], None] = lambda _slots: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -102,6 +104,7 @@ class Supervisor:
         self._timeout = timeout
         self._grace = grace
         self._telemetry = telemetry
+        self._collect = collect
         self._clock = clock
         self._sleep = sleep
         self._stops = 0
@@ -144,6 +147,7 @@ class Supervisor:
         for place in self._places:
             if place.process is not None:
                 self._look_at(place, place.process)
+        self._collect([place.process.pid for place in self._places if place.process is not None])
         return any(place.process is not None for place in self._places)
 
     def _look_at(self, place: _Place, process: SlotProcess) -> None:
