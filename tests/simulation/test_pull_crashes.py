@@ -159,3 +159,16 @@ def test_a_message_that_killed_its_process_once_is_done_soon_in_an_invocation_of
     assert (first.attempt, second.attempt) == (1, 2)
     assert "crashed" in [one["reason"] for one in scenario.world.recorder.named("batch_returned")]
     scenario.check_kept()
+
+
+def test_a_group_keeps_its_order_where_one_of_its_records_is_served_before_a_suspect():
+    """It fails, and those behind it in the same hand return with it."""
+    scenario = Scenario({"consumer": {"max_attempts": 9}}, engine="pull")
+    scenario.send("MAIN", "m0", "fail", "ok", group="a")
+    scenario.send("MAIN", "m1", "fail", "ok", group="a")
+    scenario.send("HIGH", "crashes", "crash", "ok", group="b")
+
+    scenario.drain()
+
+    assert scenario.done == ["crashes", "m0", "m1"]
+    scenario.check_kept()

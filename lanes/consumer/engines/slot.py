@@ -131,11 +131,22 @@ class Slot:
         is_overdue = lane is self._from_reserve
         began, (records, behind) = self.clock(), self._taken(lane)
         turn = partial(self._turn, is_overdue=True) if is_overdue else None
+        self._serve(lane, records, behind, turn=turn)
+        self.services.policy.charge(lane, self.clock() - began)
+
+    def _serve(
+        self,
+        lane: Lane,
+        records: Sequence[RawRecord],
+        behind: Sequence[RawRecord],
+        *,
+        turn: TurnMaker | None = None,
+    ) -> None:
+        """Handle records, and take those behind them in their group in hand again, unless one of them stays."""
         if self.handle(lane, records, turn=turn).kept:
             self._return(lane, behind, Reason.BEHIND)
         else:
             self.looks.take(lane, behind)
-        self.services.policy.charge(lane, self.clock() - began)
 
     def handle(self, lane: Lane, records: Sequence[RawRecord], *, turn: TurnMaker | None = None) -> Outcomes:
         """Handle records as one batch; a batch that was set aside for them goes on afterwards."""
@@ -188,10 +199,10 @@ class Slot:
                 self.looks.look([lane], expected=0.0)
             records = self.looks.hands.get(lane.name, [])
             if (one := first_unsuspected(records)) is not None:
-                self.looks.hands[lane.name] = [record for record in records if record is not one]
-                if not self.looks.hands[lane.name]:
-                    del self.looks.hands[lane.name]
-                self.handle(lane, [one])
+                del self.looks.hands[lane.name]
+                self.looks.take(lane, [record for record in records if record.group != one.group])
+                behind = [record for record in records if record.group == one.group and record is not one]
+                self._serve(lane, [one], behind)
 
     def _return(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
         if not records:
