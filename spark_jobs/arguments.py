@@ -20,6 +20,7 @@ OPTIONS = {
     "deployment": "deployment",
     "region": "region",
     "endpoint_url": "endpointUrl",
+    "source": "source",
     "priority": "priority",
     "shards": "shards",
     "ordering": "ordering",
@@ -36,6 +37,7 @@ OPTIONS = {
 
 def add_writer_arguments(arguments: argparse.ArgumentParser) -> None:
     """Add the arguments for lanes, flow, reruns and Spark."""
+    _add_source(arguments)
     _add_lanes(arguments)
     flow = _add_flow(arguments)
     flow.add_argument(
@@ -55,6 +57,12 @@ def _add_lanes(arguments: argparse.ArgumentParser) -> None:
     )
     lanes.add_argument("--region", help="AWS region of the lanes")
     lanes.add_argument("--endpoint-url", metavar="URL", help="endpoint of AWS, if it is local")
+
+
+def _add_source(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument(
+        "--source", help="CloudEvents source of the messages, a part of their identity (default spark)"
+    )
 
 
 def _add_flow(arguments: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -227,6 +235,7 @@ def file_parser() -> argparse.ArgumentParser:
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
     arguments.add_argument("--dry-run", action="store_true", help="make each message and send none")
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
+    _add_source(arguments)
     _add_lanes(arguments)
     _add_flow(arguments)
     _add_reruns(arguments)

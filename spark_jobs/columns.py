@@ -23,6 +23,7 @@ COLUMNS = {
     "id": ((*TEXTS, *WHOLE_NUMBERS), "a string or a whole number"),
     "priority": (WHOLE_NUMBERS, "a whole number"),
     "traceparent": (TEXTS, "a string"),
+    "resend_of": (TEXTS, "a string"),
 }
 PLAIN = (
     *TEXTS,

@@ -202,7 +202,7 @@ def _reader(options: argparse.Namespace) -> RowReader:
 
     # The lanes are not needed to make messages.
     read = WriterOptions.from_options(_writer(options) | {"stack": "-", "deployment": None})
-    return RowReader(kind=read.kind, priority=read.priority, shards=read.shards)
+    return RowReader(kind=read.kind, priority=read.priority, shards=read.shards, source=read.source)
 
 
 def _writer(options: argparse.Namespace) -> dict[str, Any]:

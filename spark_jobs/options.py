@@ -29,6 +29,7 @@ NAMES = (
     "region",
     "endpointUrl",
     "kind",
+    "source",
     "priority",
     "shards",
     "maxSendRate",
@@ -52,6 +53,8 @@ MAX_BACKLOG = 1_000_000_000
 MAX_RUN_ID_LENGTH = 100
 # A colon, since times of schedules have them.
 RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:-]{0,99}")
+# A part of a message's identity: another source makes other messages of the same rows.
+SENDER = "spark"
 ORDERINGS = ("group", "none")
 ON_ERROR = ("fail", "quarantine")
 FLAGS = {"true": True, "false": False}
@@ -72,6 +75,7 @@ class WriterOptions:
         region: AWS region of the lanes; None for that of the environment.
         endpoint_url: Endpoint of SQS and SSM; None for that of the environment.
         kind: Kind of rows without one.
+        source: CloudEvents source of the messages.
         priority: Priority of rows without one.
         shards: Number of groups for rows without one; None makes each of them its own group.
         max_send_rate: Messages a second of the whole job.
@@ -90,6 +94,7 @@ class WriterOptions:
     region: str | None = None
     endpoint_url: str | None = None
     kind: str | None = None
+    source: str = SENDER
     priority: int = int(Priority.BULK)
     shards: int | None = None
     max_send_rate: float | None = None
@@ -119,6 +124,7 @@ class WriterOptions:
             region=values.read("region", _text),
             endpoint_url=values.read("endpointUrl", _url),
             kind=values.read("kind", _kind),
+            source=values.read("source", _source) or SENDER,
             priority=values.read("priority", _priority, default="BULK") or 0,
             shards=values.read("shards", lambda text: _count(text, MAX_SHARDS)),
             max_send_rate=values.read("maxSendRate", _rate),
@@ -265,6 +271,14 @@ def _url(text: str) -> str:
 def _kind(text: str) -> str:
     try:
         Message(kind=text).to_body()
+    except InvalidMessageError as error:
+        raise ConfigurationError(error.problems) from error
+    return text
+
+
+def _source(text: str) -> str:
+    try:
+        Message(kind="any", source=text).to_body()
     except InvalidMessageError as error:
         raise ConfigurationError(error.problems) from error
     return text

@@ -177,7 +177,9 @@ class WritePlan:
         record = self._record(context)
         return SendingTask(
             partition=context.partitionId(),
-            reader=RowReader(kind=options.kind, priority=options.priority, shards=options.shards),
+            reader=RowReader(
+                kind=options.kind, priority=options.priority, shards=options.shards, source=options.source
+            ),
             calls=LaneCalls(self.deployment, calls),
             pace=self._pace(clients, context.getLocalProperty, record),
             record=record,

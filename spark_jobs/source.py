@@ -48,6 +48,8 @@ class LanesDataSource(DataSource):
             row has the same id in every run, and equal rows are one message.
         priority (whole number): Overrides the option.
         traceparent (string): W3C trace context of the message.
+        resend_of (string): The message_id of the dead letter that the row replaces. SQS would drop its repeat for five
+            minutes; with this it is another message for SQS, and the same one for everything else.
 
     Options of a write (names are case-insensitive):
         stack: Name of the CloudFormation stack with the lanes, read on the driver.
@@ -55,6 +57,7 @@ class LanesDataSource(DataSource):
         region: AWS region of the lanes. Default: that of the environment.
         endpointUrl: Endpoint of AWS, if it is local. Default: that of the environment.
         kind: Kind of rows without one.
+        source: CloudEvents source of the messages, a part of their identity. Default: spark.
         priority: A number or BULK, LOW, NORMAL, HIGH, CRITICAL. Default: BULK.
         shards: Number of groups to spread rows without a group over, by their id. Default: each such row is its own
             group.

@@ -96,7 +96,13 @@ class RowReader:
             priority=priority,
             source=self.source,
             traceparent=row.get("traceparent"),
+            deduplication_id=self._resend_id(row, kind, identity),
         )
+
+    def _resend_id(self, row: Mapping[str, Any], kind: str, identity: str) -> str | None:
+        """Name a resend after its dead letter, since SQS would drop a repeat of the letter's own message."""
+        letter = row.get("resend_of")
+        return None if letter is None else f"{identity_prefix(self.source, kind)}{identity}#resend-{letter}"
 
     def item(self, row: Mapping[str, Any], position: int) -> OutgoingRow:
         """
@@ -110,6 +116,8 @@ class RowReader:
             ValueError: The row has no kind, or its data is not a JSON document.
             MessageError: The message breaks a rule.
         """
+        if row.get("resend_of") is not None:
+            return self._item_of_message(row, position)
         kind, data, identity, group, priority = self._fields(row)
         prefix, origin = _origin(self.source, kind)
         name = f"{prefix}{identity}"

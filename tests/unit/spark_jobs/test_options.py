@@ -110,3 +110,10 @@ def test_a_deployment_that_is_nowhere_is_refused(tmp_path):
     """The error has the three forms."""
     with pytest.raises(ConfigurationError, match=r"deployment is '.*none'; the document as JSON, its base64"):
         WriterOptions.from_options({"deployment": str(tmp_path / "none")})
+
+
+def test_a_source_that_no_message_can_have_is_refused():
+    """Before any row is read."""
+    assert WriterOptions.from_options({"stack": "S", "source": "nightly/loader"}).source == "nightly/loader"
+    (problem,) = problems_of(stack="S", source=" ")
+    assert "source" in problem

@@ -212,3 +212,27 @@ def test_a_rows_trace_goes_on_in_its_message_and_is_no_part_of_its_id():
     assert READER.message(traced).traceparent == traceparent
     assert json.loads(READER.item(traced, 1).body)["traceparent"] == traceparent
     assert READER.message(traced).id == READER.message({"data": "1"}).id
+
+
+def test_a_resend_of_a_dead_letter_is_another_message_for_sqs():
+    """It would drop a repeat for five minutes; the id, the group and the effect stay the same."""
+    row = {"data": {"n": 1}, "id": "7", "group": "g"}
+
+    first, again, third = (
+        READER.item(row | {"resend_of": letter}, 1) for letter in (None, "a" * 36, "b" * 36)
+    )
+
+    assert (first.identity, first.message_group_id) == (again.identity, again.message_group_id)
+    ids = {one.message_deduplication_id for one in (first, again, third)}
+    assert len(ids) == 3
+    assert all(SQS_ID.fullmatch(one) for one in ids)
+
+
+def test_the_source_can_be_set():
+    """It tells the messages of two programs apart."""
+    ours, theirs = (
+        RowReader(kind="k", priority=0, source=name).item({"data": "1", "id": "7"}, 1) for name in "ab"
+    )
+
+    assert json.loads(ours.body)["source"] == "a"
+    assert ours.message_deduplication_id != theirs.message_deduplication_id
