@@ -20,6 +20,7 @@ import pyspark
 import pytest
 from pyspark import TaskContext
 
+from lanes.message import id_in
 from spark_jobs import LanesDataSource
 from spark_jobs.source import LanesWriter
 
@@ -97,7 +98,7 @@ def summary_of(process):
 def recorded(folder):
     """Give the ids in the manifest."""
     return [
-        one
+        id_in(one)
         for file in (folder / "runs/r/sent").rglob("*.json")
         for one in json.loads(file.read_text())["ids"]
     ]

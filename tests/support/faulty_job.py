@@ -24,6 +24,7 @@ from lanes.aws.queues.lean_calls import LeanCalls
 from lanes.aws.queues.request_form import learn_form
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.message import id_in
 from lanes.testing.fifo.queue import FifoQueue
 from lanes.testing.fifo.settings import FifoSettings
 from spark_jobs.manifest.run import RunManifest
@@ -348,7 +349,7 @@ class FaultyJob:
     def recorded(self, run_id="r"):
         """Return the ids in the manifest."""
         names = list(self.storage.names(f"{run_id}/sent/"))
-        return [one for ids in read_ids(self.storage, names) for one in ids]
+        return [id_in(one) for ids in read_ids(self.storage, names) for one in ids]
 
     def queued(self, lane):
         """Return (group, id) of all messages of a lane in the order of their arrival."""
