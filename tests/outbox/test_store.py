@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
 from lanes.config import LanesConfig
+from lanes.outbox import EntryFilter, Operator
 from lanes.outbox.dynamodb.item import DUE, PARTS, READY, claim_order, item_of, part_of, part_of_key, parts_of
 from lanes.outbox.dynamodb.table import create_table
 from lanes.outbox.entry import EntryState
@@ -18,6 +19,28 @@ from lanes.outbox.rules import Mark
 from lanes.outbox.sql.operations import PAGE
 from tests.support.outbox import new_outbox
 from tests.support.outbox_bench import LOCK, SHARES, Bench, abandoned, failed
+
+
+def test_a_group_that_is_moved_beside_a_relay_comes_to_its_new_lane_in_order(dynamodb_subject, clock):
+    """Though its later entry is parked, and listed first."""
+    bench = Bench(dynamodb_subject, clock)
+    bench.write("a", group="g")
+    bench.write("b", group="g", priority=1)
+    assert bench.ids(1) == []
+    operator = Operator(store=bench.operations, config=LanesConfig(), who="ops", clock=clock)
+    claims = []
+
+    def claim_once(**_):
+        if not claims:
+            claims.append(None)
+            claims.append(bench.claim(shares=SHARES[:1]))
+
+    dynamodb_subject.client.meta.events.register("after-call.dynamodb.UpdateItem", claim_once)
+    assert operator.prioritize(EntryFilter(), 100) == 2
+    first, owner = claims[1]
+    bench.settle(first, owner)
+
+    assert [*(entry.id for entry in first.entries), *bench.ids()] == ["a", "b"]
 
 
 def test_entries_are_found_by_state_and_only_once(bench):

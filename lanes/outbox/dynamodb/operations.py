@@ -13,6 +13,7 @@ from lanes.outbox.dynamodb.item import (
     DEAD,
     DUE,
     HELD,
+    PARTS,
     READY,
     READY_INDEX,
     SHOWN_ATTRIBUTES,
@@ -24,7 +25,6 @@ from lanes.outbox.dynamodb.item import (
     number,
     part_of,
     partition_of,
-    parts_of,
     sortable,
     text,
 )
@@ -67,7 +67,19 @@ class DynamoDBOutboxOperations:
         if EntryState.PUBLISHED in states:
             published = {":published": text(EntryState.PUBLISHED.value)}
             yield from self._scan(published, "#state = :published", **SHOWN)
-        seen: set[str] = set()
+        wanted = frozenset(states) - {EntryState.PUBLISHED}
+        for part in range(PARTS if wanted else 0):
+            # By age: of a group, which is in one part, a later entry must not come to another lane before the earlier
+            # ones, where a relay could claim it.
+            keys = [found for _, found in sorted(self._keys(f"#{part}").items())]
+            for start in range(0, len(keys), MAX_READ):
+                for entry in self._read(keys[start : start + MAX_READ]):
+                    if entry.state in wanted:
+                        yield entry
+
+    def _keys(self, part: str) -> dict[str, Any]:
+        """Return the keys of a part's entries by their sort keys; an index has no more of an entry than that."""
+        found: dict[str, Any] = {}
         # Timers before candidates: an entry that moves from one to the other meanwhile is read at least once.
         for index, key, value in (
             (TIMERS_INDEX, "timer", HELD),
@@ -75,28 +87,14 @@ class DynamoDBOutboxOperations:
             (TIMERS_INDEX, "timer", DUE),
             (READY_INDEX, "ready", READY),
         ):
-            for page in (page for part in parts_of(value) for page in self._pages(index, key, part)):
-                for entry in self._read(page):
-                    if entry.state in states and entry.state != EntryState.PUBLISHED and entry.id not in seen:
-                        seen.add(entry.id)
-                        yield entry
-
-    def _pages(self, index: str, key: str, value: str) -> Iterator[list[Any]]:
-        start: dict[str, Any] = {}
-        while True:
-            with aws_errors("Query"):
-                page = self._calls.client.query(
-                    TableName=self._calls.table,
-                    IndexName=index,
-                    KeyConditionExpression=f"{key} = :value",
-                    ExpressionAttributeValues={":value": text(value)},
-                    Limit=MAX_READ,
-                    **start,
-                )
-            yield [{"pk": item["pk"], "sk": item["sk"]} for item in page["Items"]]
-            if "LastEvaluatedKey" not in page:
-                return
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+            items = self._calls.query(
+                limit=None,
+                IndexName=index,
+                KeyConditionExpression=f"{key} = :value",
+                ExpressionAttributeValues={":value": text(value + part)},
+            )
+            found |= {item["sk"]["S"]: {"pk": item["pk"], "sk": item["sk"]} for item in items}
+        return found
 
     def _read(self, keys: list[Any]) -> list[Entry]:
         found: dict[str, Entry] = {}
