@@ -10,6 +10,7 @@ import pytest
 
 from lanes import Consumer, LanesConfig, Message
 from lanes.testing import InMemoryLanes
+from tests.support.memory import World
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,29 @@ def test_data_that_does_not_fit_never_reaches_the_handler(engine, idempotency):
     assert not lanes.journal.failed
     lanes.assert_handled("order.placed", order=8)
     lanes.assert_nothing_waiting()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_field_that_the_type_lacks_is_ignored_and_counted_unless_the_handler_is_strict(engine, strict):
+    """A newer sender may have added it."""
+    world = World(engine=engine)
+    reached = []
+
+    @world.consumer.handler("order.placed", strict=strict)
+    def place(message: Message[Order]) -> None:
+        reached.append(message.data)
+
+    message_id = world.send("MAIN", "order.placed", {"order": 7, "gift": True, "note2": "x"})
+    world.step("MAIN")
+
+    reasons = [note.reason for note in world.queues.notes.values()]
+    unknown = "data has the unknown field {!r}; Order has order, note"
+    if strict:
+        assert reasons == ["; ".join(unknown.format(name) for name in ("gift", "note2"))]
+        assert world.queues.notes[message_id].attempts == 0
+    else:
+        assert (reached, reasons) == ([Order(7)], [])
+    assert world.recorder.counts["IgnoredFields"] == (0 if strict else 2)
 
 
 def test_a_reason_with_half_a_character_can_still_be_sent(engine):

@@ -302,6 +302,23 @@ def test_a_kind_has_one_handler():
         handlers.add(["b", "a"], two)
 
 
+def test_a_kind_may_have_other_names():
+    """A renamed kind's messages of before still wait; each name has one handler."""
+    handlers = Handlers()
+    handlers.add(["order.placed", "order.created"], one)
+
+    for kind in ("order.placed", "order.created"):
+        work = handlers.resolve(record_with("m", body=Message(kind=kind).to_body()))
+        assert (work.kind, work.is_unknown) == (kind, False)
+    for kinds in (["order.created"], ["order.moved", "order.moved"]):
+        with pytest.raises(DuplicateHandlerError, match="already has a handler"):
+            handlers.add(kinds, two)
+    with pytest.raises(TypeError, match=r"as in aliases=\['order.created'\]"):
+        Consumer().handler("order.placed", aliases="order.created")
+    with pytest.raises(ConfigurationError, match="no spaces"):
+        Consumer().handler("order.placed", aliases=["order created"])
+
+
 @pytest.mark.parametrize("kind", [one, "", None])
 def test_a_handler_without_its_kind_is_refused(kind):
     """`@consumer.handler` alone would register nothing, and its messages would be given up one by one."""
