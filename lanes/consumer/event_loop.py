@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import inspect
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,14 @@ async def _result_of(awaitable: Awaitable[Any]) -> Any:
 
 
 def _close(runner: Runner) -> None:
-    # Within another loop it can't cancel its tasks; they go with the loop.
-    with contextlib.suppress(RuntimeError):
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
         runner.close()
+        return
+    # Collected in the middle of another loop, which lets no second one run in its thread.
+    closing = threading.Thread(target=runner.close)
+    closing.start()
+    closing.join()

@@ -168,7 +168,7 @@ class Invocations:
     ) -> Any:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
         self.started[getattr(argument, "kind", "raw body")] += 1
-        deadline = self._deadlines[-1]
+        deadline, began = self._deadlines[-1], self._clock.now
         self._is_handling = True
         try:
             result = handler(argument, context)
@@ -177,20 +177,21 @@ class Invocations:
             if isinstance(error, Yielded | KeyboardInterrupt):
                 self._calls.killed |= isinstance(error, ProcessKilled)
                 raise
-            self._take_time(deadline)
+            self._take_time(began, deadline)
             self._journal.note_failed(
                 context.message_id, lane=context.lane, attempt=context.attempt, error=error
             )
             raise
         finally:
             self._is_handling = False
-        self._take_time(deadline)
+        self._take_time(began, deadline)
         self.after_handler()
         return result
 
-    def _take_time(self, deadline: float) -> None:
-        """Let the handler's time pass; the process is killed at the function's timeout."""
-        self._clock.advance(self._handler_time)
+    def _take_time(self, began: float, deadline: float) -> None:
+        """Let a handler's time pass unless it moved the clock; the process is killed at the function's timeout."""
+        if self._clock.now == began:
+            self._clock.advance(self._handler_time)
         if self._clock.now > deadline:
             self._calls.killed = True
             raise ProcessKilled

@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 
 from lanes import Consumer, DeadLetter, LanesConfig, Retry, current_priority, current_traceparent
+from lanes.consumer.event_loop import HandlerLoop
 from lanes.testing import InMemoryLanes, ProcessKilled
 
 MARK = contextvars.ContextVar("mark", default="outside")
@@ -206,11 +207,42 @@ def test_the_loop_is_closed_with_its_consumer():
     assert not [one for one in caught if issubclass(one.category, ResourceWarning)]
 
 
+def test_a_loop_that_is_collected_within_another_one_is_closed_too():
+    """Garbage is collected anywhere."""
+    ends = []
+
+    async def endless():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("cancelled")
+
+    async def started():
+        tasks = asyncio.get_running_loop().create_task(endless())
+        await asyncio.sleep(0)
+        return tasks
+
+    async def main():
+        nonlocal loop
+        loop = None
+        gc.collect()
+
+    loop = HandlerLoop()
+    task = loop.run(started())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+
+    assert (ends, task.cancelled(), caught) == (["cancelled"], True, [])
+
+
 def test_tasks_are_cancelled_when_the_process_ends():
     """As `asyncio.run` does at its end."""
     code = """
 import asyncio
 from lanes import Consumer
+from lanes.consumer.event_loop import HandlerLoop
 from lanes.testing import InMemoryLanes
 
 consumer = Consumer()

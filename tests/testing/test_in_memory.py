@@ -557,3 +557,22 @@ def test_a_message_that_returns_soon_is_served_by_the_slot_that_stays_for_it():
     (failed,), (handled,) = lanes.journal.failed, lanes.journal.handled
     assert 4 <= (handled.at - failed.at).total_seconds() <= 6.5
     assert lanes._invocations.total == 1
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 1.0), (0.05, 0.05), (7.0, 7.0)])
+def test_a_handler_that_moves_the_clock_takes_no_second_of_its_own(seconds, expected):
+    """What it says replaces the default."""
+    consumer, times = Consumer(), []
+
+    @consumer.handler("work")
+    def work(_message):
+        times.append(lanes.clock.now)
+        if seconds is not None:
+            lanes.clock.advance(timedelta(seconds=seconds))
+
+    lanes = InMemoryLanes(consumer)
+    for _ in range(2):
+        lanes.producer.send("work", {}, group="g")
+    lanes.run_until_idle()
+
+    assert times[1] - times[0] == pytest.approx(expected, abs=0.03)
