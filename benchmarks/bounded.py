@@ -3,7 +3,8 @@ Whether `max_wait` bounds the wait of a lower lane under an endless flood: `pyth
 
 HIGH always has more work than the slots can do. First MAIN has a trickle that the reserve can carry: each of its
 messages must start within 5 s of its `max_wait`, by the first start of its handler. Then it has a backlog far beyond
-the reserve: it may take its share of slot time and no more. Without `max_wait` priority is strict, and MAIN starves by
+the reserve: it may take its share of slot time and no more, in the pull engine also where HIGH has few groups, all of
+them in the slots' own hands. Without `max_wait` priority is strict, and MAIN starves by
 choice.
 """
 
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.flood import Flood
 from benchmarks.patterns import PATTERNS, deployed
 from benchmarks.report import Findings, Table, run_engine
+from lanes.config import EngineName
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 
 if TYPE_CHECKING:
-    from lanes.config import EngineName
     from simulator.simulated_lanes import SimulatedLanes
 
 SLOTS = (1, 3, 10)
@@ -31,6 +32,10 @@ RESERVE = 0.05
 MAX_WAIT = 60.0
 TRICKLE = 0.03
 """Share of the slots' time that the trickle asks for: the reserve can carry it."""
+
+FEW_SLOTS = (1, 3)
+FEW_GROUPS = (1, 2, 5, 30)
+"""Groups of HIGH; a slot that has one in hand sees nothing of it in the queue."""
 
 BOUNDED, STRICT = "max_wait 60 s", "strict"
 OURS = (
@@ -51,7 +56,7 @@ class Served:
     MAIN's part of a run.
 
     Attributes:
-        share: of slot time, in its handlers.
+        share: in its handlers, of the slot time that HIGH could use: one slot for each of its groups.
         handled: number of messages.
         longest: longest wait in seconds, including messages that still waited at the end.
         yielding: time of invocations that only yielded, over that of all slots.
@@ -73,30 +78,56 @@ def serve(
     pattern: Pattern,
     seed: int,
     unknowns: Unknowns | None = None,
+    groups: int | None = None,
 ) -> Served:
-    """Let the flood last this many seconds."""
+    """Let the flood last this many seconds, by default in many groups."""
     main: dict[str, Any] = {"name": "MAIN"} | ({"max_wait": max_wait} if max_wait else {})
     raw = {
         "consumer": {"reserved_concurrency": slots, "reserve": RESERVE},
         "lanes": [{"name": "HIGH", "threshold": 50}, main],
     }
     lanes = deployed(raw, pattern=pattern, unknowns=unknowns or Unknowns(), seed=seed)
-    flood = Flood(lanes=lanes, work=WORK, groups=40 * slots)
+    flood = Flood(lanes=lanes, work=WORK, groups=groups or 40 * slots)
     flood.begin()
-    moments = _sent(lanes, backlog=backlog, seconds=seconds, seed=seed)
+    unusable = max(0, slots - groups) / slots if groups else 0.0
+    share = unusable + 3 * RESERVE if backlog else 0.0
+    moments = _sent(lanes, share=share, seconds=seconds, seed=seed)
     began = lanes.scheduler.now
     lanes.run(seconds=seconds)
     flood.end()
-    return _served(lanes, began=began, seconds=seconds, moments=moments)
+    found = _served(lanes, began=began, seconds=seconds, moments=moments)
+    return dataclasses.replace(found, share=found.share - unusable)
 
 
-def _sent(lanes: SimulatedLanes, *, backlog: bool, seconds: float, seed: int) -> list[float]:
-    """Send to MAIN now, or schedule it; return the times."""
+def in_few_groups(
+    *, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | None = None
+) -> dict[tuple[int, int], Served]:
+    """Let MAIN have a backlog beside HIGH in few groups, by slots and groups; only pull has records in hand."""
+    if engine is not EngineName.PULL:
+        return {}
+    return {
+        (slots, groups): serve(
+            slots,
+            seconds=QUICK_SECONDS if quick else SECONDS,
+            backlog=True,
+            max_wait=MAX_WAIT,
+            pattern=PATTERNS[engine],
+            seed=seed,
+            unknowns=unknowns,
+            groups=groups,
+        )
+        for slots in (FEW_SLOTS[:1] if quick else FEW_SLOTS)
+        for groups in (FEW_GROUPS[:2] if quick else FEW_GROUPS)
+    }
+
+
+def _sent(lanes: SimulatedLanes, *, share: float, seconds: float, seed: int) -> list[float]:
+    """Send to MAIN as much as this share of slot time now, or schedule a trickle; return the times."""
     slots = lanes.config.consumer.reserved_concurrency
     chance = Random(seed)  # noqa: S311 - a simulation
     groups = 10 * slots
-    if backlog:
-        count = int(seconds * slots * RESERVE / WORK * 3)
+    if share:
+        count = int(seconds * slots * share / WORK)
         for number in range(count):
             lanes.send("MAIN", group=f"m{number % groups}", seconds=WORK)
         return [lanes.scheduler.now] * count
@@ -144,7 +175,8 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
         return [one for (_, its_load, its_name), one in found.items() if (its_load, its_name) == (load, name)]
 
     longest = max(one.longest for one in of("trickle", BOUNDED))
-    both = [*of("trickle", BOUNDED), *of("backlog", BOUNDED)]
+    few = in_few_groups(engine=engine, quick=quick, seed=seed)
+    both = [*of("trickle", BOUNDED), *of("backlog", BOUNDED), *few.values()]
     figures = {
         "max_wait_overrun_seconds": round(max(0.0, longest - MAX_WAIT), 2),
         "longest_wait_s": round(longest, 1),
@@ -163,6 +195,18 @@ def measure(*, engine: EngineName, quick: bool, seed: int) -> Findings:
     rows = [
         (f"{slots} slots", load, name, one.handled, one.share, one.longest, one.yielding)
         for (slots, load, name), one in found.items()
+    ]
+    rows += [
+        (
+            f"{slots} slots",
+            f"backlog, HIGH in {groups}",
+            BOUNDED,
+            one.handled,
+            one.share,
+            one.longest,
+            one.yielding,
+        )
+        for (slots, groups), one in few.items()
     ]
     columns = (
         "slots",
@@ -205,10 +249,12 @@ def judge(*, engine: EngineName, quick: bool, seed: int, unknowns: Unknowns | No
         ]
         for load in ("trickle", "backlog")
     }
+    few = in_few_groups(engine=engine, quick=quick, seed=seed, unknowns=unknowns)
     longest = max(one.longest for one in served["trickle"])
+    shares = [one.share for each in served.values() for one in each] + [one.share for one in few.values()]
     return {
         "max_wait_overrun_seconds": round(max(0.0, longest - MAX_WAIT), 2),
-        "reserve_share": round(max(one.share for each in served.values() for one in each), 4),
+        "reserve_share": round(max(shares), 4),
     }
 
 
