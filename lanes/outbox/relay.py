@@ -19,7 +19,7 @@ from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
 from lanes.outbox.context import RelayContext
 from lanes.outbox.outages import STORE, OutageLog
 from lanes.outbox.publication import Publication, Publisher
-from lanes.outbox.rules import Mark, lane_shares, next_pause
+from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause
 from lanes.outbox.telemetry import RelayMetric, RelayRound
 from lanes.producer.retries import RetryPolicy
 
@@ -144,7 +144,13 @@ class Relay:
             if self._clock() >= deadline:
                 return total
 
-    def run(self, *, should_stop: Callable[[], bool], pause: Callable[[timedelta], None]) -> None:
+    def run(
+        self,
+        *,
+        should_stop: Callable[[], bool],
+        pause: Callable[[timedelta], None],
+        wakes: Callable[[], bool] = lambda: False,
+    ) -> None:
         """
         Run rounds until `should_stop`: immediately while there is work, after growing pauses while there is none.
 
@@ -154,6 +160,7 @@ class Relay:
         Args:
             should_stop: asked between rounds, before each call to a lane, and while a mark is repeated.
             pause: waits; it can return early, for example on the notification of a commit.
+            wakes: whether it returns at each commit now, so that pauses can be longer than `tick`.
         """
         waited: timedelta | None = None
         self._should_stop = should_stop
@@ -161,8 +168,15 @@ class Relay:
             if not self._run_once_or_report().is_idle:
                 waited = None
                 continue
-            waited = next_pause(waited, self._settings)
+            waited = next_pause(waited, self._longest_pause(wakes=wakes()))
             pause(waited)
+
+    def _longest_pause(self, *, wakes: bool) -> timedelta:
+        # No commit tells that a lane accepts again, or that its window has room.
+        is_polling = (
+            not wakes or self._settings.lane_window or self._publication.pauses.resumes_at() is not None
+        )
+        return self._settings.tick if is_polling else max(self._settings.tick, LISTENING_TICK)
 
     def _run_once_or_report(self) -> RelayRound:
         """Run a round; treat a temporary outage of the store as an idle round."""

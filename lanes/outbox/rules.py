@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # After work the next claim follows this soon; an idle outbox costs one claim in each `tick`.
 SHORTEST_PAUSE = timedelta(milliseconds=20)
+# The longest pause of a relay that wakes at each commit: a claim is four statements, so an idle relay has fewer than
+# 0.5 a second. A retry may be late by as much.
+LISTENING_TICK = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +228,6 @@ def abandoned(entry: Entry, settings: OutboxSettings, *, now: float, attempts: i
     )
 
 
-def next_pause(previous: timedelta | None, settings: OutboxSettings) -> timedelta:
-    """Return the next pause of an idle polling relay: short at first, doubling up to the tick."""
-    if previous is None:
-        return min(SHORTEST_PAUSE, settings.tick)
-    return min(previous * 2, settings.tick)
+def next_pause(previous: timedelta | None, longest: timedelta) -> timedelta:
+    """Return the next pause of an idle polling relay: short at first, doubling up to the longest."""
+    return min(SHORTEST_PAUSE if previous is None else previous * 2, longest)

@@ -126,13 +126,13 @@ def test_a_returned_entry_keeps_its_attempts(attempts, state):
 
 def test_an_idle_relay_asks_less_and_less_often():
     """From milliseconds up to the tick."""
-    pauses = [next_pause(None, SETTINGS)]
+    pauses = [next_pause(None, SETTINGS.tick)]
     while pauses[-1] < SETTINGS.tick:
-        pauses.append(next_pause(pauses[-1], SETTINGS))
+        pauses.append(next_pause(pauses[-1], SETTINGS.tick))
 
     assert pauses[0] == timedelta(milliseconds=20)
     assert len(pauses) == 7
-    assert next_pause(SETTINGS.tick, SETTINGS) == SETTINGS.tick
+    assert next_pause(SETTINGS.tick, SETTINGS.tick) == SETTINGS.tick
 
 
 def test_positions_differ_within_one_moment():

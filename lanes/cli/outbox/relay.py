@@ -21,8 +21,10 @@ from lanes.outbox.dynamodb.table import create_table, description
 from lanes.outbox.relay import Relay
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
+    from lanes.outbox.sql.listening import CommitListener
     from lanes.outbox.telemetry import RelayRound
 
 Print = Annotated[
@@ -76,12 +78,34 @@ def relay(context: typer.Context, *, once: Once = False) -> None:
         # ends.
         signal.signal(number, lambda *_: stopped.set())
     say(f"relaying from {outbox.name} to stack {outbox.stack.stack_name}; stop with Ctrl-C")
+    listener = listener_of(outbox, should_stop=stopped.is_set)
 
     def pause(length: timedelta) -> None:
-        stopped.wait(length.total_seconds())
+        if listener is None:
+            stopped.wait(length.total_seconds())
+        else:
+            listener.wait(length.total_seconds())
 
-    one.run(should_stop=stopped.is_set, pause=pause)
+    one.run(
+        should_stop=stopped.is_set,
+        pause=pause,
+        wakes=lambda: listener is not None and listener.is_listening,
+    )
+    if listener is not None:
+        listener.close()
     say("stopped")
+
+
+def listener_of(outbox: OutboxTarget, *, should_stop: Callable[[], bool]) -> CommitListener | None:
+    """Return what waits for commits in PostgreSQL; None for other databases and drivers, which are polled."""
+    if outbox.database is None:
+        return None
+    from lanes.outbox.sql.listening import CommitListener
+
+    engine = outbox.sql.engine
+    if not CommitListener.serves(engine):
+        return None
+    return CommitListener(engine, outbox.sql.tables, should_stop=should_stop)
 
 
 def make_relay(outbox: OutboxTarget) -> Relay:
