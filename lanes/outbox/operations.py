@@ -70,6 +70,24 @@ class Reconciliation:
     dead_locks: tuple[Entry, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayHold:
+    """
+    The entries that a relay has claimed now.
+
+    Attributes:
+        relay: name of the relay.
+        entries: number of entries.
+        lanes: number of entries by lane.
+        locked_until: end of its last lock.
+    """
+
+    relay: str
+    entries: int
+    lanes: dict[str, int]
+    locked_until: float
+
+
 class Operator:
     """
     Changes entries of one outbox.
@@ -188,6 +206,22 @@ class Operator:
             return self._store.retry(entries, now=self._clock())
 
         return self._change("retry", self.find(wanted), change, wanted, after="pending", progress=progress)
+
+    def relays(self) -> list[RelayHold]:
+        """Return the relays that hold entries, with what they hold; an idle relay holds nothing."""
+        held: dict[str, list[Entry]] = {}
+        for entry in self._store.entries({EntryState.PROCESSING}):
+            # The owner of a claim is its relay's name and a number of the claim.
+            held.setdefault((entry.locked_by or "").rpartition("/")[0], []).append(entry)
+        return [
+            RelayHold(
+                relay=relay,
+                entries=len(entries),
+                lanes=dict(Counter(entry.lane for entry in entries)),
+                locked_until=max(entry.locked_until or 0.0 for entry in entries),
+            )
+            for relay, entries in sorted(held.items())
+        ]
 
     def reconcile(
         self,

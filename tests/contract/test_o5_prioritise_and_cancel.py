@@ -143,6 +143,18 @@ def test_many_are_changed_in_batches(desk):
     assert told == [100, 200, 250]
 
 
+def test_each_relay_is_shown_with_what_it_holds(desk):
+    """Two relays at once, by the name before the number of their claim."""
+    for relay, limit in (("one", 2), ("two", 1)):
+        now = desk.clock()
+        shares = lane_shares(CONFIG)
+        desk.subject.store.claim(shares, owner=f"{relay}/1", now=now, locked_until=now + 120, limit=limit)
+
+    shown = [(one.relay, one.entries, one.lanes) for one in desk.operator.relays()]
+    assert shown == [("one", 2, {"HIGH": 1, "MEDIUM": 1}), ("two", 1, {"MAIN": 1})]
+    assert desk.operator.relays()[0].locked_until == pytest.approx(desk.clock() + 120)
+
+
 def test_what_a_relay_holds_is_left_alone(desk):
     """Neither prioritised nor cancelled."""
     claim = desk.claim(1)

@@ -48,7 +48,7 @@ app.command()(cleanup)
 
 @app.command()
 def status(context: typer.Context) -> None:
-    """Count entries by state, and show the age of the oldest unfinished one."""
+    """Count entries by state, and show the age of the oldest unfinished one and what each relay holds."""
     outbox = outbox_of(context)
     found = outbox.store.status(limit=COUNTED)
     age = None if found.oldest_at is None else max(0.0, time.time() - found.oldest_at)
@@ -62,6 +62,14 @@ def status(context: typer.Context) -> None:
             "held_groups": found.held_groups,
             "oldest_seconds": None if age is None else round(age, 1),
             "complete": found.is_complete,
+            "relays": {
+                one.relay: {
+                    "entries": one.entries,
+                    "lanes": one.lanes,
+                    "locked_until": moment(one.locked_until),
+                }
+                for one in outbox.operator().relays()
+            },
         },
     )
     if outbox.database is not None:

@@ -73,6 +73,11 @@ class MessageRoutes:
         return {
             "name": self._session.outbox.name,
             "counts": status.counts,
+            "held_groups": status.held_groups,
+            "relays": [
+                {"relay": one.relay, "entries": one.entries, "locked_until": one.locked_until}
+                for one in self._session.outbox.operator().relays()
+            ],
             "oldest_at": status.oldest_at,
             "is_complete": status.is_complete,
         }

@@ -47,13 +47,15 @@ export function leave() {
 async function stand() {
   const mine = view;
   try {
-    const { counts, oldest_at: oldest, is_complete: isComplete } = await ask("outbox");
+    const { counts, oldest_at: oldest, is_complete: isComplete, held_groups: held, relays } = await ask("outbox");
     const tile = (title, text, kind) => el("div", { class: `tile ${kind ?? ""}` }, el("span", { class: "quiet" }, title), el("strong", {}, text));
     mine.counts.replaceChildren(
       // DynamoDB does not count published entries: that keeps a publish cheap.
       ...STATES.filter((state) => state !== "PUBLISHED" || state in counts).map((state) => tile(state.toLowerCase(), count(counts[state] ?? 0) + (isComplete ? "" : "+"),
         ["FAILED", "ABANDONED"].includes(state) && counts[state] ? "bad" : "")),
-      tile("oldest unfinished", oldest === null ? "none" : ago(oldest)));
+      tile("held groups", count(held), held ? "bad" : ""),
+      tile("oldest unfinished", oldest === null ? "none" : ago(oldest)),
+      ...relays.map((one) => tile(`sent by ${one.relay}`, count(one.entries))));
   } catch (error) {
     mine.counts.replaceChildren(faultBox(faultOf(error)));
   }
