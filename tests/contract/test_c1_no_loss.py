@@ -65,7 +65,7 @@ def test_without_one_it_is_dead_lettered_with_the_reason(engine, body):
 
 def test_an_unknown_kind_is_dead_lettered_with_the_known_ones(engine):
     """Nothing is dropped because nobody feels responsible."""
-    scenario = Scenario(engine=engine)
+    scenario = Scenario({"consumer": {"unknown_kind_for": 0}}, engine=engine)
     message_id = scenario.world.send("MAIN", kind="order.place")
 
     scenario.step("MAIN")
