@@ -39,6 +39,7 @@ OUTBOX = (
     "tests/contract/test_o5_prioritise_and_cancel.py",
     "tests/outbox/test_store.py",
     "tests/contract/test_o2_concurrent_claims.py",
+    "tests/contract/test_o7_locks_and_marks.py",
 )
 BATCHES = (
     "tests/golden/test_consumer.py",
@@ -123,11 +124,12 @@ NETS = {
             tests=(
                 "tests/outbox/test_rules.py",
                 "tests/outbox/test_relay.py",
+                "tests/contract/test_o6_outages.py",
                 *OUTBOX,
                 "tests/golden/test_wire.py",
                 "tests/testing/test_outbox.py",
             ),
-            keyword="not dynamodb and not postgresql",
+            keyword="not dynamodb and not postgresql and not 24h",
         ),
         Net(modules=("lanes/outbox/sql/*.py",), tests=OUTBOX, keyword="not dynamodb and not postgresql"),
         Net(
