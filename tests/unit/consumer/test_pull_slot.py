@@ -42,6 +42,37 @@ class Watched(Late):
         return self.started[-1]
 
 
+class Answering(InLine):
+    """Makes calls at once; SQS answers the first one that is waited for, and the others only when they are asked."""
+
+    def start(self, call, *, after=0.0):
+        made, made.done = super().start(call, after=after), lambda: False
+        return made
+
+    def wait(self, calls):
+        calls[0].done = lambda: True
+
+
+def test_a_slot_that_leaves_waits_for_the_polls_that_still_run():
+    """Their messages would stay hidden for as long as its process could have lived."""
+    scenario = scenario_with(beside=Answering, function_timeout=10)
+    receive, scenario.takes = scenario.world.queues.receive, 8.5
+
+    def sent_at_the_poll(lane, **options):
+        if options["wait"] and not scenario.sent:
+            scenario.send("HIGH", "high")
+            scenario.send("MAIN", "low")
+        return receive(lane, **options)
+
+    scenario.world.queues.receive = sent_at_the_poll
+
+    scenario.step("HIGH")
+
+    assert scenario.done == ["high"]
+    counts = scenario.world.queues.live["MAIN"].counts()
+    assert (counts.visible, counts.not_visible) == (1, 0)
+
+
 @BESIDE
 @pytest.mark.parametrize("slots", [1, 3])
 def test_one_ring_is_enough_for_a_whole_group(slots, beside):
