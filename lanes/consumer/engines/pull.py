@@ -199,6 +199,8 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             if slot.clock() - began > PATIENCE and not slot.is_alone:
                 return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
+        if not is_ahead and not slot.can_look_above(lane):
+            return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
         chosen_at = slot.clock()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(is_ahead=is_ahead):

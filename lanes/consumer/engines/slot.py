@@ -179,6 +179,10 @@ class Slot:
         below = [one for one in self._served(self._lanes) if lane.outranks(one)]
         return self.above(lane, expected=expected) or self._overdue(below)
 
+    def can_look_above(self, lane: Lane) -> bool:
+        """Whether time is left for a record of each lane above: else one that came now would not even be seen."""
+        return all(map(self.has_time_for, self._served(self.services.policy.above(lane))))
+
     def _give_back(self, lanes: Sequence[Lane]) -> None:
         """Return the records in hand of these lanes for a slot that is free, if there are others."""
         for lane in () if self.is_alone else lanes:

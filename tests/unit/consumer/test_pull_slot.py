@@ -73,6 +73,32 @@ def test_a_slot_that_leaves_waits_for_the_polls_that_still_run():
     assert (counts.visible, counts.not_visible) == (1, 0)
 
 
+def test_records_in_hand_yield_to_lanes_that_can_not_be_looked_at_any_more():
+    """A message of a higher lane may have come, with no time left for it: the next invocation begins with it."""
+    scenario = scenario_with(function_timeout=10)
+    scenario.takes = 3.0
+    scenario.send("HIGH", "slow")
+    scenario.step("HIGH")
+    scenario.takes = 0.5
+    for number in range(16):
+        scenario.send("MEDIUM", f"m{number}")
+    began = scenario.world.clock.now
+    scenario.in_handler = lambda _message: (
+        scenario.send("HIGH", "urgent")
+        if scenario.world.clock.now > began + 6.5 and "urgent" not in {sent.id for sent in scenario.sent}
+        else None
+    )
+
+    scenario.step("MEDIUM")
+    scenario.drain()
+
+    place = scenario.done.index("urgent")
+    assert scenario.starts_of("urgent")[0].at - began < 7.5
+    assert place < len(scenario.done) - 1
+    assert returned(scenario) == ["time"]
+    scenario.check_kept()
+
+
 @BESIDE
 @pytest.mark.parametrize("slots", [1, 3])
 def test_one_ring_is_enough_for_a_whole_group(slots, beside):
