@@ -220,7 +220,7 @@ def test_a_file_that_cannot_be_sent_fails_with_its_row(aws, lanes, command, tmp_
 def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tmp_path, sent):
     """An orchestrator's timeout leaves nothing that goes on sending; the next session sends the rest at once."""
     table = tmp_path / "numbers.json"
-    table.write_text("\n".join(json.dumps({"n": number}) for number in range(400)))
+    table.write_text("\n".join(json.dumps({"n": number}) for number in range(4000)))
     job = ["bulk", "submit", "enqueue", "--run", f"cut-{sent}", "--table", str(table), "--format", "json"]
     job += ["--kind", "number", "--id", f"concat('{sent}-', n)"]
     before = lanes.waiting()
@@ -247,8 +247,8 @@ def test_a_signal_ends_the_session_and_all_its_processes(aws, lanes, command, tm
     assert started.returncode == 128 + sent, said
     assert not [one for one in processes() if str(tmp_path).encode() in one]
     summary = json.loads(command("--endpoint", aws.endpoint_url, *job).stdout.splitlines()[-1])
-    assert 0 < summary["skipped"] < 400
-    assert lanes.waiting() == before + 400
+    assert 0 < summary["skipped"] < 4000
+    assert lanes.waiting() == before + 4000
 
 
 def processes():
