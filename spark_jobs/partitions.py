@@ -11,36 +11,34 @@ The writer without a data source, for Spark 3.5: a callable for `foreachPartitio
 from __future__ import annotations
 
 import re
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import TaskContext
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas import functions
 
 from lanes.errors import LanesError
 
 from .parallelism import tasks_of_executor, with_tasks
 from .plan import WritePlan, stream_batch
+from .rows.arrow import rows_of_batches
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
 
-Done = tuple[dict[str, int] | None, int | None, int | None]
-DONE = "lanes map<string, bigint>, skipped bigint, quarantined bigint"
-ROW_DONE: Done = (None, None, None)
+DONE = "counts string"
 DESCRIPTION = "spark.job.description"
-CHUNK_ROWS = 1_000
-CHUNK_CHARACTERS = 8_000_000
 # The lines after a traceback, up to Java's own.
 PYTHON_ERROR = re.compile(
     r"^(?:.*: )?Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+?(\S.*(?:\n(?!\tat |The above |During ).*)*)",
@@ -103,26 +101,25 @@ class PartitionWriter:
 
     def __call__(self, rows: Iterable[Row]) -> None:
         """Send the rows; for `foreachPartition`."""
-        for _ in self.done(rows):
-            pass
+        self.written.write(PlainRows(self._schema).chunks(rows), _task_context())
 
-    def done(self, rows: Iterable[Row], accepted: Accumulator[int] | None = None) -> Iterator[Done]:
+    def done(
+        self, batches: Iterable[pa.RecordBatch], accepted: Accumulator[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """
-        Send the rows, give an empty row for each row done, and the counts of all at the end; for `mapPartitions`.
+        Send the rows, give an empty row for each row done, and the counts of all at the end; for `mapInArrow`.
 
         Args:
-            rows: The rows of a partition.
+            batches: The rows of a partition.
             accepted: Receives the number of messages that SQS has accepted.
         """
-        context = TaskContext.get()
-        assert context is not None  # noqa: S101 - Spark calls this inside a task only
         total = RowCounts()
-        for counts in self.written.writing(chunks_of_rows(rows, PlainRows(self._schema)), context):
+        for counts in self.written.writing(rows_of_batches(batches), _task_context()):
             total += counts
             if accepted is not None:
                 accepted.add(counts.lanes.total())
-            yield from repeat(ROW_DONE, counts.rows)
-        yield dict(total.lanes), total.skipped, total.quarantined
+            yield _done([None] * counts.rows)
+        yield _done([total.to_json()])
 
 
 def write_partitions(
@@ -151,12 +148,31 @@ def write_partitions(
         python_errors(),
         described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"),
     ):
-        done = spark.createDataFrame(table.rdd.mapPartitions(lambda rows: writer.done(rows, accepted)), DONE)
-        counted = done.where("lanes IS NOT NULL").collect()
-    return writer.written.finish(
-        RowCounts(lanes=Counter(lanes), skipped=skipped, quarantined=quarantined)
-        for lanes, skipped, quarantined in counted
-    )
+        done = map_in_arrow(table, lambda batches: writer.done(batches, accepted), DONE)
+        counted = done.where("counts IS NOT NULL").collect()
+    return writer.written.finish(RowCounts.from_json(counts) for (counts,) in counted)
+
+
+def map_in_arrow(
+    table: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]], schema: str
+) -> DataFrame:
+    """Call `mapInArrow` without pandas: Spark asks for it, and neither batches of Arrow nor its workers need it."""
+    check = functions.require_minimum_pandas_version
+    functions.require_minimum_pandas_version = lambda: None
+    try:
+        return table.mapInArrow(function, schema)
+    finally:
+        functions.require_minimum_pandas_version = check
+
+
+def _task_context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - Spark calls this inside a task only
+    return context
+
+
+def _done(counts: list[str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["counts"])
 
 
 class WriteFailedError(LanesError):
@@ -168,8 +184,9 @@ def python_errors() -> Iterator[None]:
     """Raise the reason of a failed task as an exception of Python, instead of Java's trace around it."""
     try:
         yield
-    except Py4JJavaError as error:
-        raise WriteFailedError(reason_of(str(error.java_exception))) from error
+    except (Py4JJavaError, PythonException) as error:
+        report = error.java_exception if isinstance(error, Py4JJavaError) else error
+        raise WriteFailedError(reason_of(str(report))) from error
 
 
 def reason_of(report: str) -> str:
@@ -196,32 +213,3 @@ def described(spark: SparkSession, description: str) -> Iterator[None]:
     finally:
         # None removes a property (SparkContext.setLocalProperty of Scala); the stub allows text alone.
         context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
-
-
-def chunks_of_rows(rows: Iterable[Row], plain: PlainRows) -> Iterator[list[dict[str, Any]]]:
-    """
-    Give rows in chunks, smaller ones if rows are large.
-
-    Args:
-        rows: Rows of a partition.
-        plain: Converts a row.
-    """
-    chunk: list[dict[str, Any]] = []
-    characters = 0
-    for row in rows:
-        chunk.append(plain(row))
-        characters += _characters(chunk[-1])
-        if len(chunk) >= CHUNK_ROWS or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
-
-
-def _characters(value: object) -> int:
-    """Count the characters of all strings in a value; they make a row large."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(_characters, value.values()))
-    return sum(map(_characters, value)) if isinstance(value, list) else 0

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from .manifest.storage import Storage
     from .options import ReaderOptions
+    from .rows.arrow import UnreadableRow
     from .sending.record import Record
 
     Row = Mapping[str, Any]
@@ -110,11 +111,11 @@ class WritePlan:
         run = _begin(plan._storage(), read, stream=stream)
         return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
 
-    def write(self, chunks: Iterable[Iterable[Row]], context: Task) -> RowCounts:
+    def write(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> RowCounts:
         """Send the rows of one partition and give their counts; see `writing`."""
         return sum(self.writing(chunks, context), RowCounts())
 
-    def writing(self, chunks: Iterable[Iterable[Row]], context: Task) -> Iterator[RowCounts]:
+    def writing(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> Iterator[RowCounts]:
         """
         Send the rows of one partition and give the counts of each chunk; runs in the task.
 

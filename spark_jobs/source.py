@@ -14,6 +14,7 @@ from lanes.errors import ConfigurationError
 from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
+from .rows.arrow import rows_of_batches
 from .rows.plain import PlainRows
 
 if TYPE_CHECKING:
@@ -22,17 +23,16 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
+    from .rows.arrow import Rows
     from .sending.record import RowCounts
 
 # Spark 4.0 has no Arrow batches for streams.
-StreamWriter: Any = (
-    getattr(datasource, "DataSourceStreamArrowWriter", None) or datasource.DataSourceStreamWriter
+ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+StreamWriter: Any = getattr(
+    datasource, "DataSourceStreamArrowWriter" if ARROW_STREAMS else "DataSourceStreamWriter"
 )
 # Spark passes the options of the query itself to its sink.
 QUERY_OPTIONS = ("checkpointlocation", "queryname")
-# Rows are converted to Python objects in slices of this size, however large Spark's batches are.
-SLICE_ROWS = 500
-SLICE_BYTES = 8 * 1024 * 1024
 
 
 class LanesDataSource(DataSource):
@@ -185,7 +185,8 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> RowsSent:
         """Send the rows of one partition of a batch, on the worker."""
-        return _write(self._plan, rows_of_batches(iterator, PlainRows(self._schema)))
+        chunks = rows_of_batches if ARROW_STREAMS else PlainRows(self._schema).chunks
+        return _write(self._plan, chunks(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing: Spark records the batch as done."""
@@ -194,26 +195,7 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
         """Do nothing: Spark retries the batch, which sends the same ids."""
 
 
-def _write(plan: WritePlan, rows: Iterator[list[dict[str, Any]]]) -> RowsSent:
+def _write(plan: WritePlan, rows: Iterator[Rows]) -> RowsSent:
     context = TaskContext.get()
     assert context is not None  # noqa: S101 - Spark calls this inside a task only
     return RowsSent(counts=plan.write(rows, context))
-
-
-def rows_of_batches(batches: Iterator[Any], plain: PlainRows | None = None) -> Iterator[list[dict[str, Any]]]:
-    """
-    Give the rows of Arrow batches in slices.
-
-    Args:
-        batches: Arrow batches, or single rows in Spark 4.0 streams.
-        plain: Converts single rows.
-    """
-    for batch in batches:
-        if plain is not None and not hasattr(batch, "to_pylist"):
-            yield [plain(batch)]
-            continue
-        # Asked for where no column has a map, it takes pyarrow 26 ten times as long.
-        maps = "strict" if any("map<" in str(kind) for kind in batch.schema.types) else None
-        size = max(1, min(SLICE_ROWS, SLICE_BYTES * batch.num_rows // max(batch.nbytes, 1)))
-        for start in range(0, batch.num_rows, size):
-            yield batch.slice(start, size).to_pylist(maps_as_pydicts=maps)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -65,6 +66,16 @@ class RowCounts:
     def rows(self) -> int:
         """All rows that were read."""
         return self.lanes.total() + self.skipped + self.quarantined
+
+    def to_json(self) -> str:
+        """Write the counts for `from_json`."""
+        return json.dumps({one.name: getattr(self, one.name) for one in fields(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> RowCounts:
+        """Read the counts that a task has written."""
+        counts = json.loads(text)
+        return cls(**counts | {"lanes": Counter(counts["lanes"])})
 
     def __add__(self, other: RowCounts) -> RowCounts:
         """Add the counts of other rows."""

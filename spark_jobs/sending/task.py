@@ -9,6 +9,7 @@ from lanes.errors import MessageError, SendError
 from lanes.message import id_in
 from lanes.producer.order import MAX_ENTRIES
 
+from ..rows.arrow import UnreadableRow
 from ..rows.reader import RowReader, RowRefusedError
 from .record import NoRecord, Record, RowCounts
 from .window import Failed, SendWindow, WindowSettings
@@ -67,11 +68,11 @@ class SendingTask:
     report: TaskReport | None = None
     quarantine: bool = False
 
-    def send(self, chunks: Iterable[Iterable[Row]]) -> RowCounts:
+    def send(self, chunks: Iterable[Iterable[Row | UnreadableRow]]) -> RowCounts:
         """Send all rows and give their counts; errors are those of `sending`."""
         return sum(self.sending(chunks), RowCounts())
 
-    def sending(self, chunks: Iterable[Iterable[Row]]) -> Iterator[RowCounts]:
+    def sending(self, chunks: Iterable[Iterable[Row | UnreadableRow]]) -> Iterator[RowCounts]:
         """
         Send all rows and give the counts of each chunk.
 
@@ -104,7 +105,7 @@ class _Run:
         self._by_priority: dict[int, SendWindow] = {}
         self._in_flight: dict[int, tuple[SendWindow, list[OutgoingRow]]] = {}
 
-    def send(self, rows: Iterable[Row]) -> None:
+    def send(self, rows: Iterable[Row | UnreadableRow]) -> None:
         for row in rows:
             self._position += 1
             item = self._item(row)
@@ -135,7 +136,10 @@ class _Run:
         self._settle_all()
         self._task.pace.settle()
 
-    def _item(self, row: Row) -> OutgoingRow | None:
+    def _item(self, row: Row | UnreadableRow) -> OutgoingRow | None:
+        if isinstance(row, UnreadableRow):
+            self._refuse(row.row, self._position, row.reason, None)
+            return None
         try:
             item = self._task.reader.item(row, self._position)
         except (ValueError, MessageError) as error:

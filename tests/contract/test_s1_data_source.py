@@ -5,6 +5,10 @@ S1, the data source.
 group, id, priority. A bad option or a missing column fails on the driver, before any task.
 """
 
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -166,6 +170,52 @@ def test_few_groups_fill_batches_when_rows_are_independent(spark, aws, lanes):
     calls = sum(counted.get("sqs.SendMessageBatch", 0) for counted in aws.calls().values())
     assert calls == 10
     assert lanes.waiting() == 100
+
+
+UNREADABLE = """
+    SELECT id,
+           named_struct(
+               'on', if(id = 'date', DATE'9999-12-31' + 1, DATE'2026-01-02'),
+               'at', if(id = 'time', TIMESTAMP'9999-12-31 23:59:59 America/New_York', TIMESTAMP'2026-01-02 12:00:00'),
+               'text', if(id = 'text', CAST(X'61FF' AS STRING), 'x'),
+               'real', CAST(0.1 AS FLOAT),
+               'names', if(id = 'map', names, map('a', 1))
+           ) AS data
+    FROM unreadable
+"""
+
+
+@pytest.mark.parametrize("writer", ["data source", "write_partitions"])
+def test_a_row_that_python_cannot_hold_is_quarantined_and_the_others_are_sent(spark, lanes, tmp_path, writer):
+    """Both writers read the same batches, row by row where one cannot be read as a whole."""
+    ids = ["first", "date", "time", "text", "map", "last"]
+    names = pa.array([[("a", 1), ("a", 2)]] * len(ids), pa.map_(pa.string(), pa.int32()))
+    pq.write_table(pa.table({"id": ids, "names": names}), tmp_path / "table.parquet")
+    spark.read.parquet(str(tmp_path / "table.parquet")).createOrReplaceTempView("unreadable")
+    options = lanes.options(onError="quarantine", runId="r", manifestPath=str(tmp_path / "runs"))
+
+    if writer == "data source":
+        spark.sql(UNREADABLE).write.format("lanes").mode("append").options(**options).save()
+    else:
+        done = write_partitions(spark.sql(UNREADABLE), options)
+        assert (done["messages"], done["quarantined"]) == (2, 4)
+
+    sent = {event["id"]: event["data"] for _, event in lanes.take("MAIN")}
+    good = {
+        "on": "2026-01-02",
+        "at": "2026-01-02T12:00:00+00:00",
+        "text": "x",
+        "real": 0.1,
+        "names": {"a": 1},
+    }
+    assert sent == {"first": good, "last": good}
+    aside = [
+        json.loads(line)
+        for file in (tmp_path / "runs/r/quarantine").rglob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert {one["row"]["id"] for one in aside} == {"date", "time", "text", "map"}
+    assert all("column 'data' has a value that Python cannot hold" in one["reason"] for one in aside)
 
 
 @SPARKS_SOCKETS

@@ -5,9 +5,8 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as t
 
-from spark_jobs.partitions import CHUNK_CHARACTERS, CHUNK_ROWS, chunks_of_rows
-from spark_jobs.rows.plain import PlainRows
-from spark_jobs.source import SLICE_BYTES, SLICE_ROWS, rows_of_batches
+from spark_jobs.rows.arrow import SLICE_BYTES, SLICE_ROWS, UnreadableRow, rows_of_batches
+from spark_jobs.rows.plain import CHUNK_CHARACTERS, CHUNK_ROWS, PlainRows
 
 SCHEMA = t.StructType([t.StructField("data", t.StringType())])
 LARGE = "x" * 100_000
@@ -59,7 +58,7 @@ def test_large_rows_of_a_partition_come_in_smaller_chunks(wrap, kind):
     plain = PlainRows(t.StructType([t.StructField("data", kind)]))
     rows = [Row(data=wrap(text)) for text in ["s"] * (CHUNK_ROWS + 1) + [LARGE] * 200]
 
-    chunks = list(chunks_of_rows(iter(rows), plain))
+    chunks = list(plain.chunks(iter(rows)))
 
     assert len(chunks[0]) == CHUNK_ROWS
     assert sum(map(len, chunks)) == len(rows)
@@ -68,10 +67,73 @@ def test_large_rows_of_a_partition_come_in_smaller_chunks(wrap, kind):
 
 def test_no_rows_are_no_chunk():
     """There is nothing to send."""
-    assert list(chunks_of_rows(iter([]), PlainRows(SCHEMA))) == []
+    assert list(PlainRows(SCHEMA).chunks(iter([]))) == []
     assert list(rows_of_batches(iter([]))) == []
 
 
 def test_rows_that_come_one_by_one_are_read_as_rows():
     """Streams of Spark 4.0 have no batches."""
-    assert list(rows_of_batches(iter([Row(data="1")]), PlainRows(SCHEMA))) == [[{"data": "1"}]]
+    assert list(PlainRows(SCHEMA).chunks(iter([Row(data="1")]))) == [[{"data": "1"}]]
+
+
+def raw(numbers, kind):
+    """Make an array of whole numbers that Arrow takes for dates or times."""
+    return pa.array(numbers, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
+
+
+NEW_YORK = pa.timestamp("us", "America/New_York")
+UNREADABLE = {
+    "a date after 9999": (raw([0, 2_932_897], pa.date32()), "10000-01-01"),
+    "the last second of 9999 in New York": (
+        raw([0, 253_402_318_799_000_000], NEW_YORK),
+        "9999-12-31 23:59:59",
+    ),
+    "a time after 9999": (raw([0, 253_402_300_800_000_000], pa.timestamp("us")), "10000-01-01 00:00:00"),
+    "a string that is not UTF-8": (pa.array([b"a", b"\xff\xfeb"]).view(pa.string()), "\\xff\\xfeb"),
+    "a repeated key": (
+        pa.array([[("a", 1)], [("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int32())),
+        "('a', 2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("depth", ["column", "struct", "list", "map"])
+def test_a_row_that_python_cannot_hold_is_set_apart_from_the_others(name, depth):
+    """The other rows of its batch are read, and it is known by its readable columns."""
+    values, text = UNREADABLE[name]
+    nested = {
+        "column": lambda: values,
+        "struct": lambda: pa.StructArray.from_arrays([values, pa.array([1, 2])], ["at", "n"]),
+        "list": lambda: pa.ListArray.from_arrays([0, 1, 2], values),
+        "map": lambda: pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), values),
+    }
+    data = nested[depth]()
+    batch = pa.RecordBatch.from_arrays([pa.array(["good", "bad"]), data], ["id", "data"])
+
+    ((good, bad),) = rows_of_batches([batch])
+
+    assert good["id"] == "good"
+    assert isinstance(bad, UnreadableRow)
+    assert "column 'data' has a value that Python cannot hold" in bad.reason
+    assert bad.row["id"] == "bad"
+    assert text in str([bad.row["data"]]).replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.float32(), 0.1),
+        (pa.struct([("f", pa.float32()), ("s", pa.string())]), {"f": 3.4028235e38, "s": "x"}),
+        (pa.list_(pa.float32()), [1e-45, None, -0.1]),
+        (pa.map_(pa.string(), pa.float32()), {"a": 0.3}),
+        (pa.struct([("d", pa.float64())]), {"d": 0.1}),
+    ],
+)
+def test_a_float_of_32_bits_keeps_its_shortest_form(kind, value):
+    """0.1 stays 0.1: the 64-bit float of the same value is 0.10000000149011612."""
+    given = list(value.items()) if pa.types.is_map(kind) else value
+
+    ((row,),) = rows_of_batches([pa.RecordBatch.from_arrays([pa.array([given], kind)], ["data"])])
+
+    assert row == {"data": value}
