@@ -7,6 +7,8 @@ The arguments of the jobs, and the writer options that they become.
 from __future__ import annotations
 
 import argparse
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .customers import MAX_CUSTOMERS
@@ -14,6 +16,7 @@ from .customers import MAX_CUSTOMERS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+ORDER_KEY = re.compile(r"(?P<expression>.+?)(\s+(?P<direction>asc|desc))?", re.IGNORECASE | re.DOTALL)
 # Options of the writer by argument.
 OPTIONS = {
     "stack": "stack",
@@ -127,6 +130,41 @@ def pair(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class OrderKey:
+    """A column or expression by which rows are ordered."""
+
+    expression: str
+    descends: bool = False
+
+
+def order_keys(text: str) -> list[OrderKey]:
+    """
+    Read the keys of an order, divided by commas, each with ASC or DESC if need be.
+
+    Raises:
+        ArgumentTypeError: A key is empty.
+    """
+    parts, depth, quoted = [""], 0, ""
+    for letter in text:
+        if quoted or letter in "'\"`":
+            quoted = "" if letter == quoted else quoted or letter
+        depth += 0 if quoted else {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not quoted and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    keys = []
+    for part in parts:
+        found = ORDER_KEY.fullmatch(part.strip())
+        if found is None:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} has an empty key; give columns such as 'day, seq DESC'"
+            )
+        keys.append(OrderKey(found["expression"], (found["direction"] or "").upper() == "DESC"))
+    return keys
+
+
 def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
     """Give the options of the writer that the arguments set."""
     options = {
@@ -172,6 +210,22 @@ def enqueue_parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--kind", required=True, help="kind of the messages")
     arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
+    arguments.add_argument(
+        "--order-by",
+        type=order_keys,
+        default=[],
+        metavar="COLUMNS",
+        help="columns or expressions, each with DESC if need be: the order within a group (default: none)",
+    )
+    arguments.add_argument(
+        "--schema", metavar="DDL", help="columns and types of files, such as 'id STRING, n INT'"
+    )
+    arguments.add_argument(
+        "--repeated-ids",
+        choices=["fail", "merge"],
+        default="fail",
+        help="fail if two rows have one id (default), or send one of them",
+    )
     arguments.add_argument(
         "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
     )

@@ -18,18 +18,23 @@ from lanes.errors import LanesError
 from .arguments import enqueue_parser as parser
 from .arguments import writer_options
 from .columns import check_columns
+from .contents import Contents, distinct
 from .options import WriterOptions
+from .rows.reader import RowReader
 from .session import job_session
 from .table_formats import check_formats, places_in_query
+from .trial import trial
 from .writing import write_table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 MAX_LISTED = 10
+ORDER = "order_"
+NO_ORDER = "none; a table of several files has no order within a group: name one with --order-by"
 LARGEST_BODY_BYTES = 1024 * 1024
 # The maximum size of the envelope around the data, with ids and kinds of usual length.
 ENVELOPE_BYTES = 400
@@ -47,14 +52,12 @@ def read_table(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     places += places_in_query(options.sql) if options.sql is not None else [(options.format, options.table)]
     check_formats(places, lambda folder: entries_of(spark, folder))
     for name, path in views:
-        spark.read.format(options.format).options(**_reader_options(options)).load(
-            path
-        ).createOrReplaceTempView(name)
+        _reader(spark, options).load(path).createOrReplaceTempView(name)
     if options.sql is not None:
         return spark.sql(options.sql)
     if options.format == "table":
         return spark.table(options.table)
-    return spark.read.format(options.format).options(**_reader_options(options)).load(options.table)
+    return _reader(spark, options).load(options.table)
 
 
 def entries_of(spark: SparkSession, folder: str) -> list[str]:
@@ -68,18 +71,39 @@ def entries_of(spark: SparkSession, folder: str) -> list[str]:
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
-    """Make the columns of the writer from the table."""
+    """Make the columns of the writer from the table, and those of the order, `order_0` and so on."""
     from pyspark.sql import functions as f
 
     names = {"id": options.id, "group": options.group_by}
     columns = [f.expr(text).cast("string").alias(name) for name, text in names.items() if text is not None]
-    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns)
+    order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
+    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order)
     if options.limit is not None:
         # Ordered by id, so that a rerun takes the same rows.
         messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
+    return messages
+
+
+def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
+    """Put the rows of a group into one partition, in the order that was named, and drop the columns of the order."""
+    from pyspark.sql import functions as f
+
     if options.group_by is not None and options.ordering != "none":
         messages = messages.repartition("group")
-    return messages
+        if options.order_by:
+            columns = [f.col(f"{ORDER}{place}") for place in range(len(options.order_by))]
+            messages = messages.sortWithinPartitions(
+                *[
+                    column.desc() if key.descends else column.asc()
+                    for column, key in zip(columns, options.order_by, strict=True)
+                ]
+            )
+    return sendable(messages)
+
+
+def sendable(messages: DataFrame) -> DataFrame:
+    """Drop the columns of the order."""
+    return messages.drop(*[name for name in messages.columns if name.startswith(ORDER)])
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
@@ -116,14 +140,44 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
 
 
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
-    """Run the job and give its summary."""
-    messages = messages_of(read_table(spark, options), options)
+    """
+    Run the job and give its summary.
+
+    Raises:
+        ConfigurationError: An option, a column or the name of the run is wrong, or ids repeat.
+    """
+    table = messages_of(read_table(spark, options), options)
+    messages = sendable(table)
     check_columns(messages.schema, kind=options.kind)
     if options.dry_run:
-        return describe(messages, options)
+        reader = RowReader(kind=options.kind, priority=0)
+        return describe(messages, options) | trial(messages, reader) | order_of(options)
     writer = writer_options(options) | {"kind": options.kind}
     WriterOptions.from_options(writer)
-    return {"kind": options.kind, **write_table(messages, writer)}
+    contents = Contents.of(messages)
+    contents.check(identity=options.id, repeated=options.repeated_ids)
+    counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
+    if contents.equal_rows:
+        table = distinct(table)
+    purpose = purpose_of(options) | {"contents": counts | {"checksum": contents.checksum}}
+    written = write_table(arranged(table, options), writer, purpose=purpose)
+    return {"kind": options.kind, **counts, **order_of(options), **written}
+
+
+def purpose_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Give the selection of the job: a run under the same name must have the same."""
+    names = ("table", "sql", "format", "view", "select", "id", "group_by", "limit")
+    order = [f"{key.expression}{' DESC' if key.descends else ''}" for key in options.order_by]
+    return {name: getattr(options, name) for name in names} | {"order_by": order}
+
+
+def order_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Give the order within groups for the summary."""
+    if options.group_by is None or options.ordering == "none":
+        return {}
+    if not options.order_by:
+        return {"order": NO_ORDER}
+    return {"order": ", ".join(purpose_of(options)["order_by"])}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,6 +186,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if (options.manifest is None) != (options.run is None) and not options.dry_run:
         parser().error(
             "--run and --manifest belong together: a rerun finds the sent ids under the name of the run"
+        )
+    if options.order_by and (options.group_by is None or options.ordering == "none"):
+        parser().error(
+            "--order-by is the order within a group: name one with --group-by, without --ordering none"
         )
     try:
         with job_session(f"enqueue {options.kind}", options) as spark:
@@ -143,8 +201,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _reader(spark: SparkSession, options: argparse.Namespace) -> DataFrameReader:
+    reader = spark.read.format(options.format).options(**_reader_options(options))
+    return reader if options.schema is None else reader.schema(options.schema)
+
+
 def _reader_options(options: argparse.Namespace) -> dict[str, str]:
-    defaults = {"header": "true", "inferSchema": "true"} if options.format == "csv" else {}
+    # Text as it is: an inferred type would make 7 of the id 007, and change with one more row.
+    defaults = {"header": "true"} if options.format == "csv" else {}
     return defaults | dict(pair.split("=", 1) for pair in options.reader_option)
 
 

@@ -60,23 +60,30 @@ class PartitionWriter:
         self._schema = schema
 
     @classmethod
-    def plan(cls, schema: StructType, options: Mapping[str, object]) -> PartitionWriter:
+    def plan(
+        cls,
+        schema: StructType,
+        options: Mapping[str, object],
+        *,
+        purpose: Mapping[str, object] | None = None,
+    ) -> PartitionWriter:
         """
         Check options and columns on the driver, before any task.
 
         Args:
             schema: Schema of the table.
             options: Options of `LanesDataSource`.
+            purpose: The selection of a job, for the manifest.
 
         Raises:
             ConfigurationError: All problems at once.
         """
         spark = SparkSession.getActiveSession()
         if spark is None:
-            return cls(WritePlan.make(options, schema), schema)
+            return cls(WritePlan.make(options, schema, purpose=purpose), schema)
         context = spark.sparkContext
         in_stream = stream_batch(context.getLocalProperty) is not None
-        plan = WritePlan.make(with_tasks(options, spark), schema, stream=in_stream)
+        plan = WritePlan.make(with_tasks(options, spark), schema, stream=in_stream, purpose=purpose)
         return cls(replace(plan, executor_tasks=tasks_of_executor(context.getConf().get)), schema)
 
     def __enter__(self) -> Self:
@@ -123,7 +130,11 @@ class PartitionWriter:
 
 
 def write_partitions(
-    table: DataFrame, options: Mapping[str, object], *, accepted: Accumulator[int] | None = None
+    table: DataFrame,
+    options: Mapping[str, object],
+    *,
+    accepted: Accumulator[int] | None = None,
+    purpose: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """
     Send a table without the data source and give the counts.
@@ -137,11 +148,12 @@ def write_partitions(
         table: Table with the columns of `LanesDataSource`.
         options: Options of `LanesDataSource`.
         accepted: Receives the number of messages that SQS has accepted, at the end of each task.
+        purpose: The selection of a job, for the manifest.
 
     Raises:
         ConfigurationError: All problems at once.
     """
-    writer = PartitionWriter.plan(table.schema, options)
+    writer = PartitionWriter.plan(table.schema, options, purpose=purpose)
     spark = table.sparkSession
     with (
         writer.abandoned_on_error(),
@@ -157,12 +169,12 @@ def map_in_arrow(
     table: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]], schema: str
 ) -> DataFrame:
     """Call `mapInArrow` without pandas: Spark asks for it, and neither batches of Arrow nor its workers need it."""
-    check = functions.require_minimum_pandas_version
-    functions.require_minimum_pandas_version = lambda: None
+    check = functions.require_minimum_pandas_version  # type: ignore[attr-defined]
+    functions.require_minimum_pandas_version = lambda: None  # type: ignore[attr-defined]
     try:
         return table.mapInArrow(function, schema)
     finally:
-        functions.require_minimum_pandas_version = check
+        functions.require_minimum_pandas_version = check  # type: ignore[attr-defined]
 
 
 def _task_context() -> TaskContext:

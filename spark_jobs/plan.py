@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.errors import AwsError, ConfigurationError
 
+from .manifest.purpose import CONTENTS, check_purpose
 from .manifest.run import RunManifest, session_name
 from .manifest.sessions import Claim
 from .manifest.storage import open_storage
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from .sending.record import Record
 
     Row = Mapping[str, Any]
+
+
+COUNTS = ("rows", "equal_rows")
 
 
 class Task(Protocol):
@@ -73,6 +77,7 @@ class WritePlan:
         name: Unique name of this execution, for what its tasks share on an executor.
         executor_tasks: Number of tasks that an executor runs at once; None to look it up in a task.
         claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
+        contents: Counts of the table, for the summary.
     """
 
     options: WriterOptions
@@ -82,10 +87,16 @@ class WritePlan:
     claim: Claim | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     executor_tasks: int | None = None
+    contents: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def make(
-        cls, options: Mapping[str, object], schema: StructType | None, *, stream: bool = False
+        cls,
+        options: Mapping[str, object],
+        schema: StructType | None,
+        *,
+        stream: bool = False,
+        purpose: Mapping[str, object] | None = None,
     ) -> WritePlan:
         """
         Check options and columns, find the lanes, begin the session in the manifest.
@@ -94,6 +105,7 @@ class WritePlan:
             options: The options.
             schema: Schema of the table or stream; None for a file, which has none.
             stream: Whether it is a stream; its checkpoint has one query at a time, so it takes no claim.
+            purpose: The selection of a job, and the `contents` of its table.
 
         Raises:
             ConfigurationError: All problems at once.
@@ -101,14 +113,17 @@ class WritePlan:
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
+        purpose = {**(purpose or {}), "kind": read.kind, "priority": read.priority, "shards": read.shards}
         if schema is not None:
             from .columns import check_columns
 
             check_columns(schema, kind=read.kind)
-        plan = cls(options=read, deployment=find_deployment(read))
+            purpose["columns"] = schema.simpleString()
+        contents: Any = purpose.get(CONTENTS, {})
+        plan = cls(options=read, deployment=find_deployment(read), contents=contents)
         if read.run_id is None:
             return plan
-        run = _begin(plan._storage(), read, stream=stream)
+        run = _begin(plan._storage(), read, stream=stream, purpose=purpose)
         return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
 
     def write(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> RowCounts:
@@ -139,6 +154,7 @@ class WritePlan:
             "lanes": dict(lanes),
             "skipped": sum(one.skipped for one in finished),
             "quarantined": sum(one.quarantined for one in finished),
+            **{name: self.contents[name] for name in COUNTS if name in self.contents},
         }
         self.end(summary)
         sys.stderr.write(json.dumps(summary) + "\n")
@@ -245,13 +261,16 @@ class WritePlan:
         )
 
 
-def _begin(storage: Storage, options: WriterOptions, *, stream: bool) -> RunManifest:
+def _begin(
+    storage: Storage, options: WriterOptions, *, stream: bool, purpose: Mapping[str, object]
+) -> RunManifest:
     run_id, now = str(options.run_id), datetime.now(UTC)
     try:
         if stream:
             # A folder without write access fails here rather than in a task.
             storage.write(f"{run_id}/streams/{session_name(now)}.json", b"{}")
             return RunManifest.open(storage, run_id=run_id, now=now)
+        check_purpose(storage, run_id=run_id, purpose=purpose)
         claim = Claim.take(
             storage, run_id=run_id, session=session_name(now), now=now, take_over=options.take_over
         )

@@ -43,9 +43,10 @@ class LanesDataSource(DataSource):
         data (string, struct or map; required): The data for your handler. A string must be a JSON document.
         kind (string): Selects the handler; required if you do not set the option kind.
         group (string or whole number): Rows of one group are handled in the order of their partition, so keep a
-            group in one partition (`repartition("group")`).
+            group in one partition and sort it: `repartition("group").sortWithinPartitions("data.seq")`. A repartition
+            alone keeps no order of a table of several files.
         id (string or whole number): Id of the message. By default it is derived from kind, group and data: the same
-            row has the same id in every run, and equal rows are one message.
+            row has the same id in every run, and equal rows are one message. A kind has its own ids.
         priority (whole number): Overrides the option.
         traceparent (string): W3C trace context of the message.
         resend_of (string): The message_id of the dead letter that the row replaces. SQS would drop its repeat for five

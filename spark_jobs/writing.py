@@ -14,20 +14,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def write_table(table: DataFrame, options: Mapping[str, str]) -> dict[str, Any]:
+def write_table(
+    table: DataFrame, options: Mapping[str, str], *, purpose: Mapping[str, object] | None = None
+) -> dict[str, Any]:
     """
     Send a table and give a summary.
 
     Args:
         table: Table with the columns of `LanesDataSource`.
         options: Options of `LanesDataSource`.
+        purpose: The selection of the job, for the manifest.
 
     Returns:
         `sent`, `seconds`, `messages_per_second`, and with a manifest `skipped`, `quarantined`, `run` and `session`.
     """
     started = time.monotonic()
     with Progress(table.sparkSession, options) as progress:
-        written = write_partitions(table, options, accepted=progress.accepted)
+        written = write_partitions(table, options, accepted=progress.accepted, purpose=purpose)
     seconds = time.monotonic() - started
     of_run = ("skipped", "quarantined", "run", "session") if "run" in written else ()
     return {

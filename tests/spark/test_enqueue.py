@@ -88,6 +88,127 @@ def test_rows_of_a_query_become_messages(do, lanes, tmp_path):
     }
 
 
+ORDERED = {
+    "one file": [60],
+    "equal files": [20, 20, 20],
+    "unequal files": [3, 40, 5],
+    "six files": [10, 1, 10, 20, 10, 9],
+}
+
+
+@pytest.mark.parametrize("files", ORDERED)
+def test_a_group_arrives_in_the_order_that_is_named(do, lanes, tmp_path, files):
+    """Whatever files its rows are in: a repartition alone keeps no order."""
+    numbers = iter(range(sum(ORDERED[files])))
+    for place, rows in enumerate(reversed(ORDERED[files])):
+        lines = [json.dumps({"seq": next(numbers), "customer": "c1"}) for _ in range(rows)]
+        (tmp_path / f"{9 - place}.json").write_text("\n".join(lines))
+
+    done = do(
+        *["--table", str(tmp_path), "--format", "json", "--group-by", "customer"],
+        *["--order-by", "CASE WHEN seq < 0 THEN 1 ELSE 0 END, seq DESC", "--select", "customer, seq AS n"],
+    )
+
+    assert [event["data"]["n"] for _, event in lanes.take("MAIN")] == list(
+        reversed(range(sum(ORDERED[files])))
+    )
+    assert done["order"] == "CASE WHEN seq < 0 THEN 1 ELSE 0 END, seq DESC"
+
+
+def test_without_an_order_the_summary_says_that_a_group_has_none(do, tmp_path):
+    """Also in a dry run."""
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--group-by", "tier"]
+
+    assert do(*asked)["order"] == do(*asked, "--dry-run")["order"]
+    assert do(*asked, "--dry-run")["order"].startswith("none; a table of several files has no order")
+    assert "order" not in do(*asked, "--ordering", "none", "--dry-run")
+
+
+def test_csv_is_text_unless_a_schema_is_named(do, lanes, tmp_path):
+    """007, 7 and 08 are three ids, a zip keeps its zero, 1E5 and 2D are codes."""
+    path = tmp_path / "codes.csv"
+    path.write_text("id,zip\n007,01221\n7,1E5\n08,2D\n")
+    asked = ["--table", str(path), "--format", "csv", "--id", "id"]
+
+    assert do(*asked)["sent"] == 3
+    assert {event["id"]: event["data"]["zip"] for _, event in lanes.take("MAIN")} == {
+        "007": "01221",
+        "7": "1E5",
+        "08": "2D",
+    }
+
+    do(*asked, "--schema", "id STRING, zip DOUBLE", "--id", "concat('n', id)", "--select", "zip")
+    assert {event["id"]: event["data"]["zip"] for _, event in lanes.take("MAIN")}["n007"] == 1221.0
+
+
+@pytest.mark.parametrize("wanted", ["", ",", "a,", "a,,b"])
+def test_an_empty_key_of_an_order_is_refused(capsys, wanted):
+    """As wrong usage."""
+    with pytest.raises(SystemExit):
+        main(["--table", "x", "--kind", "a.kind", "--group-by", "a", "--order-by", wanted])
+
+    assert "has an empty key" in capsys.readouterr().err
+
+
+def test_ids_that_repeat_fail_before_anything_is_sent(do, lanes, tmp_path):
+    """Rows with one id are one message: 'sent 30' would be five messages."""
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "spent % 5"]
+
+    with pytest.raises(ConfigurationError, match="30 rows have 5 ids"):
+        do(*asked)
+    assert lanes.waiting() == 0
+
+    done = do(*asked, "--repeated-ids", "merge")
+    assert (done["rows"], done["equal_rows"], done["sent"]) == (30, 25, 5)
+    assert lanes.waiting() == 5
+
+
+@pytest.mark.parametrize("column", ["map('tier', tier)", "tier"])
+def test_equal_rows_are_one_message_and_counted(do, lanes, tmp_path, column):
+    """An id that is derived from a row is that of its equals; Spark compares no maps, and they count too."""
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--group-by", "customer"]
+
+    done = do(*asked, "--select", f"{column} AS of, spent DIV 10 AS n", "--group-by", "spent DIV 10")
+
+    assert (done["rows"], done["equal_rows"], done["sent"], lanes.waiting()) == (30, 27, 3, 3)
+
+
+def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tmp_path, capsys):
+    """Used for another one it would send nothing, or other rows; a changed table is said before it is sent."""
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "customer"]
+    run_of = ["--run", "air", "--manifest", str(tmp_path / "runs")]
+    do(*asked, *run_of)
+
+    for changed, problem in (
+        (["--select", "customer"], "select is '\\*', and now 'customer'"),
+        (["--priority", "LOW"], "priority is -100, and now -50"),
+        (["--id", "concat('b', customer)"], "id is 'customer', and now"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            do(*asked, *run_of, *changed)
+    assert lanes.waiting() == 30
+
+    with (tmp_path / "customers.json").open("a") as file:
+        file.write('\n{"customer": "c-new", "tier": "gold", "spent": 1}')
+    done = do(*asked, *run_of)
+
+    assert (done["sent"], done["skipped"], done["rows"]) == (1, 30, 31)
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if "table_changed" in line]
+    assert (json.loads(said)["before"]["rows"], json.loads(said)["now"]["rows"]) == (30, 31)
+
+
+def test_a_dry_run_makes_each_message_and_names_those_that_cannot_be_sent(do, lanes, tmp_path):
+    """NaN is a value of Spark and not of JSON."""
+    found = do(
+        *["--table", table(tmp_path, "json"), "--format", "json", "--dry-run", "--id", "customer"],
+        *["--select", "if(spent = 7, CAST('NaN' AS DOUBLE), spent) AS n"],
+    )
+
+    assert (found["refused"], lanes.waiting()) == (1, 0)
+    assert found["refused_rows"][0]["id"] == "c-7"
+    assert "its data cannot be written as JSON" in found["refused_rows"][0]["reason"]
+
+
 def test_a_limit_takes_the_same_rows_again(do, lanes, tmp_path):
     """By the order of ids, so that a rerun completes the same rows."""
     do("--table", table(tmp_path, "json"), "--format", "json", "--id", "customer", "--limit", "3")
@@ -272,10 +393,10 @@ def test_sparks_own_page_counts_the_rows_done_and_names_the_job(spark, lanes, tm
 
 
 def output_rows(store, execution):
-    """Give the number of rows that the scan of a query has given, as Spark's page shows it."""
+    """Give the number of rows that the step with the writer has given, as Spark's page shows it."""
     values = store.executionMetrics(execution.executionId())
     nodes = store.planGraph(execution.executionId()).allNodes()
-    (scan,) = [one for one in map(nodes.apply, range(nodes.size())) if one.name().startswith("Scan Existing")]
+    (scan,) = [one for one in map(nodes.apply, range(nodes.size())) if one.name().startswith("MapInArrow")]
     (metric,) = [
         one for one in map(scan.metrics().apply, range(scan.metrics().size())) if "rows" in one.name()
     ]
