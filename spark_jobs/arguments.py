@@ -7,16 +7,14 @@ The arguments of the jobs, and the writer options that they become.
 from __future__ import annotations
 
 import argparse
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .customers import MAX_CUSTOMERS
+from .order import OrderKey, order_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ORDER_KEY = re.compile(r"(?P<expression>.+?)(\s+(?P<direction>asc|desc))?", re.IGNORECASE | re.DOTALL)
 # Options of the writer by argument.
 OPTIONS = {
     "stack": "stack",
@@ -130,39 +128,17 @@ def pair(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class OrderKey:
-    """A column or expression by which rows are ordered."""
-
-    expression: str
-    descends: bool = False
-
-
-def order_keys(text: str) -> list[OrderKey]:
+def order(text: str) -> list[OrderKey]:
     """
-    Read the keys of an order, divided by commas, each with ASC or DESC if need be.
+    Read the keys of an order.
 
     Raises:
         ArgumentTypeError: A key is empty.
     """
-    parts, depth, quoted = [""], 0, ""
-    for letter in text:
-        if quoted or letter in "'\"`":
-            quoted = "" if letter == quoted else quoted or letter
-        depth += 0 if quoted else {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and not quoted and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    keys = []
-    for part in parts:
-        found = ORDER_KEY.fullmatch(part.strip())
-        if found is None:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} has an empty key; give columns such as 'day, seq DESC'"
-            )
-        keys.append(OrderKey(found["expression"], (found["direction"] or "").upper() == "DESC"))
-    return keys
+    try:
+        return order_keys(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -212,7 +188,7 @@ def enqueue_parser() -> argparse.ArgumentParser:
     arguments.add_argument("--group-by", metavar="COLUMN", help="column or expression of the group")
     arguments.add_argument(
         "--order-by",
-        type=order_keys,
+        type=order,
         default=[],
         metavar="COLUMNS",
         help="columns or expressions, each with DESC if need be: the order within a group (default: none)",

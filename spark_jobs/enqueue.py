@@ -167,8 +167,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 def purpose_of(options: argparse.Namespace) -> dict[str, Any]:
     """Give the selection of the job: a run under the same name must have the same."""
     names = ("table", "sql", "format", "view", "select", "id", "group_by", "limit")
-    order = [f"{key.expression}{' DESC' if key.descends else ''}" for key in options.order_by]
-    return {name: getattr(options, name) for name in names} | {"order_by": order}
+    return {name: getattr(options, name) for name in names} | {"order_by": order_by(options)}
 
 
 def order_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -177,7 +176,12 @@ def order_of(options: argparse.Namespace) -> dict[str, Any]:
         return {}
     if not options.order_by:
         return {"order": NO_ORDER}
-    return {"order": ", ".join(purpose_of(options)["order_by"])}
+    return {"order": order_by(options)}
+
+
+def order_by(options: argparse.Namespace) -> str:
+    """Write the order within a group."""
+    return ", ".join(map(str, options.order_by))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from lanes.message import Message
 from lanes.priority import Priority
 
 from .manifest.storage import open_storage
+from .order import OrderKey, order_keys
 from .sending.window import CONCURRENCY
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ NAMES = (
     "maxTasks",
     "concurrency",
     "ordering",
+    "orderBy",
     "onError",
     "runId",
     "manifestPath",
@@ -83,6 +85,7 @@ class WriterOptions:
         max_tasks: Number of tasks that share rate and backlog; None for the number in Spark's settings.
         concurrency: Maximum calls in flight of each task.
         ordering: `group` keeps the order within a group, `none` treats rows as independent.
+        order_by: Columns by which the rows of a partition are sorted.
         on_error: A row that cannot be a message fails the job (`fail`) or is set aside (`quarantine`).
         run_id: Name of the run, which a rerun completes.
         manifest_path: Folder of the manifests.
@@ -102,6 +105,7 @@ class WriterOptions:
     max_tasks: int | None = None
     concurrency: int = CONCURRENCY
     ordering: str = "group"
+    order_by: Sequence[OrderKey] = ()
     on_error: str = "fail"
     run_id: str | None = None
     manifest_path: str | None = None
@@ -132,6 +136,7 @@ class WriterOptions:
             max_tasks=values.read("maxTasks", lambda text: _count(text, MAX_TASKS)),
             concurrency=values.read("concurrency", lambda text: _count(text, MAX_CALLS)) or CONCURRENCY,
             ordering=values.read("ordering", lambda text: _one_of(text, ORDERINGS)) or "group",
+            order_by=values.read("orderBy", order_keys) or (),
             on_error=values.read("onError", lambda text: _one_of(text, ON_ERROR)) or "fail",
             run_id=values.read("runId", _run_id),
             manifest_path=values.read("manifestPath", _folder),
@@ -235,6 +240,8 @@ def _contradictions(values: _Input, read: WriterOptions) -> Iterator[str]:
         )
     if read.take_over and not values.has("manifestPath"):
         yield "option takeOver is 'true', which needs runId and manifestPath: it takes over the session of a run"
+    if read.order_by and read.ordering == "none":
+        yield "option orderBy is the order within a group, and ordering is 'none'; remove one of them"
     if read.on_error == "quarantine" and not values.has("manifestPath"):
         yield "option onError is 'quarantine', which needs manifestPath: rows that cannot be sent are written there"
 

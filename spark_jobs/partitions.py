@@ -22,11 +22,11 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas import functions
 
-from lanes.errors import LanesError
+from lanes.errors import ConfigurationError, LanesError
 
+from .options import SOURCE
 from .parallelism import tasks_of_executor, with_tasks
 from .plan import WritePlan, stream_batch
-from .rows.arrow import rows_of_batches
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
 
@@ -107,7 +107,15 @@ class PartitionWriter:
             raise
 
     def __call__(self, rows: Iterable[Row]) -> None:
-        """Send the rows; for `foreachPartition`."""
+        """
+        Send the rows; for `foreachPartition`.
+
+        Raises:
+            ConfigurationError: The option orderBy is set.
+        """
+        if self.written.options.order_by:
+            problem = "foreachPartition gives rows one by one; sort the table: sortWithinPartitions(...)"
+            raise ConfigurationError([f"option orderBy: {problem}"], source=SOURCE)
         self.written.write(PlainRows(self._schema).chunks(rows), _task_context())
 
     def done(
@@ -121,7 +129,7 @@ class PartitionWriter:
             accepted: Receives the number of messages that SQS has accepted.
         """
         total = RowCounts()
-        for counts in self.written.writing(rows_of_batches(batches), _task_context()):
+        for counts in self.written.writing(self.written.rows(batches), _task_context()):
             total += counts
             if accepted is not None:
                 accepted.add(counts.lanes.total())

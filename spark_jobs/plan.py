@@ -32,6 +32,7 @@ from .sending.window import WindowSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
     from lanes.aws.clients import Clients
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from .manifest.storage import Storage
     from .options import ReaderOptions
-    from .rows.arrow import UnreadableRow
+    from .rows.outgoing import Rows, UnreadableRow
     from .sending.record import Record
 
     Row = Mapping[str, Any]
@@ -113,11 +114,17 @@ class WritePlan:
             AwsError: The lanes could not be found, or the manifest is unavailable for now.
         """
         read = WriterOptions.from_options(options)
-        purpose = {**(purpose or {}), "kind": read.kind, "priority": read.priority, "shards": read.shards}
+        purpose = {
+            "order_by": ", ".join(map(str, read.order_by)),
+            **(purpose or {}),
+            "kind": read.kind,
+            "priority": read.priority,
+            "shards": read.shards,
+        }
         if schema is not None:
             from .columns import check_columns
 
-            check_columns(schema, kind=read.kind)
+            check_columns(schema, kind=read.kind, order_by=[key.expression for key in read.order_by])
             purpose["columns"] = schema.simpleString()
         contents: Any = purpose.get(CONTENTS, {})
         plan = cls(options=read, deployment=find_deployment(read), contents=contents)
@@ -125,6 +132,12 @@ class WritePlan:
             return plan
         run = _begin(plan._storage(), read, stream=stream, purpose=purpose)
         return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
+
+    def rows(self, batches: Iterable[RecordBatch]) -> Iterator[Rows]:
+        """Give the rows of Arrow batches, in the order of the option orderBy; runs in the task."""
+        from .rows.arrow import in_order, rows_of_batches
+
+        return rows_of_batches(in_order(batches, self.options.order_by))
 
     def write(self, chunks: Iterable[Iterable[Row | UnreadableRow]], context: Task) -> RowCounts:
         """Send the rows of one partition and give their counts; see `writing`."""

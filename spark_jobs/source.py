@@ -14,7 +14,6 @@ from lanes.errors import ConfigurationError
 from .dead_letters import SCHEMA, DeadLetterReader
 from .options import SOURCE
 from .plan import WritePlan
-from .rows.arrow import rows_of_batches
 from .rows.plain import PlainRows
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
-    from .rows.arrow import Rows
+    from .rows.outgoing import Rows
     from .sending.record import RowCounts
 
 # Spark 4.0 has no Arrow batches for streams.
@@ -65,6 +64,9 @@ class LanesDataSource(DataSource):
         ordering: `group` keeps the order of the partition within a group: one row of a group is in flight at a time.
             `none` treats rows as independent: a batch of ten may hold several of one group, so few groups do not slow
             the job down. Default: group.
+        orderBy: Columns and fields by which a task sorts the rows of its partition before it sends them, such as
+            `data.day, data.seq DESC`; it holds the partition in memory. Keep a group in one partition. Default: the
+            order of the partition.
         concurrency: Maximum calls in flight of each task and lane, 1 to 64. Default: 8.
         maxSendRate: Messages a second of the whole job, shared by the tasks that run at once. Default: no limit.
         maxBacklog: The job pauses while more messages than this wait in the lane. Default: no limit.
@@ -165,7 +167,7 @@ class LanesWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> RowsSent:
         """Send the rows of one partition, on the worker."""
-        return _write(self._plan, rows_of_batches(iterator))
+        return _write(self._plan, self._plan.rows(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write the counts of all tasks, as one JSON line on standard error and in the manifest."""
@@ -186,7 +188,7 @@ class LanesStreamWriter(StreamWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> RowsSent:
         """Send the rows of one partition of a batch, on the worker."""
-        chunks = rows_of_batches if ARROW_STREAMS else PlainRows(self._schema).chunks
+        chunks = self._plan.rows if ARROW_STREAMS else PlainRows(self._schema).chunks
         return _write(self._plan, chunks(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

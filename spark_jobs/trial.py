@@ -10,7 +10,8 @@ import pyarrow as pa
 from lanes.errors import MessageError
 
 from .partitions import map_in_arrow
-from .rows.arrow import UnreadableRow, rows_of_batches
+from .rows.arrow import rows_of_batches
+from .rows.outgoing import UnreadableRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from .outgoing import UnreadableRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ..order import OrderKey
+    from .outgoing import Rows
 
 # Rows are converted to Python objects in slices of this size, however large Spark's batches are.
 SLICE_ROWS = 500
 SLICE_BYTES = 8 * 1024 * 1024
+BATCH_ROWS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableRow:
+def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[OrderKey]) -> Iterable[pa.RecordBatch]:
     """
-    A row with a value that Python cannot hold.
+    Sort the rows of a partition, which is held in memory; equal ones keep their order, and nulls come last.
 
-    Attributes:
-        row: The row; such values are text.
-        reason: The columns that cannot be read, and why.
+    Args:
+        batches: Arrow batches of one schema.
+        order: Columns and fields; without any, the batches stay as they are.
     """
+    if not order:
+        return batches
+    held = list(batches)
+    if not held:
+        return held
+    table = pa.Table.from_batches(held)
+    keys = {str(place): _field(table, key.expression) for place, key in enumerate(order)}
+    directions = [
+        (str(place), "descending" if key.descends else "ascending") for place, key in enumerate(order)
+    ]
+    places = pc.sort_indices(pa.table(keys), sort_keys=directions)
+    return list(table.take(places).to_batches(max_chunksize=BATCH_ROWS))
 
-    row: Mapping[str, Any]
-    reason: str
 
-
-Rows = list["dict[str, Any] | UnreadableRow"]
+def _field(table: pa.Table, path: str) -> pa.ChunkedArray:
+    column, *fields = path.split(".")
+    return pc.struct_field(table[column], fields) if fields else table[column]
 
 
 def rows_of_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """
+    A row with a value that Python cannot hold.
+
+    Attributes:
+        row: The row; such values are text.
+        reason: The columns that cannot be read, and why.
+    """
+
+    row: Row
+    reason: str
+
+
+Rows: TypeAlias = "list[dict[str, Any] | UnreadableRow]"
 
 
 @dataclass(slots=True)

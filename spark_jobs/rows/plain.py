@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row
 
-    from .arrow import Rows
+    from .outgoing import Rows
 
     Convert = Callable[[Any], Any]
 

@@ -9,7 +9,7 @@ from lanes.errors import MessageError, SendError
 from lanes.message import id_in
 from lanes.producer.order import MAX_ENTRIES
 
-from ..rows.arrow import UnreadableRow
+from ..rows.outgoing import UnreadableRow
 from ..rows.reader import RowReader, RowRefusedError
 from .record import NoRecord, Record, RowCounts
 from .window import Failed, SendWindow, WindowSettings

@@ -172,6 +172,21 @@ def test_few_groups_fill_batches_when_rows_are_independent(spark, aws, lanes):
     assert lanes.waiting() == 100
 
 
+@SPARKS_SOCKETS
+@pytest.mark.parametrize("writer", ["data source", "write_partitions"])
+def test_a_group_arrives_in_the_order_of_the_option(spark, lanes, writer):
+    """A repartition gives the rows of several partitions in any order."""
+    table = spark.range(0, 60, 1, 6).selectExpr("struct(60 - id AS seq) AS data", "'c1' AS group")
+    options = lanes.options(orderBy="data.seq")
+
+    if writer == "data source":
+        table.repartition("group").write.format("lanes").mode("append").options(**options).save()
+    else:
+        write_partitions(table.repartition("group"), options)
+
+    assert [event["data"]["seq"] for _, event in lanes.take("MAIN")] == list(range(1, 61))
+
+
 UNREADABLE = """
     SELECT id,
            named_struct(
@@ -185,6 +200,7 @@ UNREADABLE = """
 """
 
 
+@SPARKS_SOCKETS
 @pytest.mark.parametrize("writer", ["data source", "write_partitions"])
 def test_a_row_that_python_cannot_hold_is_quarantined_and_the_others_are_sent(spark, lanes, tmp_path, writer):
     """Both writers read the same batches, row by row where one cannot be read as a whole."""

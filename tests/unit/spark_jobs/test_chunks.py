@@ -5,7 +5,9 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as t
 
-from spark_jobs.rows.arrow import SLICE_BYTES, SLICE_ROWS, UnreadableRow, rows_of_batches
+from spark_jobs.order import order_keys
+from spark_jobs.rows.arrow import SLICE_BYTES, SLICE_ROWS, in_order, rows_of_batches
+from spark_jobs.rows.outgoing import UnreadableRow
 from spark_jobs.rows.plain import CHUNK_CHARACTERS, CHUNK_ROWS, PlainRows
 
 SCHEMA = t.StructType([t.StructField("data", t.StringType())])
@@ -137,3 +139,30 @@ def test_a_float_of_32_bits_keeps_its_shortest_form(kind, value):
     ((row,),) = rows_of_batches([pa.RecordBatch.from_arrays([pa.array([given], kind)], ["data"])])
 
     assert row == {"data": value}
+
+
+NESTED = pa.schema(
+    [
+        ("data", pa.struct([("day", pa.int32()), ("names", pa.map_(pa.string(), pa.int32()))])),
+        ("id", pa.string()),
+    ]
+)
+
+
+def test_a_partition_is_sorted_by_columns_and_fields():
+    """Nulls last, equal rows as they came, whatever batches they are in."""
+    days = [3, None, 1, 3, 2, 1]
+    rows = [
+        {"data": {"day": day, "names": [("a", place)]}, "id": str(place)} for place, day in enumerate(days)
+    ]
+    batches = [pa.RecordBatch.from_pylist(rows[start : start + 2], schema=NESTED) for start in (0, 2, 4)]
+
+    def ids(text):
+        return [
+            row["id"] for part in rows_of_batches(in_order(iter(batches), order_keys(text))) for row in part
+        ]
+
+    assert ids("data.day") == ["2", "5", "4", "0", "3", "1"]
+    assert ids("data.day desc, id DESC") == ["3", "0", "4", "5", "2", "1"]
+    assert list(in_order(iter([]), order_keys("id"))) == []
+    assert list(in_order(batches, ())) == batches
