@@ -25,6 +25,7 @@ from lanes.errors import ConfigurationError, LanesError, MessageError
 from .arguments import file_parser as parser
 from .arguments import writer_options
 from .plan import WritePlan
+from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .sending.record import RowCounts
 from .table_formats import check_formats
@@ -32,6 +33,8 @@ from .table_formats import check_formats
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from .rows.outgoing import Rows
 
     Row = dict[str, Any]
 
@@ -67,7 +70,7 @@ class FileTask:
         return None
 
 
-def rows_of(options: argparse.Namespace) -> Iterator[Row]:
+def rows_of(options: argparse.Namespace) -> Iterator[Row | UnreadableRow]:
     """
     Read the rows of a file as rows of the writer.
 
@@ -79,7 +82,7 @@ def rows_of(options: argparse.Namespace) -> Iterator[Row]:
         raise _problem(f"the format of {options.file!r} is unknown; give --format parquet, csv or jsonl")
     if named == "parquet":
         check_formats([("parquet", options.file)], _entries)
-        yield from map(_columns(options), _parquet(options.file))
+        yield from map(_readable(_columns(options)), _parquet(options.file))
         return
     with ExitStack() as opened:
         try:
@@ -100,6 +103,8 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     identities: set[str] = set()
     for rows, row in enumerate(rows_of(options), start=1):
         try:
+            if isinstance(row, UnreadableRow):
+                raise ValueError(row.reason)  # noqa: TRY004, TRY301 - the value is at fault
             item = reader.item(row, rows)
         except (ValueError, MessageError) as error:
             refused += 1
@@ -131,7 +136,7 @@ def send(
     rows = rows_of(options)
     # Before the session begins: a file that is not there is no session of its run.
     first = list(islice(rows, CHUNK_ROWS))
-    plan = WritePlan.make(_writer(options), None)
+    plan = WritePlan.make(_writer(options), None, purpose=_purpose(options))
     started = reported = time.monotonic()
     total = RowCounts()
     try:
@@ -211,11 +216,22 @@ def _writer(options: argparse.Namespace) -> dict[str, Any]:
     return given | ({"maxTasks": "1"} if given.keys() & {"maxSendRate", "maxBacklog"} else {})
 
 
-def _chunks(first: list[Row], rest: Iterator[Row]) -> Iterator[list[Row]]:
+def _purpose(options: argparse.Namespace) -> dict[str, object]:
+    """Give the selection, with the names that the Spark job has for it."""
+    select = "*" if options.select is None else options.select
+    return {"table": options.file, "select": select, "id": options.id, "group_by": options.group}
+
+
+def _chunks(first: Rows, rest: Iterator[Row | UnreadableRow]) -> Iterator[Rows]:
     chunk = first
     while chunk:
         yield chunk
         chunk = list(islice(rest, CHUNK_ROWS))
+
+
+def _readable(columns: Callable[[Row], Row]) -> Callable[[Row | UnreadableRow], Row | UnreadableRow]:
+    """Leave rows as they are that Python cannot hold: they are refused or set aside."""
+    return lambda row: row if isinstance(row, UnreadableRow) else columns(row)
 
 
 def _columns(options: argparse.Namespace) -> Callable[[Row], Row]:
@@ -256,9 +272,11 @@ def _line_columns(options: argparse.Namespace) -> Callable[[str], Row]:
     return columns
 
 
-def _parquet(path: str) -> Iterator[Row]:
+def _parquet(path: str) -> Iterator[Row | UnreadableRow]:
     try:
         from pyarrow import parquet
+
+        from .rows.arrow import rows_of_batches
     except ImportError as error:
         raise _problem("Parquet needs pyarrow: pip install pyarrow, or the extra 'spark'") from error
     files = sorted(Path(path).rglob("*.parquet")) if Path(path).is_dir() else [Path(path)]
@@ -267,7 +285,8 @@ def _parquet(path: str) -> Iterator[Row]:
     for one in files:
         with parquet.ParquetFile(one) as file:
             for batch in file.iter_batches(batch_size=CHUNK_ROWS):
-                yield from batch.to_pylist(maps_as_pydicts="strict")
+                for rows in rows_of_batches([batch]):
+                    yield from rows
 
 
 def _csv(file: Iterable[str]) -> Iterator[Row]:

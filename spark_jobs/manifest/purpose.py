@@ -39,9 +39,10 @@ def check_purpose(storage: Storage, *, run_id: str, purpose: Mapping[str, object
     if storage.create(name, json.dumps(mine, indent=2).encode()):
         return
     known = json.loads(storage.read(name))
-    different = [key for key in sorted({*known, *mine} - {CONTENTS}) if known.get(key) != mine.get(key)]
+    # A file that is sent without Spark has no types, for example.
+    different = [key for key in sorted({*known} & {*mine} - {CONTENTS}) if known[key] != mine[key]]
     if different:
-        changes = "; ".join(f"{key} is {known.get(key)!r}, and now {mine.get(key)!r}" for key in different)
+        changes = "; ".join(f"{key} is {known[key]!r}, and now {mine[key]!r}" for key in different)
         problem = (
             f"run {run_id!r} is another run: {changes}. Give this one a name of its own, or repeat the first"
         )
