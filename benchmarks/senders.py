@@ -15,7 +15,7 @@ from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from spark_jobs.options import WriterOptions
 from spark_jobs.plan import WritePlan
-from spark_jobs.source import rows_of_batches
+from spark_jobs.rows.arrow import rows_of_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
