@@ -384,7 +384,8 @@ def test_what_alarms_watch_is_what_the_consumer_and_the_relay_report(whole):
     assert {name for name, _ in found} <= CONSUMERS | RELAYS
     assert {Metric.HANDLED, Metric.YIELDED, Metric.AWS_ERRORS} <= {name for name, _ in found}
     for name, dimensions in found:
-        assert dimensions == ({"service"} if name in RELAYS else {"lane", "service"})
+        of_lane = name not in RELAYS or name == RelayMetric.LANE_FAILURES
+        assert dimensions == ({"lane", "service"} if of_lane else {"service"})
 
 
 def test_what_the_dashboard_shows_is_what_the_consumer_and_the_relay_report(whole):
