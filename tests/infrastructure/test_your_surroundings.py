@@ -153,7 +153,9 @@ def test_a_nested_stack_asks_for_the_parameters_name():
 
 
 @pytest.mark.parametrize(
-    "grantee", [iam.AccountPrincipal("210987654321"), iam.ServicePrincipal("events.amazonaws.com")], ids=str
+    "grantee",
+    [iam.AccountPrincipal("210987654321"), iam.ServicePrincipal("events.amazonaws.com")],
+    ids=["an account", "a service"],
 )
 def test_a_grant_that_would_do_nothing_is_refused(stack, grantee):
     """A parameter has no policy of its own, so the producer would find out on its first day."""
