@@ -63,6 +63,7 @@ ELSEWHERE = {
     ("local", "run"): "prints no document",
     ("simulate",): "numbers by lane, pattern and setting",
     ("bulk", "submit"): "the state of EMR Serverless, with its details",
+    ("bulk", "send"): "the summary of the Spark jobs",
     ("bulk", "status"): "the state of EMR Serverless, with its details",
     ("bulk", "cancel"): "the state of EMR Serverless, with its details",
     ("probe", "run"): "the document of `probe read`",

@@ -47,8 +47,8 @@ def test_entries_are_prioritised_after_a_preview(scene, writing, tab):
     assert audit["who"].startswith("arn:aws:")
 
 
-def test_entries_are_cancelled_and_brought_back(scene, writing, tab):
-    """Both after a preview."""
+def test_cancelled_entries_are_not_brought_back_by_a_retry(scene, writing, tab):
+    """Each change comes after a preview."""
     scene.write("newsletter", 3)
     open_outbox(tab, writing, "?kind=newsletter")
     dialog = tab.locator("dialog")
@@ -63,12 +63,13 @@ def test_entries_are_cancelled_and_brought_back(scene, writing, tab):
     expect(dialog).to_contain_text("Done: Cancel")
     dialog.get_by_role("button", name="Close").click()
     open_outbox(tab, writing, "?kind=newsletter")
-    expect(rows(tab).first).to_contain_text("abandoned")
+    expect(rows(tab).first).to_contain_text("cancelled")
 
+    # Nothing sends a cancelled entry again unless it is named by its id, to the command.
     tab.get_by_role("button", name="Retry …").click()
-    dialog.locator("#act").click()
-    expect(dialog).to_contain_text("Done: Retry 3 entries")
-    assert {entry["state"] for entry in entries(writing, "newsletter")} == {"PENDING"}
+    expect(dialog).to_contain_text("Retry 0 entries")
+    expect(dialog).to_contain_text("Cancelled ones stay so")
+    assert {entry["state"] for entry in entries(writing, "newsletter")} == {"CANCELLED"}
 
 
 def test_what_waits_is_counted_by_kind_group_and_lane(scene, reading, tab):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.errors import ConfigurationError
 from lanes.message_filter import MessageFilter
 from lanes.operate.overrides.change import Change as Request
+from lanes.outbox.operations import RETRIED
 from lanes.overrides import Action
 from lanes.ui.api import dead_letters, entries
 from lanes.ui.changes.dead_letters import DeadLetterWork
@@ -48,7 +49,9 @@ class ChangeRoutes:
             "withdraw": self._withdrawal,
             "prioritize": lambda fields: self._moving(fields, Action.PRIORITIZE),
             "cancel": lambda fields: self._moving(fields, Action.CANCEL),
-            "retry": lambda fields: Retry(session=self._session, wanted=entries.filter_of(fields)),
+            "retry": lambda fields: Retry(
+                session=self._session, wanted=entries.filter_of(fields, default=RETRIED)
+            ),
         }
 
     @property

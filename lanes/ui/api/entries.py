@@ -20,15 +20,19 @@ MAX_COUNTED = 50
 """Kinds and groups that a count lists; it sums up the others."""
 
 
-def filter_of(fields: Fields) -> EntryFilter:
+def filter_of(fields: Fields, *, default: frozenset[EntryState] = UNPUBLISHED) -> EntryFilter:
     """
-    Read a filter; without states it selects all unpublished entries.
+    Read a filter.
+
+    Args:
+        fields: of the request.
+        default: the states that it selects if it names none; by default all but PUBLISHED.
 
     Raises:
         ConfigurationError: a state is unknown.
     """
     states = frozenset(map(EntryState, fields.texts("states", list(EntryState))))
-    return EntryFilter(**conditions_of(fields), states=states or UNPUBLISHED)
+    return EntryFilter(**conditions_of(fields), states=states or default)
 
 
 def conditions_of(fields: Fields) -> dict[str, Any]:
