@@ -192,7 +192,9 @@ class Attempts:
         if check is not None:
             check()
         entry = self._count(entry, record, Ending.STARTED, error="")
-        # That call may have taken long, or a stop have come during it.
+        # That call may have taken long: a message for a lane above, or a stop, may have come during it.
+        if check is not None:
+            check()
         _leave_if_over(batch)
         return entry
 

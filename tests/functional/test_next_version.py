@@ -229,7 +229,7 @@ def test_a_living_presence_record_of_another_form_stays(dynamodb):
 
 
 @pytest.mark.parametrize("idempotency", [False, True])
-@pytest.mark.parametrize("ending", ["suspended", "done", ""])
+@pytest.mark.parametrize("ending", ["suspended", "later", ""])
 def test_a_message_with_an_unknown_ending_is_handled_once_and_keeps_its_count(dynamodb, ending, idempotency):
     """Neither lost nor handled twice, and no failing batch: its next attempt is the third and last."""
     scenario = Scenario({"consumer": {"max_attempts": 3, "idempotency": idempotency}}, engine="mappings")
