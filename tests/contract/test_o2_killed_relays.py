@@ -96,7 +96,8 @@ def check(subject, lanes, relays, entries, *, count):
             end(relay)
     last = relays.start()
     wait_until(lambda: states_of(subject) == {EntryState.PUBLISHED}, last)
-    assert end(last, signal.SIGTERM) == 0
+    # The killed ones may have published everything, and this one may still be starting.
+    assert end(last, signal.SIGTERM) in (0, -signal.SIGTERM)
 
     arrived = lanes.received("MEDIUM")
     assert sorted(one for one, _ in arrived) == sorted(entry.id for entry in entries)

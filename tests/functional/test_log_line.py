@@ -128,6 +128,7 @@ def _configured(service):
 @pytest.mark.parametrize("is_before", [True, False])
 def test_nothing_that_your_code_sets_hides_a_line(service, stream, written, sets, is_before):
     """Our lines share no logger, level or stream with it."""
+    level = logging.getLogger().level
     try:
         if is_before:
             sets(service)
@@ -137,6 +138,10 @@ def test_nothing_that_your_code_sets_hides_a_line(service, stream, written, sets
         lines.problem("batch_interrupted", {})
     finally:
         logging.disable(logging.NOTSET)
+        logging.getLogger().setLevel(level)
+        for logger in list(logging.Logger.manager.loggerDict.values()):
+            if isinstance(logger, logging.Logger):
+                logger.disabled = False
 
     assert [line["event"] for line in written()] == ["message_handled", "batch_interrupted"]
 

@@ -390,7 +390,8 @@ def test_a_handler_beyond_the_functions_timeout_is_killed(lanes_with):
     lanes.run_until_idle()
 
     lanes.assert_dead_lettered("a", reason="attempts exhausted")
-    assert lanes.journal.dead_lettered[0].receives == 4
+    # A slot gives a record that ended its process a pause and an invocation of its own, which takes receives.
+    assert lanes.journal.dead_lettered[0].receives == (6 if lanes.config.consumer.engine == "pull" else 4)
 
 
 def test_a_long_handler_yields_at_its_checkpoint(lanes_with):
