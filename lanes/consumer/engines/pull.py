@@ -194,11 +194,8 @@ class PullTurn:
         while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
             if is_ahead := reserve.admits(lane, rest[0]):
                 break
-            self._serve(above)
-            if not slot.has_time_for(lane):
-                return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
-            if slot.clock() - began > PATIENCE and not slot.is_alone:
-                return Outcome(delay=shortest_delay(rest), reason=Reason.ASIDE)
+            if (reason := self._set_aside_for(above, since=began)) is not None:
+                return Outcome(delay=shortest_delay(rest), reason=reason)
         if not is_ahead and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
@@ -279,6 +276,16 @@ class PullTurn:
             pace, seconds = self._slot.services.looking.pace, self._slot.clock() - self._started_at
             pace.worked(self._batch.lane, seconds)
             self._started_at = None
+
+    def _set_aside_for(self, above: Lane, *, since: float) -> Reason | None:
+        """Set this batch aside for a lane above; return why its rest has to return now or afterwards."""
+        slot = self._slot
+        if slot.leaves_to_others(above):
+            return Reason.ASIDE
+        self._serve(above)
+        if not slot.has_time_for(self._batch.lane):
+            return Reason.TIME
+        return Reason.ASIDE if slot.clock() - since > PATIENCE and not slot.is_alone else None
 
     def _serve(self, above: Lane) -> None:
         """Serve a lane above; what this batch has finished need not wait for that."""

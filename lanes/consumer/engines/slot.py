@@ -179,6 +179,13 @@ class Slot:
         below = [one for one in self._served(self._lanes) if lane.outranks(one)]
         return self.above(lane, expected=expected) or self._overdue(below)
 
+    def leaves_to_others(self, above: Lane) -> bool:
+        """Ring for a slot that is free, if there are others, to serve a batch that long records would set aside."""
+        leaves = not (self.is_alone or self.services.looking.pace.is_short(above))
+        if leaves:
+            self.ring()
+        return leaves
+
     def can_look_above(self, lane: Lane) -> bool:
         """Whether time is left for a record of each lane above: else one that came now would not even be seen."""
         return all(map(self.has_time_for, self._served(self.services.policy.above(lane))))

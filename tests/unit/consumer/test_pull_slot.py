@@ -531,3 +531,30 @@ def test_a_batch_that_is_set_aside_for_a_moment_goes_on_and_deletes_each_record_
     assert scenario.done == ["warm", "first", "urgent", "second"]
     assert scenario.world.calls.counts["DeleteMessageBatch"] - before == 3
     assert returned(scenario) == []
+
+
+@BESIDE
+@pytest.mark.parametrize(("slots", "free"), [(1, [0]), (2, [2])])
+def test_a_batch_does_not_wait_in_hand_behind_a_long_record_of_a_higher_lane(slots, free, beside):
+    """A slot that is free can take it; with one slot there is none, so it stays in hand."""
+    scenario = scenario_with(beside=beside, reserved_concurrency=slots)
+    scenario.send("MEDIUM", "known")
+    scenario.send("MAIN", "deep")
+    for name in ("first", "second", "third"):
+        scenario.send("MAIN", name, group="g")
+    visible = []
+
+    def work(message):
+        if message.id == "first":
+            scenario.send("MEDIUM", "long")
+        scenario.world.clock.advance(2.0 if message.id in ("known", "long") else 0.5)
+        if message.id == "long":
+            visible.append(scenario.world.queues.live["MAIN"].counts().visible)
+
+    scenario.in_handler = work
+    scenario.step("MEDIUM")
+    scenario.drain()
+
+    assert visible == free
+    assert scenario.done == ["known", "deep", "first", "long", "second", "third"]
+    scenario.check_kept()
