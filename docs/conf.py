@@ -58,6 +58,7 @@ SECTIONS = (
         caption="Write",
         pages=(
             "how-to/handlers",
+            "how-to/batch-handlers",
             "how-to/send",
             "how-to/priorities",
             "how-to/test-your-code",

@@ -12,6 +12,7 @@ import inspect
 import json
 import traceback
 import types
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -31,7 +32,7 @@ from uuid import UUID
 from lanes.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 DataReader: TypeAlias = "Callable[[Any], tuple[Any, str, int]]"
 """Takes JSON data; returns it in its type, the problems as one text, and the number of ignored fields."""
@@ -70,18 +71,21 @@ Read: TypeAlias = "Callable[[Any, str, Findings], Any]"
 """Takes a value, its path such as `data.customer`, and the findings so far; returns the value in its type."""
 
 
-def data_reader(handler: Callable[..., Any], *, strict: bool = False) -> DataReader | None:
+def data_reader(
+    handler: Callable[..., Any], *, strict: bool = False, takes_several: bool = False
+) -> DataReader | None:
     """
     Return a function that reads JSON data in the type of the `Message` that a handler takes; None for a plain one.
 
     Args:
         handler: the function; behind a decorator, the decorated one names the type.
         strict: whether a field that the type lacks is a problem.
+        takes_several: whether it takes a list of messages.
 
     Raises:
-        TypeError: the type can't be found or can't be read.
+        TypeError: the type can't be found or can't be read, or one message is taken for several.
     """
-    wanted = _wanted_by(handler)
+    wanted = _wanted_by(handler, takes_several=takes_several)
     if wanted is None or wanted is Any or isinstance(wanted, TypeVar):
         return None
     reader = reader_of(wanted, {})
@@ -100,7 +104,7 @@ def data_reader(handler: Callable[..., Any], *, strict: bool = False) -> DataRea
     return read
 
 
-def _wanted_by(handler: Callable[..., Any]) -> Any:
+def _wanted_by(handler: Callable[..., Any], *, takes_several: bool) -> Any:
     """Return the type of the data that a handler names, None for any; its message may follow other parameters."""
     unknown: list[TypeError] = []
     for place, parameter in enumerate(inspect.signature(handler).parameters.values()):
@@ -112,14 +116,31 @@ def _wanted_by(handler: Callable[..., Any]) -> Any:
                 if place == 0 or "Message[" in parameter.annotation:
                     unknown.append(error)
                 continue
-        if annotation is Message:
-            return None
-        if get_origin(annotation) is Message:
-            return get_args(annotation)[0]
+        item = _item_of(annotation)
+        one = annotation if item is None else item
+        if one is Message or get_origin(one) is Message:
+            if takes_several is (item is None):
+                raise TypeError(_wrong_number(handler, parameter.name, takes_several=takes_several))
+            return next(iter(get_args(one)), None)
     if unknown:
         # It may be an alias of a message with a type, whose data would arrive without it.
         raise unknown[0]
     return None
+
+
+def _item_of(annotation: Any) -> Any:
+    """Return the type of a list's items; None for a type that is not one of a list."""
+    is_list = get_origin(annotation) in (list, Sequence, Collection, Iterable)
+    return next(iter(get_args(annotation)), None) if is_list else None
+
+
+def _wrong_number(handler: Any, name: str, *, takes_several: bool) -> str:
+    handler_name = getattr(handler, "__qualname__", repr(handler))
+    if takes_several:
+        return (
+            f"{handler_name} takes several messages: annotate {name} as list[Message] or list[Message[...]]"
+        )
+    return f"{handler_name} takes one message, not a list of them; register it with @consumer.batch_handler(kind)"
 
 
 def reader_of(wanted: Any, known: dict[Any, Read]) -> Read:
@@ -367,7 +388,13 @@ def _evaluated(annotation: str, handler: Any) -> Any:
     function = inspect.unwrap(getattr(handler, "func", handler))
     names = getattr(function, "__globals__", None) or getattr(type(function).__call__, "__globals__", {})
     # Often imported for the type checker only, and never needed: an annotation of these names no type for the data.
-    ours = {"Message": Message, "HandlerContext": None, "Any": Any}
+    ours = {
+        "Message": Message,
+        "HandlerContext": None,
+        "Any": Any,
+        "Sequence": Sequence,
+        "Iterable": Iterable,
+    }
     try:
         return eval(annotation, {**ours, **names})  # noqa: S307 - the handler's own source, as typing.get_type_hints
     except Exception as error:

@@ -11,18 +11,22 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer.handlers import Around, HandlerContext, Handlers
 from lanes.consumer.records import PartialBatchResponse, RawRecord
 from lanes.errors import ConfigurationError
 from lanes.message import kind_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from lanes.consumer.engines import Engine
     from lanes.consumer.runtime import Runtime
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
+BatchFunction = TypeVar(
+    "BatchFunction", bound="Callable[..., Iterable[str] | Awaitable[Iterable[str] | None] | None]"
+)
 
 __all__ = ["Consumer", "HandlerContext", "RawRecord"]
 
@@ -71,18 +75,48 @@ class Consumer:
             ConfigurationError: no message can have the kind.
 
         """
-        if not isinstance(kind, str) or not kind:
-            # Written as @consumer.handler alone, nothing would be registered, and no error would show it.
-            raise TypeError(f'handler needs the kind, as in @consumer.handler("order.placed"), not {kind!r}')
-        if isinstance(aliases, str):
-            raise TypeError(f"aliases takes several kinds, as in aliases=[{aliases!r}]")
-        kinds = (kind, *aliases)
-        if problems := [problem for one in kinds if (problem := kind_problem(one))]:
-            problems = [f"{problem}, or no message reaches the handler" for problem in problems]
-            raise ConfigurationError(problems, source="handler")
+        kinds = _kinds_of("handler", kind, aliases)
 
         def register(function: Function) -> Function:
             self._handlers.add(kinds, function, strict=strict)
+            return function
+
+        return register
+
+    def batch_handler(
+        self, kind: str, *, max_size: int = LARGEST_BATCH, aliases: Iterable[str] = (), strict: bool = False
+    ) -> Callable[[BatchFunction], BatchFunction]:
+        """
+        Register the decorated function for lists of messages of `kind`, where one call is cheaper than several.
+
+        It takes a list of messages of one lane and priority, each of another group, and as a second argument a
+        `HandlerContext` if it asks for one. It returns None if all are done, or the ids of those that failed: in a
+        list, or in a dict with the exception of each, such as `Retry` or `DeadLetter`. An exception, or an id that none
+        of the messages has, is a failed attempt of all. A message that failed before comes alone.
+
+        Args:
+            kind: the kind.
+            max_size: the most messages in one call, 1 to 10; fewer are never waited for.
+            aliases: other names of the kind, such as those before it was renamed.
+            strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
+
+        Raises:
+            DuplicateHandlerError: the kind has a handler.
+            TypeError: the function can't be called that way, or an argument has the wrong type.
+            ConfigurationError: no message can have the kind, or `max_size` is out of range.
+
+        """
+        kinds = _kinds_of("batch_handler", kind, aliases)
+        if not isinstance(max_size, int) or isinstance(max_size, bool):
+            raise TypeError(f"max_size must be an int, not {max_size!r}")
+        if not 1 <= max_size <= LARGEST_BATCH:
+            problem = (
+                f"max_size must be from 1 to {LARGEST_BATCH}, the largest batch of a lane, not {max_size}"
+            )
+            raise ConfigurationError([problem], source="batch_handler")
+
+        def register(function: BatchFunction) -> BatchFunction:
+            self._handlers.add(kinds, function, strict=strict, max_size=max_size)
             return function
 
         return register
@@ -98,7 +132,8 @@ class Consumer:
 
         Args:
             runtime: its dependencies.
-            around: called in place of each handler, with the handler, its message or raw record, and its context.
+            around: called in place of each handler, with the handler, its message, messages or raw record, and its
+                context.
 
         """
         other = Consumer(runtime)
@@ -164,3 +199,17 @@ class Consumer:
                 self._runtime = runtime_from_env()
             self._engine = self._runtime.build_engine(self._handlers)
         return self._engine
+
+
+def _kinds_of(method: str, kind: str, aliases: Iterable[str]) -> tuple[str, ...]:
+    """Return a kind and its other names; raises `TypeError` and `ConfigurationError` for impossible ones."""
+    if not isinstance(kind, str) or not kind:
+        # Written as @consumer.handler alone, nothing would be registered, and no error would show it.
+        raise TypeError(f'{method} needs the kind, as in @consumer.{method}("order.placed"), not {kind!r}')
+    if isinstance(aliases, str):
+        raise TypeError(f"aliases takes several kinds, as in aliases=[{aliases!r}]")
+    kinds = (kind, *aliases)
+    if problems := [problem for one in kinds if (problem := kind_problem(one))]:
+        problems = [f"{problem}, or no message reaches the handler" for problem in problems]
+        raise ConfigurationError(problems, source=method)
+    return kinds

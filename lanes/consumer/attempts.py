@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.handlers import HandlerContext, Handlers, Work
+from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
@@ -16,13 +15,12 @@ from lanes.consumer.signals import Yielded, asked_delay, deciding
 from lanes.errors import AwsError, DeadLetter, Retry
 from lanes.events import Event
 from lanes.metrics import Metric
-from lanes.priority import CURRENT_PRIORITY
-from lanes.trace_context import CONTINUED_TRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
+    from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interception
     from lanes.consumer.settlement import Settlement
 
@@ -56,10 +54,9 @@ class Attempts:
 
     def __init__(self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement) -> None:
         self._settings = settings = config.consumer
-        # A sender that may send to one lane alone writes the priority into its message as it likes.
-        self._highest = {lane.name: config.highest_priority(lane) for lane in config.lanes}
         self._handlers = handlers
         self._settlement = settlement
+        self._caller = Caller(config=config, telemetry=settlement.telemetry)
         self._ledger = settlement.ledger
         self._telemetry = settlement.telemetry
         self.clock = settlement.clock
@@ -72,32 +69,73 @@ class Attempts:
     def run(
         self,
         batch: Batch,
-        record: RawRecord,
-        entry: Entry,
+        call: Call,
+        entries: Mapping[str, Entry],
         interceptions: Sequence[Interception],
         *,
         check: Callable[[], None],
         ages: bool,
-    ) -> Outcome:
-        """Handle one record; `check` raises `Yielded` where the handler has to leave, with `ages` before it as well."""
+    ) -> Iterator[tuple[RawRecord, Outcome]]:
+        """
+        Handle the records of a call, and yield the outcome of each as soon as it is known.
+
+        `check` raises `Yielded` where the handler has to leave; with `ages`, it is asked before the handler as well.
+        """
         began, lane = self.clock(), batch.lane
-        work = self._handlers.resolve(record)
-        outcome = next((found for part in interceptions if (found := part.before(record, entry, work))), None)
-        if outcome is None:
-            # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
-            outcome = self._refused(lane, record, entry, work)
-        if entry.unknown_since and not work.is_unknown:
-            entry = dataclasses.replace(entry, unknown_since=0.0)
-        if outcome is None:
-            outcome = self._attempt(batch, record, entry, work, check=check, ages=ages)
-        for part in reversed(interceptions):
-            outcome = part.after(record, outcome)
+        for record, outcome in self._outcomes(batch, call, entries, interceptions, check=check, ages=ages):
+            for part in reversed(interceptions):
+                outcome = part.after(record, outcome)  # noqa: PLW2901 - each part may replace it
+            yield record, outcome
         # With the calls around the handler, which the next record needs as well.
         took = self.clock() - began
         if took > self.longest[lane.name]:
             self.longest[lane.name] = took
             self.needed[lane.name] = max(self._least, min(took + SETTLING, self._limit))
-        return outcome
+
+    def resolve(self, record: RawRecord) -> Work:
+        """Decode a record and find its handler."""
+        return self._handlers.resolve(record)
+
+    def _outcomes(
+        self,
+        batch: Batch,
+        call: Call,
+        entries: Mapping[str, Entry],
+        interceptions: Sequence[Interception],
+        *,
+        check: Callable[[], None],
+        ages: bool,
+    ) -> Iterator[tuple[RawRecord, Outcome]]:
+        """Begin an attempt for each record, call the handler once, and end each attempt for itself."""
+        begun: list[Attempt] = []
+        early = check if ages else None
+        try:
+            for record, work in zip(call.records, call.works, strict=True):
+                attempt = Attempt(record, work, entries[record.message_id])
+                outcome = self._judge(batch, attempt, interceptions, joins=bool(begun))
+                if outcome is None:
+                    begun.append(attempt)
+                    outcome = self._begin(batch, attempt, check=early)
+                if outcome is not None:
+                    begun = [one for one in begun if one is not attempt]
+                    yield record, outcome
+            if not begun:
+                return
+            if len(begun) > 1:
+                # The first attempts were begun a while ago.
+                _leave_if_over(batch)
+                if early is not None:
+                    early()
+            started_at = self.clock()
+            failures = self._caller.call(batch, begun, check=check)
+        except Yielded as left:
+            for attempt in begun:
+                yield attempt.record, _uncounted(attempt.before, to=left.to)
+            return
+        times = started_at, self.clock()
+        for attempt in begun:
+            error = failures.get(attempt.work.id)
+            yield attempt.record, self._ended(batch, attempt, error, times=times)
 
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""
@@ -128,114 +166,73 @@ class Attempts:
         entry = dataclasses.replace(entry, unknown_since=since)
         return Outcome(entry=entry, delay=delay, reason=Reason.UNKNOWN_KIND)
 
-    def _attempt(
-        self,
-        batch: Batch,
-        record: RawRecord,
-        entry: Entry,
-        work: Work,
-        *,
-        check: Callable[[], None],
-        ages: bool,
-    ) -> Outcome:
-        lane = batch.lane
-        # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
-        # call in any case.
-        ahead = entry.suspect or entry.attempts > 0 or self._settings.idempotency
-        uncounted = entry
-        try:
-            entry = self._begin(batch, record, entry, ahead=ahead, check=check if ages else None)
-        except Yielded as left:
-            return _uncounted(uncounted, to=left.to)
-        except AwsError:
-            return self._settlement.deferred(lane, record, uncounted, Reason.NOT_BEGUN)
-        if work.ignored_fields:
-            self._telemetry.count(Metric.IGNORED_FIELDS, work.ignored_fields)
-        attempt, started_at = entry.attempts + (not ahead), self.clock()
-        try:
-            self._call(batch, record, work, attempt=attempt, check=check)
-        except BaseException as raised:  # noqa: BLE001 - the border to user code: every exception is an outcome
-            error = deciding(raised)
-            # It ends the process, and is not a failure of the record.
-            if isinstance(error, KeyboardInterrupt):
-                raise error from None
-            if isinstance(error, Yielded):
-                return _uncounted(uncounted, to=error.to)
-            # A supervisor that signals every process ends the handler's own children too.
-            if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
-                return _uncounted(uncounted)
-            return self._failed(lane, record, entry, work, error, ahead=ahead)
-        # With idempotency the effect says that it is done, before any count is looked at.
-        if ahead and not self._settings.idempotency:
-            # Taken back: a failed call may repeat work later, never undo it.
-            done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
-            if not self._write(done, record, problem=Event.SUCCESS_NOT_NOTED):
-                self._write(done, record, problem=Event.SUCCESS_NOT_NOTED)
-        times = started_at, self.clock()
-        report.handled(self._telemetry, lane, record, work, attempt=attempt, times=times)
-        return DONE
+    def _judge(
+        self, batch: Batch, attempt: Attempt, interceptions: Sequence[Interception], *, joins: bool
+    ) -> Outcome | None:
+        """Return the outcome of a record that gets no attempt, or None."""
+        record, work, entry = attempt.record, attempt.work, attempt.before
+        for part in interceptions:
+            if (outcome := part.before(record, entry, work, joins=joins)) is not None:
+                return outcome
+        # Refused after idempotency: the last attempt may have succeeded and lost only its deletion.
+        outcome = self._refused(batch.lane, record, entry, work)
+        if entry.unknown_since and not work.is_unknown:
+            attempt.entry = attempt.before = dataclasses.replace(entry, unknown_since=0.0)
+        return outcome
 
-    def _begin(
-        self,
-        batch: Batch,
-        record: RawRecord,
-        entry: Entry,
-        *,
-        ahead: bool,
-        check: Callable[[], None] | None,
-    ) -> Entry:
-        """Count an attempt that is written ahead; raises `Yielded` if it must not start, and `AwsError`."""
+    def _begin(self, batch: Batch, attempt: Attempt, *, check: Callable[[], None] | None) -> Outcome | None:
+        """
+        Count an attempt that is written ahead; return its outcome if it can't be counted.
+
+        Raises `Yielded` if it must not start.
+        """
         # Before the count: an attempt that does not start must not rest on a second write that takes it back.
         _leave_if_over(batch)
-        if not ahead:
-            return entry
-        if check is not None:
-            check()
-        entry = self._count(entry, record, Ending.STARTED, error="")
-        # That call may have taken long: a message for a lane above, or a stop, may have come during it.
-        if check is not None:
-            check()
-        _leave_if_over(batch)
-        return entry
+        record, entry = attempt.record, attempt.entry
+        # Written ahead, an attempt that kills its process counts. With idempotency every one is: its claim costs a
+        # call in any case.
+        if entry.suspect or entry.attempts > 0 or self._settings.idempotency:
+            if check is not None:
+                check()
+            try:
+                attempt.entry = self._count(entry, record, Ending.STARTED, error="")
+            except AwsError:
+                return self._settlement.deferred(batch.lane, record, entry, Reason.NOT_BEGUN)
+            attempt.is_ahead = True
+            # That call may have taken long: a message for a lane above, or a stop, may have come during it.
+            if check is not None:
+                check()
+            _leave_if_over(batch)
+        return None
 
-    def _call(
-        self, batch: Batch, record: RawRecord, work: Work, *, attempt: int, check: Callable[[], None]
-    ) -> None:
-        """Call the handler inside the message's priority and trace."""
-        assert work.handler is not None  # noqa: S101 - refused before
-        lane, trace = batch.lane, work.trace.child() if work.trace else None
-        arguments: list[Any] = [work.argument]
-        if work.handler.takes_context:
-            context = HandlerContext(
-                lane=lane.name,
-                attempt=attempt,
-                max_attempts=self._settings.max_attempts,
-                receive_count=record.receive_count,
-                message_id=record.message_id,
-                remaining=lambda: timedelta(seconds=max(0.0, batch.seconds_left)),
-                check=check,
-                traceparent=str(trace) if trace else None,
-            )
-            arguments.append(context)
-        priority = CURRENT_PRIORITY.get() if work.priority is None else work.priority
-        highest = self._highest[lane.name]
-        if priority is not None and highest is not None and priority > highest:
-            self._telemetry.count(Metric.LOWERED)
-            fields = {"priority": work.priority, "to": highest}
-            report.decoded(self._telemetry, Event.PRIORITY_LOWERED, lane, record, work, **fields)
-            priority = highest
-        # Not the public blocks: those check their arguments and are objects, and every message passes here.
-        outer = CURRENT_PRIORITY.set(priority)
-        before = CONTINUED_TRACE.set(trace)
-        try:
-            work.handler.ran(work.handler.function(*arguments))
-        finally:
-            CONTINUED_TRACE.reset(before)
-            CURRENT_PRIORITY.reset(outer)
-
-    def _failed(
-        self, lane: Lane, record: RawRecord, entry: Entry, work: Work, error: BaseException, *, ahead: bool
+    def _ended(
+        self,
+        batch: Batch,
+        attempt: Attempt,
+        raised: BaseException | None,
+        *,
+        times: tuple[float, float],
     ) -> Outcome:
+        """Return the outcome of one record after its handler's call."""
+        if raised is not None:
+            error = deciding(raised)
+            # A supervisor that signals every process ends the handler's own children too.
+            if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
+                return _uncounted(attempt.before)
+            return self._failed(batch.lane, attempt, raised, error)
+        # With idempotency the effect says that it is done, before any count is looked at.
+        if attempt.is_ahead and not self._settings.idempotency:
+            # Taken back: a failed call may repeat work later, never undo it.
+            entry = attempt.entry
+            done = dataclasses.replace(entry, attempts=entry.attempts - 1, ending=Ending.NONE)
+            if not self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED):
+                self._write(done, attempt.record, problem=Event.SUCCESS_NOT_NOTED)
+        number = attempt.number
+        report.handled(self._telemetry, batch.lane, attempt.record, attempt.work, attempt=number, times=times)
+        return DONE
+
+    def _failed(self, lane: Lane, attempt: Attempt, raised: BaseException, error: BaseException) -> Outcome:
+        record, entry, work, ahead = attempt.record, attempt.entry, attempt.work, attempt.is_ahead
         description = f"{type(error).__name__}: {text_of(error)}"
         self._telemetry.count(Metric.FAILED)
         if isinstance(error, DeadLetter):
@@ -250,8 +247,7 @@ class Attempts:
                 self._write(entry, record, problem=Event.GIVEN_UP_NOT_NOTED)
             return _dead_letter(entry, entry.given_up, work=work)
         if not isinstance(error, Retry):
-            ids = {"message_id": record.message_id, "trace_id": work.trace.trace_id if work.trace else None}
-            self._telemetry.problem(Event.HANDLER_FAILED, lane=lane.name, **ids)
+            self._report(raised, lane, record, work)
         if entry.attempts >= self._settings.max_attempts:
             return _dead_letter(entry, EXHAUSTED, error=description, work=work)
         delays = self._settlement.delays
@@ -263,6 +259,13 @@ class Attempts:
         failure = {"error": description, "delay": delay}
         report.decoded(self._telemetry, Event.MESSAGE_FAILED, lane, record, work, **fields, **failure)
         return Outcome(ending=Ending.FAILED, entry=entry, delay=delay)
+
+    def _report(self, raised: BaseException, lane: Lane, record: RawRecord, work: Work) -> None:
+        ids = {"message_id": record.message_id, "trace_id": work.trace.trace_id if work.trace else None}
+        try:
+            raise raised  # noqa: TRY301 - the log prints the error that is being handled
+        except BaseException:  # noqa: BLE001 - see above
+            self._telemetry.problem(Event.HANDLER_FAILED, lane=lane.name, **ids)
 
     def _count(self, entry: Entry, record: RawRecord, ending: Ending, *, error: str) -> Entry:
         """Count one attempt in the table; one failed call is repeated, since an attempt must not go uncounted."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lanes.consumer import telemetry as report
+from lanes.consumer.calls import next_call
 from lanes.consumer.engines import Proceed, Turn
 from lanes.consumer.ledger import Ending
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
@@ -21,9 +22,11 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from lanes.config import Lane
     from lanes.consumer.attempts import Attempts
+    from lanes.consumer.calls import Call
     from lanes.consumer.interceptors import Interception, Interceptor
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
@@ -109,25 +112,56 @@ class Corridor:
         # Again, since a dead letter may have begun a hold; and for the first time behind a record that stayed before.
         if self._admit(batch, outcomes, interceptions, record):
             return True
-        way = turn.decide(rest, expected=self.attempts.longest[lane.name], has_worked=outcomes.finished > 0)
+        call = self._next_call(batch, outcomes, rest, interceptions)
+        longest = self.attempts.longest[lane.name]
+        way = turn.decide(rest, call, expected=longest, has_worked=outcomes.finished > 0)
         if not isinstance(way, Proceed):
             self._keep_rest(batch, outcomes, rest, way)
             return False
-        entry, check = outcomes.entries[record.message_id], partial(_check, batch, turn, way)
+        if way.most < len(call.records):
+            call = call.only(call.records, most=way.most)
         began = self.attempts.clock() if way.reserve else 0.0
-        outcome = self.attempts.run(batch, record, entry, interceptions, check=check, ages=way.ages)
+        check = partial(_check, batch, turn, way)
+        attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, ages=way.ages)
+        yielded = self._take(lane, outcomes, attempts)
         if way.reserve:
             way.reserve.charge(way.waited + self.attempts.clock() - began)
             self.settlement.telemetry.count(Metric.RESERVE)
-        if outcome.ending is Ending.YIELDED:
-            self._yield_in_mid_work(batch, turn, outcomes, rest, outcome)
-            return False
-        # Not left to the queue, which counts receives, those of yields and throttles among them
-        # (docs/decisions/0003-attempts-in-a-ledger.md).
-        if outcome.ending is Ending.DEAD_LETTERED:
-            outcome = self.settlement.dead_letter(lane, record, outcome)
-        outcomes.set(record, outcome)
-        return True
+        if yielded is not None:
+            self._yield_in_mid_work(batch, turn, outcomes, yielded)
+        return yielded is None
+
+    def _next_call(
+        self,
+        batch: Batch,
+        outcomes: Outcomes,
+        rest: Sequence[RawRecord],
+        interceptions: Sequence[Interception],
+    ) -> Call:
+        """Return the call of the first record; of the others, those that are to be handled."""
+        call = next_call(rest, outcomes, resolve=self.attempts.resolve)
+        if len(call.records) == 1 or not interceptions:
+            return call
+        others = [one for one in call.records[1:] if not self._admit(batch, outcomes, interceptions, one)]
+        return call.only([call.records[0], *others], most=len(call.records))
+
+    def _take(
+        self, lane: Lane, outcomes: Outcomes, attempts: Iterable[tuple[RawRecord, Outcome]]
+    ) -> Outcome | None:
+        """Decide the records of a call; return the outcome of one that yielded, which is not decided."""
+        yielded = None
+        for record, outcome in attempts:
+            if outcome.ending is Ending.YIELDED:
+                yielded = outcome
+                if outcome.entry is not None:
+                    outcomes.entries[record.message_id] = outcome.entry
+            # Not left to the queue, which counts receives, those of yields and throttles among them
+            # (docs/decisions/0003-attempts-in-a-ledger.md).
+            elif outcome.ending is Ending.DEAD_LETTERED:
+                outcomes.set(record, self.settlement.dead_letter(lane, record, outcome))
+            else:
+                outcomes.set(record, outcome)
+        return yielded
 
     def _admit_all(self, batch: Batch, outcomes: Outcomes, interceptions: Sequence[Interception]) -> None:
         """Admit records before any is handled or yields: a record that is not handled needs no slot."""
@@ -163,12 +197,9 @@ class Corridor:
         fields = {"to_lane": outcome.to.name if outcome.to else None, "delay": outcome.delay}
         report.together(self.settlement.telemetry, Event.BATCH_YIELDED, batch.lane, rest, **fields)
 
-    def _yield_in_mid_work(
-        self, batch: Batch, turn: Turn, outcomes: Outcomes, rest: Sequence[RawRecord], outcome: Outcome
-    ) -> None:
+    def _yield_in_mid_work(self, batch: Batch, turn: Turn, outcomes: Outcomes, outcome: Outcome) -> None:
         """Keep the rest after the handler of its first record left at a checkpoint: the attempt doesn't count."""
-        if outcome.entry is not None:
-            outcomes.entries[rest[0].message_id] = outcome.entry
+        rest = outcomes.undecided
         if batch.is_over:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
         else:

@@ -39,6 +39,8 @@ class HandlerContext:
         max_attempts: the attempt after which a failure becomes a dead letter.
         receive_count: deliveries by SQS, yields included.
         message_id: the id that SQS gave, as in the consumer's logs.
+        message_ids: for a batch handler, the ids that SQS gave its messages, in their order; the other fields are those
+            of the first.
         traceparent: W3C trace context of this run, for the services that you call; None for a message without a trace.
             Messages that you send continue the trace by themselves.
         remaining: call it for the time left before Lambda ends the function.
@@ -53,6 +55,7 @@ class HandlerContext:
     remaining: Callable[[], timedelta]
     check: Callable[[], None] = dataclasses.field(repr=False)
     traceparent: str | None = None
+    message_ids: Sequence[str] = ()
 
     def checkpoint(self) -> Awaitable[None]:
         """
@@ -82,13 +85,14 @@ class Registered:
     """
     A registered function, and whether it takes a context; `read` returns its type of data, and problems.
 
-    `loop` runs it if it is a coroutine function.
+    `loop` runs it if it is a coroutine function. A batch handler takes a list of up to `max_size` messages.
     """
 
     function: Callable[..., Any]
     takes_context: bool
     loop: HandlerLoop
     read: DataReader | None = None
+    max_size: int | None = None
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
         """Call the handler, with the context if it asks for it, and run it to its end."""
@@ -139,13 +143,21 @@ class Handlers:
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
 
-    def add(self, kinds: Sequence[str], handler: Callable[..., Any], *, strict: bool = False) -> None:
-        """Register a handler for a kind and its other names."""
+    def add(
+        self,
+        kinds: Sequence[str],
+        handler: Callable[..., Any],
+        *,
+        strict: bool = False,
+        max_size: int | None = None,
+    ) -> None:
+        """Register a handler for a kind and its other names; one with a `max_size` takes several messages."""
         if taken := [
             kind for place, kind in enumerate(kinds) if kind in self._by_kind or kind in kinds[:place]
         ]:
             raise DuplicateHandlerError(kind=taken[0])
-        self._by_kind |= dict.fromkeys(kinds, registered(handler, self._loop, strict=strict))
+        one = registered(handler, self._loop, strict=strict, max_size=max_size)
+        self._by_kind |= dict.fromkeys(kinds, one)
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
@@ -156,7 +168,9 @@ class Handlers:
     def within(self, around: Around | None) -> Handlers:
         """Return the same handlers, with each call made by `around` if it is given."""
         other = Handlers(self._loop)
-        other._by_kind = {kind: _through(around, handler) for kind, handler in self._by_kind.items()}
+        # Once for each handler: the messages of a kind and of its other names may share a call.
+        through = {id(handler): _through(around, handler) for handler in self._by_kind.values()}
+        other._by_kind = {kind: through[id(handler)] for kind, handler in self._by_kind.items()}
         other._raw = self._raw and _through(around, self._raw)
         return other
 
@@ -200,7 +214,9 @@ class Handlers:
         )
 
 
-def registered(handler: Callable[..., Any], loop: HandlerLoop, *, strict: bool = False) -> Registered:
+def registered(
+    handler: Callable[..., Any], loop: HandlerLoop, *, strict: bool = False, max_size: int | None = None
+) -> Registered:
     """Return a handler as it is called; raises `TypeError` for one that can't be, or with an unknown data type."""
     name = getattr(handler, "__qualname__", repr(handler))
     if _is_generator(handler):
@@ -220,11 +236,12 @@ def registered(handler: Callable[..., Any], loop: HandlerLoop, *, strict: bool =
     else:
         takes_one, takes_two = _accepts(outer, 1), _accepts(outer, 2)
         if not takes_one and not takes_two:
-            raise TypeError(f"{name}{outer} must take (message) or (message, context)")
+            first = "message" if max_size is None else "messages"
+            raise TypeError(f"{name}{outer} must take ({first}) or ({first}, context)")
         # A second parameter is for the context if it has no default, or is called context.
         takes_context = takes_two and (not takes_one or "context" in outer.parameters)
-    read = data_reader(handler, strict=strict)
-    return Registered(function=function, loop=loop, takes_context=takes_context, read=read)
+    read = data_reader(handler, strict=strict, takes_several=max_size is not None)
+    return Registered(function=function, loop=loop, takes_context=takes_context, read=read, max_size=max_size)
 
 
 def _passes_on(handler: Callable[..., Any], outer: inspect.Signature) -> bool:
@@ -264,11 +281,10 @@ def _by_name(handler: Callable[..., Any], names: Sequence[str]) -> Callable[...,
 def _through(around: Around | None, handler: Registered) -> Registered:
     if around is None:
         return handler
-    return Registered(
+    return dataclasses.replace(
+        handler,
         function=lambda argument, context: around(handler, argument, context),
         takes_context=True,
-        loop=handler.loop,
-        read=handler.read,
     )
 
 

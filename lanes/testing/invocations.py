@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lanes.consumer.calls import failures_in
 from lanes.consumer.signals import Yielded, deciding
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import handled
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from lanes.config import ConsumerSettings
     from lanes.consumer.handlers import HandlerContext
+    from lanes.message import Message
     from lanes.testing.clock import FakeClock
     from lanes.testing.entry_point import Environment
     from lanes.testing.fifo.message import ReceivedMessage
@@ -167,7 +169,8 @@ class Invocations:
         self, handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext
     ) -> Any:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
-        self.started[getattr(argument, "kind", "raw body")] += 1
+        messages = argument if isinstance(argument, list) else [argument]
+        self.started.update(getattr(one, "kind", "raw body") for one in messages)
         deadline, began = self._deadlines[-1], self._clock.now
         self._is_handling = True
         try:
@@ -178,15 +181,29 @@ class Invocations:
                 self._calls.killed |= isinstance(error, ProcessKilled)
                 raise
             self._take_time(began, deadline)
-            self._journal.note_failed(
-                context.message_id, lane=context.lane, attempt=context.attempt, error=error
-            )
+            for message_id in context.message_ids or [context.message_id]:
+                self._note_failed(message_id, context, error)
             raise
         finally:
             self._is_handling = False
         self._take_time(began, deadline)
+        if context.message_ids:
+            self._note_answer(result, messages, context)
         self.after_handler()
         return result
+
+    def _note_answer(self, answer: Any, messages: Sequence[Message], context: HandlerContext) -> None:
+        """Record the failures that a batch handler returned; the consumer refuses a wrong answer by itself."""
+        try:
+            failures = failures_in(answer, messages)
+        except (TypeError, ValueError) as refused:
+            failures = dict.fromkeys((message.id for message in messages), refused)
+        for message_id, message in zip(context.message_ids, messages, strict=True):
+            if (failure := failures.get(message.id)) is not None:
+                self._note_failed(message_id, context, deciding(failure))
+
+    def _note_failed(self, message_id: str, context: HandlerContext, error: BaseException) -> None:
+        self._journal.note_failed(message_id, lane=context.lane, attempt=context.attempt, error=error)
 
     def _take_time(self, began: float, deadline: float) -> None:
         """Let a handler's time pass unless it moved the clock; the process is killed at the function's timeout."""

@@ -21,7 +21,7 @@ REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER = FAULTS
 SETTINGS = [(1, False), (1, True), (3, False), (3, True)]
 
 
-def tell(slots, idempotency, *, engine="mappings", beside=None, position=None, fault=None):
+def tell(slots, idempotency, *, engine="mappings", beside=None, position=None, fault=None, max_size=None):
     """Tell the scenario, with the call at a position broken, and return it at its end."""
     scenario = Scenario(
         {
@@ -41,6 +41,7 @@ def tell(slots, idempotency, *, engine="mappings", beside=None, position=None, f
         seed=5,
         engine=engine,
         beside=beside,
+        max_size=max_size,
     )
     _break(scenario.world.calls, position, fault)
     scenario.takes = 0.2
@@ -115,15 +116,15 @@ def _interrupt(scenario):
     scenario.in_handler = interrupt
 
 
-def excused(fault, idempotency, crashes_itself):
+def excused(fault, idempotency, crashes_itself, *, shares_call):
     """
     Return how many runs more than `MAX_ATTEMPTS` poison may have.
 
     A first attempt that kills its process may go uncounted with idempotency off. A crash or an unforeseen error of the
-    consumer's own, just where an attempt is counted, is the same thing.
+    consumer's own, just where an attempt is counted, is the same thing: its own, or that of another one of its call.
     """
     own = crashes_itself and not idempotency
-    injected = fault in (CRASHED, UNFORESEEN)
+    injected = fault in (CRASHED, UNFORESEEN) or (fault == CRASHED_AFTER and shares_call and not idempotency)
     return int(own) + int(injected)
 
 
@@ -140,7 +141,8 @@ def check(scenario, fault, idempotency):
     for name in POISON:
         runs = len(scenario.starts_of(name))
         low = MAX_ATTEMPTS - excused_less(fault)
-        assert low <= runs <= MAX_ATTEMPTS + excused(fault, idempotency, name == "killer"), (name, runs)
+        more = excused(fault, idempotency, name == "killer", shares_call=scenario.max_size is not None)
+        assert low <= runs <= MAX_ATTEMPTS + more, (name, runs)
     if fault in (None, REFUSED, UNANSWERED):
         assert [start.attempt for start in scenario.starts_of("m1")][-1] == 2
     for lane, group in {(sent.lane, sent.group) for sent in scenario.sent}:
@@ -254,6 +256,38 @@ def test_any_one_call_of_a_slot_may_fail(slots, idempotency, every, beside, faul
         )
         try:
             check(scenario, fault, idempotency)
+        except AssertionError as error:
+            broken.append((position, scenario.world.calls.log[position], str(error)[:300]))
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("engine", "slots", "idempotency", "every"),
+    [
+        ("mappings", 1, True, 11),
+        ("pull", 3, False, 17),
+        *(
+            pytest.param(engine, *setting, 1, marks=pytest.mark.deep)
+            for engine in ("mappings", "pull")
+            for setting in SETTINGS
+        ),
+    ],
+)
+def test_any_one_call_of_a_batch_handlers_consumer_may_fail(engine, slots, idempotency, every, fault):
+    """The same promises for each record of a call."""
+
+    def told(**fields):
+        beside = InLine() if engine == "pull" else None
+        return tell(slots, idempotency, engine=engine, beside=beside, max_size=10, **fields)
+
+    log, broken = told().world.calls.log, []
+    for position in range(FAULTS.index(fault), len(log), every):
+        scenario = told(position=position, fault=fault)
+        try:
+            check(scenario, fault, idempotency)
+            assert max(map(len, scenario.calls)) > 1
         except AssertionError as error:
             broken.append((position, scenario.world.calls.log[position], str(error)[:300]))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from examples import asynchronous, priorities, sending, traces
+from examples import asynchronous, priorities, sending, together, traces
 from examples.orders import handler as orders
 from lanes import Consumer, LanesConfig, Message, Producer
 from lanes.config.deployment import Deployment, LaneQueues
@@ -147,6 +147,29 @@ def test_a_coroutine_handler_shares_its_client(engine, monkeypatch):
 
     expected = [f"{asynchronous.PARTNER}/i-{number}/{line}" for number in range(3) for line in "abcd"]
     assert (sorted(put), len(made)) == (expected, 1)
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_batch_handler_posts_ten_invoices_in_one_request(engine, monkeypatch):
+    """A refused one is dead-lettered, a busy answer is asked again alone, and the others are done."""
+    requests = []
+
+    def post(invoices):
+        requests.append([invoice["id"] for invoice in invoices])
+        answers = {"i-3": 422, "i-5": 429 if len(requests) == 1 else 200}
+        return {invoice["id"]: answers.get(invoice["id"], 200) for invoice in invoices}
+
+    monkeypatch.setattr(together, "post", post)
+    lanes = InMemoryLanes(together.consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
+    names = [f"i-{number}" for number in range(10)]
+    for name in names:
+        lanes.producer.send("invoice.issued", together.Invoice(customer="c-1", amount=9.5), id=name)
+    lanes.run_until_idle()
+
+    assert requests == [names, ["i-5"]]
+    letter = lanes.assert_dead_lettered("invoice.issued", reason="the partner refused it with 422")
+    assert letter.id == "i-3"
+    assert len(lanes.journal.handled) == 9
 
 
 def test_blocks_decide_where_nothing_else_does():

@@ -51,12 +51,21 @@ class Scenario:
     Lanes in memory, the environments of their function, and a record of every handler start.
 
     A message's `does` lists its handler's action at each start, the last for all later ones: `ok`, `fail`, `retry`,
-    `dead`, `exit`, `crash` (the process dies), `check` (a checkpoint, then ok).
+    `dead`, `exit`, `crash` (the process dies), `check` (a checkpoint, then ok). With `max_size`, a batch handler
+    does it for up to so many messages a call.
     """
 
     def __init__(
-        self, raw: Mapping[str, Any] | None = None, *, environments: int = 1, seed: int = 1, **world: Any
+        self,
+        raw: Mapping[str, Any] | None = None,
+        *,
+        environments: int = 1,
+        seed: int = 1,
+        max_size: int | None = None,
+        **world: Any,
     ) -> None:
+        self.max_size = max_size
+        self.calls: list[list[str]] = []
         self.world = World(raw, seed=seed, **world)
         self.random = Random(seed)
         self.sent: list[Sent] = []
@@ -215,8 +224,27 @@ class Scenario:
 
     def _new_environment(self) -> Consumer:
         consumer = self.world.environment()
-        consumer.handler("work")(self._work)
+        if self.max_size is None:
+            consumer.handler("work")(self._work)
+        else:
+            consumer.batch_handler("work", max_size=self.max_size)(self._work_together)
         return consumer
+
+    def _work_together(self, messages: Sequence[Message], context: HandlerContext) -> dict[str, Exception]:
+        self.calls.append([message.id for message in messages])
+        failed: dict[str, Exception] = {}
+        done_before = len(self.done)
+        try:
+            for message, message_id in zip(messages, context.message_ids, strict=True):
+                try:
+                    self._work(message, dataclasses.replace(context, message_id=message_id))
+                except Exception as error:  # noqa: BLE001 - each message has its own
+                    failed[message.id] = error
+        except BaseException:
+            # None of the call is done.
+            del self.done[done_before:]
+            raise
+        return failed
 
     def _work(self, message: Message, context: HandlerContext) -> None:
         self.handlers += 1

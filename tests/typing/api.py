@@ -103,6 +103,29 @@ async def post_invoice(message: Message[Order], context: HandlerContext) -> None
     context.checkpoint()
 
 
+@consumer.batch_handler("receipt.issued", max_size=5, aliases=["receipt.created"])
+def post_receipts(messages: list[Message[Order]], context: HandlerContext) -> dict[str, Exception]:
+    """Answer by id."""
+    return {message.id: Retry() for message in messages if message.data.order < 0}
+
+
+@consumer.batch_handler("receipt.sent")
+async def post_all(messages: list[Message[Order]]) -> list[str] | None:
+    """Be a coroutine function."""
+    return [message.id for message in messages]
+
+
+@consumer.batch_handler("receipt.lost")
+def post_none(messages: list[Message[Order]]) -> None:
+    """Return nothing."""
+
+
+@consumer.batch_handler("receipt.wrong")  # type: ignore[type-var]
+def post_wrong(messages: list[Message[Order]]) -> list[int]:
+    """Return something else than ids."""
+    return [message.data.order for message in messages]
+
+
 registered: Callable[[Message[Order], HandlerContext], Coroutine[Any, Any, None]] = post_invoice
 lambda_handler: Callable[[Mapping[str, Any], Any], Any] = consumer.lambda_handler
 in_memory.serve(consumer, entry_point=lambda_handler)

@@ -16,10 +16,13 @@ import threading
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from lanes.config.settings import LARGEST_BATCH
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lanes.config import Lane
+    from lanes.consumer.calls import Call
     from lanes.consumer.engines.policy import Reserve
     from lanes.consumer.outcome import Outcome, Outcomes
     from lanes.consumer.records import PartialBatchResponse, RawRecord
@@ -37,6 +40,7 @@ class Proceed:
         reserve: the account that its time is charged to, if it is overdue and served from the reserve.
         waited: seconds that it has had the slot before its start, which are charged as well.
         may_yield: whether its handler may yield at a checkpoint.
+        most: how many records may start together, in one call of a batch handler.
         ages: whether the knowledge of the lanes above ages in calls before its handler, so that it is checked again.
 
     """
@@ -44,6 +48,7 @@ class Proceed:
     reserve: Reserve | None = None
     waited: float = 0.0
     may_yield: bool = True
+    most: int = LARGEST_BATCH
     ages: bool = False
 
 
@@ -53,9 +58,11 @@ class Turn(Protocol):
     def hold(self, outcomes: Outcomes) -> Collection[str]:
         """Keep the records invisible while they are handled; return the ids of lost ones; raises `AwsError`."""
 
-    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+    def decide(
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+    ) -> Proceed | Outcome:
         """
-        Return whether the first of the undecided records may start, or the outcome with which all of them yield.
+        Return whether a call with the first of the undecided records may start, or the outcome with which all yield.
 
         A record of the lane is likely to take `expected` seconds at most; `has_worked` after a finished one.
         """

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane, LanesConfig
     from lanes.config.deployment import Deployment
     from lanes.consumer.batch import Corridor
+    from lanes.consumer.calls import Call
     from lanes.consumer.engines.check import BacklogCheck
     from lanes.consumer.engines.policy import Reserve
     from lanes.consumer.engines.presence import Peers
@@ -135,9 +136,12 @@ class MappedTurn:
         self._is_held = not settlement.outlasts(batch, outcomes.entries)
         return settlement.hold(batch) if self._is_held else ()
 
-    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+    def decide(
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+    ) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
-        way = self._judge(rest, expected=expected, has_worked=has_worked)
+        is_last = has_worked and len(call.records) == len(rest)
+        way = self._judge(rest, expected=expected, has_worked=has_worked, is_last=is_last)
         # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot; before
         # it, 8 ms of each batch in simulation (docs/decisions/0017-records-left-behind.md).
         if not self._is_held and isinstance(way, Proceed):
@@ -146,7 +150,9 @@ class MappedTurn:
             self._holding = self._services.beside.start(hold)
         return way
 
-    def _judge(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+    def _judge(
+        self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool, is_last: bool
+    ) -> Proceed | Outcome:
         """Judge the lanes above; keep time for waking others."""
         services = self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
@@ -160,7 +166,7 @@ class MappedTurn:
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
         if above is None:
-            if has_worked and len(rest) == 1 and not services.waker.has_time(self._batch, after=expected):
+            if is_last and not services.waker.has_time(self._batch, after=expected):
                 # It brings one more invocation, which wakes them; without one they wait for their delay to end.
                 return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             return CLEAR
@@ -170,7 +176,7 @@ class MappedTurn:
             services.settlement.telemetry.milliseconds(Metric.INVERSION, seconds * 1000)
         # After the check, not before: a record without a backlog above it needs nothing from the reserve.
         if services.reserve.admits(self._batch.lane, rest[0]):
-            return Proceed(reserve=services.reserve, may_yield=False)
+            return Proceed(reserve=services.reserve, may_yield=False, most=1)
         # Alone, the cache is as good as the ledger: without the write, invocations that only yield take a quarter less.
         is_brief = above.is_cached and len(rest) == len(self._batch.records)
         return dataclasses.replace(self.yielded(rest, to=above.lane), is_brief=is_brief)

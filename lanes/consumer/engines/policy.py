@@ -140,18 +140,28 @@ class Rate:
         self._clock = clock
         self._pause = slots / rate
         self._next = self._promised = clock() + self._pause * (0.5 + random.random())
+        self._ahead = 0.0
 
     def wait(self) -> float:
         """Return the seconds until a record may start."""
-        # The longest first pause: a later time is from before the clock was set back.
-        latest = self._clock() + 1.5 * self._pause
+        # The longest first pause, or that after a call of several: a later time is from before the clock was set back.
+        latest = self._clock() + 1.5 * self._pause + self._ahead
         if self._next > latest:
             self._next = self._promised = latest
         return max(0.0, self._next - self._clock())
 
     def start(self) -> None:
         """Count a record that starts now."""
+        self._ahead = 0.0
         self._next = max(self._clock(), self._next) + self._pause
+
+    def join(self) -> bool:
+        """Count one more record that starts now with the last one, if its time comes within a second."""
+        if self.wait() > 1:
+            return False
+        self._ahead += self._pause
+        self._next += self._pause
+        return True
 
     def promise(self) -> float:
         """Return the seconds after which one more record is tried, behind all those that were promised a time."""
@@ -171,11 +181,12 @@ class KindRate(Interception):
         del batch
         return [self]
 
-    def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
+    def before(self, record: RawRecord, entry: Entry, work: Work, *, joins: bool) -> Outcome | None:
         """Let a record start if its kind may, or within a second: SQS takes it back for whole ones."""
         del record
         rate = self.rates.get(work.kind)
-        if rate is None:
+        # In a call of several, those of one second start together, and the next call waits for all of them.
+        if rate is None or (joins and rate.join()):
             return None
         if (wait := rate.wait()) > 1:
             # No longer than any yield: the rate may be raised meanwhile.
@@ -196,6 +207,7 @@ class _Known:
     is_deep: bool = False
     is_mixed: bool = False
     chain: int = 0
+    together: int = 1
     last_groups: tuple[str, ...] = ()
 
 
@@ -209,12 +221,13 @@ class Pace:
         self._look = 0.0
         self._missed = 0
 
-    def worked(self, lane: Lane, seconds: float) -> None:
-        """Add the time of one record."""
+    def worked(self, lane: Lane, seconds: float, *, together: int = 1) -> None:
+        """Add the time of one call, which may handle up to so many records `together`."""
         # A clock that is set back measures less than nothing.
         known, seconds = self._known[lane.name], max(0.0, seconds)
         known.typical = seconds if known.typical is None else _mean(known.typical, seconds)
         known.longest = max(REMEMBERED * known.longest, seconds)
+        known.together = together
 
     @property
     def has_worked(self) -> bool:
@@ -256,7 +269,10 @@ class Pace:
         return self._known[lane.name].is_mixed
 
     def most(self, lane: Lane, *, seconds_left: float) -> int:
-        """Return how many records to receive at once."""
+        """Return how many records to receive at once: those of a batch handler's call count as one."""
+        return min(LARGEST_BATCH, self._most_calls(lane, seconds_left) * self._known[lane.name].together)
+
+    def _most_calls(self, lane: Lane, seconds_left: float) -> int:
         known, record = self._known[lane.name], self.typical(lane)
         fitting = max(1, int(seconds_left / record)) if record else LARGEST_BATCH
         if (known.typical is None and self._slots > 1) or record >= LONG_RECORD:

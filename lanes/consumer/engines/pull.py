@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from lanes.bell import COALESCING, HEARTBEAT, HEARTBEAT_LIFE, MARGIN, RETURN_EVERY, slot_of
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from lanes.config import Lane
     from lanes.config.deployment import Deployment
+    from lanes.consumer.calls import Call
 
 STALE = 4 * (COALESCING + MARGIN)
 """
@@ -171,6 +173,7 @@ class PullTurn:
         self._outcomes = Outcomes(batch.records, {})
         self._deleted: set[str] = set()
         self._started_at: float | None = None
+        self._together = 1
         self._is_alone = self._has_served = False
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
@@ -183,7 +186,9 @@ class PullTurn:
         self._part_crashed()
         return ()
 
-    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+    def decide(
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+    ) -> Proceed | Outcome:
         """Serve the lanes above first, then let the record start."""
         del has_worked
         slot, lane, reserve = self._slot, self._batch.lane, self._slot.services.reserve
@@ -204,8 +209,9 @@ class PullTurn:
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         if is_ahead:
             waited = slot.clock() - chosen_at
-            return self._start(rest, Proceed(reserve=reserve, waited=waited, may_yield=False))
-        return self._start(rest, Proceed(may_yield=rest[0].receive_count < MAX_RECEIVES))
+            return self._start(rest, call, Proceed(reserve=reserve, waited=waited, may_yield=False, most=1))
+        may_yield = rest[0].receive_count < MAX_RECEIVES
+        return self._start(rest, call, Proceed(may_yield=may_yield, most=self._most(call)))
 
     def checkpoint(self) -> Lane | None:
         """Return a lane above that has records."""
@@ -264,17 +270,18 @@ class PullTurn:
         self._slot.is_over |= needs
         return needs
 
-    def _start(self, rest: Sequence[RawRecord], way: Proceed) -> Proceed:
+    def _start(self, rest: Sequence[RawRecord], call: Call, way: Proceed) -> Proceed:
         if not self._is_alone:
-            self._slot.look_ahead(self._batch.lane, is_last=len(rest) == 1)
+            self._slot.look_ahead(self._batch.lane, is_last=len(rest) <= min(way.most, len(call.records)))
+        self._together = call.max_size
         self._started_at = self._slot.clock()
         return way
 
     def _measure(self) -> None:
-        """Add the time of the record that has just ended."""
+        """Add the time of the call that has just ended."""
         if self._started_at is not None:
             pace, seconds = self._slot.services.looking.pace, self._slot.clock() - self._started_at
-            pace.worked(self._batch.lane, seconds)
+            pace.worked(self._batch.lane, seconds, together=self._together)
             self._started_at = None
 
     def _set_aside_for(self, above: Lane, *, since: float) -> Reason | None:
@@ -301,6 +308,11 @@ class PullTurn:
         if finished := [record for record in left if record.message_id not in self._deleted]:
             self._deleted.update(record.message_id for record in finished)
             self._slot.looks.delete(self._batch.lane, finished)
+
+    def _most(self, call: Call) -> int:
+        """Return how many records of a call may start with the first one."""
+        rate = self._slot.services.rate
+        return 1 + sum(1 for _ in takewhile(lambda _: rate is None or rate.join(), call.records[1:]))
 
     def _wait_for_rate(self, *, is_ahead: bool) -> bool:
         """

@@ -32,8 +32,12 @@ class Interception:
         """Return the outcome of a record that is not to be handled. Asked before it needs a slot, perhaps twice."""
         return None
 
-    def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
-        """Return the outcome of a record that is not to be attempted. Asked right before its attempt."""
+    def before(self, record: RawRecord, entry: Entry, work: Work, *, joins: bool) -> Outcome | None:
+        """
+        Return the outcome of a record that is not to be attempted. Asked right before its attempt.
+
+        It `joins` a call that other records wait in, so it must not wait.
+        """
         return None
 
     def after(self, record: RawRecord, outcome: Outcome) -> Outcome:

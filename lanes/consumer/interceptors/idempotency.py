@@ -46,8 +46,9 @@ class _Claims(Interception):
         """Return the name of this delivery; a second one of the same message has another."""
         return f"{record.message_id}/{self._feature.environment}/{self._batch.name}"
 
-    def before(self, record: RawRecord, entry: Entry, work: Work) -> Outcome | None:
+    def before(self, record: RawRecord, entry: Entry, work: Work, *, joins: bool) -> Outcome | None:
         """Claim the effect of a record that has a handler; the claim ends with the function's time."""
+        del joins
         if entry.given_up or work.handler is None:
             return None
         feature, now = self._feature, self._feature.settlement.clock()

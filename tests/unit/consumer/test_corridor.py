@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lanes.config import Lane
+    from lanes.consumer.calls import Call
     from lanes.consumer.outcome import Outcomes
     from lanes.consumer.records import RawRecord
 
@@ -73,7 +74,9 @@ class FakeTurn:
     def hold(self, outcomes: Outcomes) -> Sequence[str]:
         return self.keep_invisible()
 
-    def decide(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+    def decide(
+        self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
+    ) -> Proceed | Outcome:
         first = rest[0].message_id
         self.asked.append((first, has_worked))
         self.expected.append(expected)
@@ -311,7 +314,7 @@ class Waits(Interception):
     def begin(self, _batch):
         return [self]
 
-    def before(self, record, entry, work):
+    def before(self, record, entry, work, *, joins):
         self.environment.clock.advance(self.environment.seconds - 0.5)
 
 
@@ -417,7 +420,7 @@ class Broken:
         setattr(part, self.step, self._raise)
         return [part]
 
-    def _raise(self, *_arguments):
+    def _raise(self, *_arguments, **_named):
         raise self.error
 
 
