@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.depth import LaneDepth
+from lanes.holds import Holds
 from lanes.message_filter import MessageFilter
 from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.overrides import Action, Override
 from lanes.testing.fifo.errors import FifoQueueError
 from lanes.testing.memory import PlainCalls
@@ -54,11 +55,12 @@ class Operator:
         holds = MemoryHolds(lanes.calls)
         self._overrides = MemoryOverrides(lanes.calls, holds, lanes.scheduler.clock)
         # The operator's calls work, and reach the same table.
-        self._holds = MemoryHolds(PlainCalls())
-        self._holds.found = holds.found
+        plain = MemoryHolds(PlainCalls())
+        plain.found = holds.found
+        self._holds = Holds(plain)
         self._has_prioritized = False
         self.actions = 0
-        lanes.overrides, lanes.holds = self._overrides, holds
+        lanes.overrides, lanes.holds = self._overrides, Holds(holds)
         lanes.meter = NoMeter()  # type: ignore[assignment]
 
     def work(self, *, every: float, until: float) -> None:
@@ -85,12 +87,14 @@ class Operator:
             return
         lane = self._chance.choice(self._lanes.config.lanes).name
         run = DeadLetterRun(
+            Task(
+                lane=lane,
+                wanted=DeadLetterFilter(),
+                copies=True,
+                limit=self._chance.choice((None, 1, 10)),
+            ),
             queues=_DeadLetters(self._lanes),
-            lane=lane,
-            wanted=DeadLetterFilter(),
-            copies=True,
             holds=self._holds,
-            limit=self._chance.choice((None, 1, 10)),
             clock=self._lanes.scheduler.clock,
             pause=self._lanes.scheduler.sleep,
         )

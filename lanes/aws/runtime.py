@@ -19,6 +19,7 @@ from lanes.config import EngineName
 from lanes.config.deployment import Deployment
 from lanes.consumer.engines.looks import POLL
 from lanes.consumer.runtime import Runtime
+from lanes.holds import Holds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         presence=DynamoDBSlots(table=table, client=database) if has_peers else None,
         telemetry=PowertoolsTelemetry(environ=environ),
         overrides=DynamoDBOverrides(table=table, client=database),
-        holds=DynamoDBHolds(table=table, client=database),
+        holds=Holds(DynamoDBHolds(table=table, client=database)),
         pauses=DynamoDBPauses(table=table, client=database),
         bell=_bell(deployment, clients),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+from lanes.holds import State
 from lanes.overrides import ActiveOverrides
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ OVERRIDES_READ = "GetItem board"
 
 
 class MemoryHolds:
-    """The held groups."""
+    """The store of the held groups."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls = calls
@@ -31,103 +31,21 @@ class MemoryHolds:
         with self.calls.make("BatchGetItem"):
             return {group: self.found[lane, group] for group in groups if (lane, group) in self.found}
 
-    def begin(self, hold: Hold) -> None:
-        """Hold a group, or give its hold a new leader."""
-        with self.calls.make("TransactWriteItems"):
-            known = self.found.get((hold.lane, hold.group))
-            since, behind = (known.since, known.behind) if known else (hold.since, 0)
-            is_new = known is None
-            self._put(
-                dataclasses.replace(
-                    hold, since=since, behind=behind, again=not is_new, arrived=is_new and hold.arrived
-                )
-            )
-
-    def arrived(self, lane: str, group: str, *, leader: str) -> None:
-        """Record that the leader is in the dead-letter queue."""
-        with self.calls.make("UpdateItem"):
-            hold = self.found.get((lane, group))
-            if hold is not None and hold.leader == leader:
-                self._put(dataclasses.replace(hold, arrived=True))
-
-    def behind(self, lane: str, group: str, *, closes: bool = False) -> bool:
-        """Count a follower, unless the hold is being released or has ended; with `closes`, let no copies pass."""
-        with self.calls.make("UpdateItem"):
-            hold = self.found.get((lane, group))
-            if hold is None or (hold.releasing and not closes):
-                return False
-            if closes:
-                hold = dataclasses.replace(hold, opening="", last="", releasing=False, again=True)
-            return self._put(dataclasses.replace(hold, behind=hold.behind + 1))
-
-    def send_behind(self, lane: str, group: str, *, copy: str) -> bool:
-        """Record a copy about to be sent behind the others, if the hold is being released."""
-        with self.calls.make("UpdateItem"):
-            hold = self.found.get((lane, group))
-            return hold is not None and hold.releasing and self._put(dataclasses.replace(hold, last=copy))
-
-    def copy_done(self, lane: str, group: str, *, copy: str) -> None:
-        """Record that a copy is done."""
-        with self.calls.make("TransactWriteItems"):
-            hold = self.found.get((lane, group))
-            if hold is None or hold.last != copy:
-                return
-            if hold.releasing:
-                del self.found[lane, group]
-            else:
-                self._put(dataclasses.replace(hold, last=""))
-
-    def open(self, lane: str, group: str, *, opening: str) -> bool:
-        """Let the copies of an opening pass."""
-        with self.calls.make("UpdateItem"):
-            hold = self.found.get((lane, group))
-            if hold is None or hold.opening not in ("", opening):
-                return False
-            return self._put(dataclasses.replace(hold, opening=opening))
-
-    def sending(self, lane: str, group: str, *, copy: str, opening: str) -> bool:
-        """Record a copy of a dead letter about to be sent, if copies pass."""
-        with self.calls.make("UpdateItem"):
-            hold = self.found.get((lane, group))
-            if hold is None or hold.opening != opening:
-                return False
-            return self._put(dataclasses.replace(hold, last=copy))
-
-    def let_go(self, hold: Hold) -> bool:
-        """End a hold of which no dead letter is left, unless another one followed since it was read."""
-        with self.calls.make("TransactWriteItems"):
-            known = self.found.get((hold.lane, hold.group))
-            unchanged = known is not None and (known.behind, known.leader) == (hold.behind, hold.leader)
-            if known is None or not unchanged or not known.arrived:
-                return False
-            if not known.last:
-                del self.found[hold.lane, hold.group]
-                return True
-            return self._put(dataclasses.replace(known, releasing=True))
-
-    def end(self, lane: str, group: str) -> bool:
-        """End a hold, or let its leader do so."""
-        with self.calls.make("TransactWriteItems"):
-            hold = self.found.get((lane, group))
-            if hold is not None and not hold.arrived:
-                return self._put(dataclasses.replace(hold, released=True))
-            return self.found.pop((lane, group), None) is not None
-
-    def forget(self, lane: str, group: str) -> None:
-        """Remove a hold that was released before its leader arrived."""
-        with self.calls.make("TransactWriteItems"):
-            hold = self.found.get((lane, group))
-            if hold is not None and hold.released:
-                del self.found[lane, group]
-
     def held(self, lane: str | None = None) -> list[Hold]:
         """Return the held groups."""
         with self.calls.make("Query"):
             return [hold for hold in self.found.values() if lane in (None, hold.lane)]
 
-    def _put(self, hold: Hold) -> bool:
-        self.found[hold.lane, hold.group] = hold
-        return True
+    def write(self, before: Hold | None, after: Hold) -> bool:
+        """Replace, remove or add a hold."""
+        is_update = before is not None and after.state is not State.ENDED
+        with self.calls.make("UpdateItem" if is_update else "TransactWriteItems"):
+            if self.found.get((after.lane, after.group)) != before:
+                return False
+            self.found[after.lane, after.group] = after
+            if after.state is State.ENDED:
+                del self.found[after.lane, after.group]
+            return True
 
 
 class MemoryOverrides:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
+from lanes.holds import Holds
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.memory import MemoryLedger, MemoryQueues, MemorySlots, PlainCalls
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
@@ -49,8 +50,9 @@ class MemoryStack:
         self.ledger = MemoryLedger(calls)
         self._clock = clock
         self._presence = MemorySlots(calls) if config.consumer.reserved_concurrency > 1 else None
-        self._holds = MemoryHolds(calls)
-        self._overrides = MemoryOverrides(calls, self._holds, clock)
+        holds = MemoryHolds(calls)
+        self._holds = Holds(holds)
+        self._overrides = MemoryOverrides(calls, holds, clock)
 
     def new_bell(self, calls: Calls | None = None) -> MemoryBell | None:
         """Return the bell as a new process uses it, a sender's by default; None in the mapped engine."""

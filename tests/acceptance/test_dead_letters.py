@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from lanes.aws.queues.lane_queue import NOTE_ATTRIBUTE
-from lanes.operate.dead_letters.progress import RunProgress
+from lanes.operate.dead_letters.redrive import RunProgress
 from tests.support.operating import drain, put_dead_letters
 
 # By hand: REDRIVE_MESSAGES=5000 REDRIVE_KILLS=10 pytest tests/acceptance/test_dead_letters.py -k killed

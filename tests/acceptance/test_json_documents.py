@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.cli.main import command
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
 from tests.support.operating import drain, put_dead_letters
 
@@ -110,7 +110,7 @@ def filled(typed, client, deployment, tmp_path_factory):
     hold = Hold(
         lane="MAIN", group="group-1", leader="d", id="order-1", reason="attempts exhausted", error="", since=1
     )
-    holds = DynamoDBHolds(table=deployment.table, client=client("dynamodb"))
+    holds = Holds(DynamoDBHolds(table=deployment.table, client=client("dynamodb")))
     holds.begin(hold)
     holds.arrived("MAIN", "group-1", leader="d")
     typed("cancel", "--kind", "none.*", "--why", "sent twice", "--yes", "--in", "lanes")

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.override_items import BOARD, OVERRIDE
 from lanes.aws.table.overrides import DynamoDBOverrides
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
 from lanes.overrides import Cancelled
 from tests.support.operating import drain
@@ -165,7 +165,7 @@ def test_cancelled_messages_are_listed(typed, board):
 
 def test_a_held_group_is_listed_and_released(lanes, typed, client, deployment):
     """Its dead letters stay; the audit trail knows."""
-    holds = DynamoDBHolds(table=deployment.table, client=client("dynamodb"))
+    holds = Holds(DynamoDBHolds(table=deployment.table, client=client("dynamodb")))
     holds.begin(Hold(lane="MAIN", group="g9", leader="m", id="one", reason="why", error="", since=1.8e9))
     holds.arrived("MAIN", "g9", leader="m")
 

@@ -50,7 +50,7 @@ def test_other_kinds_go_on():
     scenario.drain()
 
     assert (scenario.letters("MAIN"), scenario.done) == (["m0"], ["m1"])
-    assert scenario.world.holds.found == {}
+    assert scenario.world.hold_store.found == {}
 
 
 def test_an_environment_that_read_the_board_before_handles_none_of_the_group():
@@ -96,7 +96,7 @@ def test_a_redrive_brings_the_group_back_in_its_order(batch_size, slots):
 
     assert (progress.done, progress.failed, progress.released) == (4, {}, 1)
     assert scenario.done == ["other", "m0", "m1", "m2", "m3", "m4", "m5"]
-    assert scenario.world.holds.found == {}
+    assert scenario.world.hold_store.found == {}
     scenario.check_each_ended_once()
 
 
@@ -131,7 +131,7 @@ def test_a_copy_that_fails_again_holds_the_rest_again():
         "m4",
     ]
     assert scenario.done == ["other"]
-    assert scenario.world.holds.found.keys() == {("MAIN", "g")}
+    assert scenario.world.hold_store.found.keys() == {("MAIN", "g")}
 
 
 def test_deleting_all_of_its_dead_letters_lets_the_group_go():
@@ -183,7 +183,7 @@ def test_no_gap_opens_while_messages_keep_coming(seed):
             continue
         if next(numbers, None) is None:
             break
-    while scenario.world.holds.found:
+    while scenario.world.hold_store.found:
         scenario.drain()
         scenario.redrive()
         scenario.send("MAIN", f"last{scenario.world.clock.now}", group="g")
@@ -236,13 +236,13 @@ def handled_in_order(scenario, count):
     """Redrive and handle until nothing is held; check that the group was handled in its order."""
     for _ in range(20):
         scenario.drain()
-        if not scenario.world.holds.found:
+        if not scenario.world.hold_store.found:
             break
         scenario.redrive()
     assert [one for one in dict.fromkeys(scenario.done) if one != "other"] == [
         f"m{number}" for number in range(count)
     ]
-    assert scenario.world.holds.found == {}
+    assert scenario.world.hold_store.found == {}
     scenario.check_each_ended_once(twice_allowed=True)
 
 
@@ -352,7 +352,7 @@ def test_a_redrive_ends_no_hold_with_its_leader_on_the_way(engine):
 
     progress = scenario.redrive()
     assert progress.released == 0
-    assert scenario.world.holds.found.keys() == {("MAIN", "g")}
+    assert scenario.world.hold_store.found.keys() == {("MAIN", "g")}
     scenario.drain()
 
     assert (scenario.letters("MAIN"), scenario.done) == (["m0", "m1", "m2", "m3"], ["other"])
@@ -370,7 +370,7 @@ def test_a_redrive_leaves_a_group_alone_between_its_hold_and_its_dead_letter(eng
     def meanwhile(operation, _position):
         if operation == "SendMessage" and not during:
             during.append(scenario.redrive(copies=copies))
-            assert scenario.world.holds.found.keys() == {("MAIN", "g")}
+            assert scenario.world.hold_store.found.keys() == {("MAIN", "g")}
 
     scenario.world.calls.break_if = meanwhile
     scenario.send("MAIN", "m4", group="g")
@@ -396,7 +396,7 @@ def test_a_release_holds_although_the_leader_is_on_its_way(engine, after):
 
     assert scenario.letters("MAIN") == ["m0"]
     assert [one for one in scenario.done if one != "other"] == ["m1", "m2", "m3"]
-    assert scenario.world.holds.found == {}
+    assert scenario.world.hold_store.found == {}
     scenario.check_each_ended_once()
 
 

@@ -82,7 +82,7 @@ def check(scenario, fault=None):
     assert sorted([*scenario.done, *scenario.cancelled()]) == sorted(one.id for one in scenario.sent)
     assert {scenario.lane_of(f"g{number}") for number in range(6)} == {"HIGH"}
     assert [scenario.lane_of(f"m{number}") for number in range(6)] == ["MAIN"] * 2 + ["HIGH"] * 4
-    assert scenario.world.holds.found == {}
+    assert scenario.world.hold_store.found == {}
     for lane in scenario.world.queues.live:
         assert (scenario.waiting(lane), scenario.letters(lane)) == ([], [])
 

@@ -89,7 +89,7 @@ class Operated(RuleBasedStateMachine):
         scenario.world.calls.break_if = scenario.world.calls.lose_if = lambda _operation, _position: None
         scenario.world.calls.lost = False
         scenario.drain()
-        while any(scenario.letters(lane) for lane in LANES) or scenario.world.holds.found:
+        while any(scenario.letters(lane) for lane in LANES) or scenario.world.hold_store.found:
             for lane in LANES:
                 scenario.redrive(lane)
             scenario.drain()
@@ -100,7 +100,7 @@ class Operated(RuleBasedStateMachine):
 
     def _flush(self):
         """Let a message of each group follow: it ends a hold whose last copy was never noted as done."""
-        for group in {group for _, group in self.scenario.world.holds.found}:
+        for group in {group for _, group in self.scenario.world.hold_store.found}:
             self.send(group, [False])
         self.scenario.drain()
 

@@ -20,10 +20,7 @@ HOLD = Hold(
     error="e",
     since=1.0,
     opening="a1",
-    arrived=True,
     again=True,
-    released=True,
-    releasing=True,
     last="c",
 )
 FOLLOW = GroupRedirect(lane="MAIN", group="g", override="o", expires_at=1.0)

@@ -23,7 +23,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.engines.presence import Presence
 from lanes.consumer.ledger import Effect, Ending, Entry, Park
 from lanes.errors import ConfigurationError
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
 from lanes.operate.history.audit import AuditEntry
@@ -129,7 +129,7 @@ class Table:
         where = {"table": TABLE, "client": dynamodb}
         self.ledger = DynamoDBLedger(**where, clock=lambda: NOW)
         self.slots = DynamoDBSlots(**where)
-        self.holds = DynamoDBHolds(**where)
+        self.holds = Holds(DynamoDBHolds(**where))
         self.overrides = DynamoDBOverrides(**where, clock=lambda: NOW)
         self.audits = DynamoDBAuditTrail(**where, sts=None)
         self.redrives = RedriveRecords(**where, clock=lambda: NOW)

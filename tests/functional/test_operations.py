@@ -16,14 +16,15 @@ from lanes.aws.table.ledger import DynamoDBLedger
 from lanes.aws.table.redrives import RedriveRecords
 from lanes.consumer.ledger import Entry, Park
 from lanes.errors import AwsError
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters import listing
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.history.audit import audited
 from lanes.operate.lanes.figures import LaneFigures
+from lanes.testing.memory import PlainCalls
+from lanes.testing.overrides import MemoryHolds
 from local import corrections
-from tests.support.dead_letters import NothingHeld
 from tests.support.operating import STACK, drain, make_deployment, put_dead_letters
 
 ALL = DeadLetterFilter()
@@ -47,12 +48,9 @@ def operations(monkeypatch):
 
 def redrive(operations, lane="MAIN", **how):
     return DeadLetterRun(
+        Task(lane=lane, wanted=ALL, copies=True, hide=timedelta(seconds=10)),
         queues=operations.dead_letters,
-        lane=lane,
-        wanted=ALL,
-        copies=True,
         holds=operations.holds,
-        hold=timedelta(seconds=10),
         **how,
     ).run()
 
@@ -194,7 +192,7 @@ def test_without_the_notes_nothing_is_copied_blindly(operations, monkeypatch):
     """A run that goes on stops where it can't know what was copied; one that begins needs no notes."""
     put_dead_letters(boto3.client("sqs"), operations.deployment, "MAIN", 3, groups=3)
     boto3.client("dynamodb").delete_table(TableName=operations.deployment.table)
-    monkeypatch.setattr(operations, "holds", NothingHeld())
+    monkeypatch.setattr(operations, "holds", Holds(MemoryHolds(PlainCalls())))
     listing = list_dead_letters(operations.dead_letters, "MAIN", ALL, limit=1)
 
     with pytest.raises(AwsError, match="BatchGetItem"):
@@ -245,7 +243,7 @@ def test_letters_of_a_group_that_failed_again_are_copied_by_their_places(operati
     assert (progress.done, progress.failed, progress.left) == (15, {}, 0)
     assert [int(message["Body"].split()[0]) for message in arrived] == list(range(15))
     assert {message["MessageAttributes"]["tenant"]["StringValue"] for message in arrived} == {"acme"}
-    assert operations.holds.read("MAIN", ["g"])["g"].releasing
+    assert operations.holds.read("MAIN", ["g"])["g"].state is State.RELEASING
 
 
 def test_a_second_copy_has_no_effect(operations):

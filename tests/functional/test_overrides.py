@@ -11,7 +11,7 @@ from lanes.aws.table.holds import DynamoDBHolds
 from lanes.aws.table.overrides import MOST_STANDING, DynamoDBOverrides
 from lanes.consumer.records import RawRecord
 from lanes.errors import AwsError
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds, State
 from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, Cancelled, GroupRedirect, Override
 from lanes.testing.overrides import MemoryHolds, MemoryOverrides
@@ -20,7 +20,7 @@ from tests.support.operating import make_deployment
 from tests.support.table import TABLE, create_table
 
 NOW = 1_800_000_000.0
-HOLD = Hold(lane="MAIN", group="g", leader="m1", id="one", reason="r", error="e", since=NOW, arrived=True)
+HOLD = Hold(lane="MAIN", group="g", leader="m1", id="one", reason="r", error="e", since=NOW, state=State.HELD)
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def dynamodb():
 def tables(request):
     """The holds and the board, each kind in turn."""
     if request.param == "memory":
-        holds = MemoryHolds(Calls())
-        return holds, MemoryOverrides(Calls(), holds, lambda: NOW)
+        store = MemoryHolds(Calls())
+        return Holds(store), MemoryOverrides(Calls(), store, lambda: NOW)
     client = request.getfixturevalue("dynamodb")
     return (
-        DynamoDBHolds(table=TABLE, client=client),
+        Holds(DynamoDBHolds(table=TABLE, client=client)),
         DynamoDBOverrides(table=TABLE, client=client, clock=lambda: NOW),
     )
 
@@ -163,7 +163,7 @@ def test_a_hold_does_not_let_go_of_one_that_has_followed_since(holds):
     holds.behind("MAIN", "g")
 
     assert not holds.let_go(read)
-    assert not holds.read("MAIN", ["g"])["g"].releasing
+    assert holds.read("MAIN", ["g"])["g"].state is not State.RELEASING
 
 
 def test_a_hold_with_another_leader_is_not_the_one_that_was_read(holds):
@@ -179,7 +179,7 @@ def test_a_hold_with_another_leader_is_not_the_one_that_was_read(holds):
 
 def test_a_hold_ends_only_once_its_leader_has_arrived(holds):
     """The leader that it has now: a note of an earlier one changes nothing."""
-    holds.begin(dataclasses.replace(HOLD, arrived=False))
+    holds.begin(dataclasses.replace(HOLD, state=State.ARRIVING))
     holds.arrived("MAIN", "g", leader="m0")
     assert not holds.let_go(holds.read("MAIN", ["g"])["g"])
 
@@ -192,11 +192,11 @@ def test_a_hold_ends_only_once_its_leader_has_arrived(holds):
 
 def test_a_release_before_the_leader_arrives_is_kept_for_it(holds, overrides):
     """The group counts as held until the consumer has seen the release."""
-    holds.begin(dataclasses.replace(HOLD, arrived=False))
+    holds.begin(dataclasses.replace(HOLD, state=State.ARRIVING))
     holds.forget("MAIN", "g")
 
     assert holds.end("MAIN", "g")
-    assert holds.read("MAIN", ["g"])["g"].released
+    assert holds.read("MAIN", ["g"])["g"].state is State.RELEASED
     assert overrides.active().held == {"MAIN"}
     holds.forget("MAIN", "g")
 
@@ -220,7 +220,7 @@ def test_a_hold_ends_with_the_last_copy(holds):
         holds.sending("MAIN", "g", copy=copy, opening="a1")
     holds.let_go(holds.read("MAIN", ["g"])["g"])
     holds.copy_done("MAIN", "g", copy="c1")
-    assert holds.read("MAIN", ["g"])["g"].releasing
+    assert holds.read("MAIN", ["g"])["g"].state is State.RELEASING
 
     holds.copy_done("MAIN", "g", copy="c2")
 
@@ -248,7 +248,7 @@ def test_copies_pass_only_while_the_hold_is_open(holds):
 
     found = holds.read("MAIN", ["g"])["g"]
     assert (found.leader, found.id, found.reason, found.since) == ("m2", "two", "r2", NOW)
-    assert (found.opening, found.releasing, found.last, found.again) == ("", False, "", True)
+    assert (found.opening, found.state, found.last, found.again) == ("", State.ARRIVING, "", True)
     assert not holds.sending("MAIN", "g", copy="c2", opening="a1")
     assert not holds.open("MAIN", "other", opening="a1")
     assert not holds.send_behind("MAIN", "g", copy="c3")
@@ -264,8 +264,8 @@ def test_one_that_follows_may_close_the_hold_again(holds):
     assert holds.behind("MAIN", "g", closes=True)
 
     found = holds.read("MAIN", ["g"])["g"]
-    assert (found.opening, found.releasing, found.last, found.again) == ("", False, "", True)
-    assert (found.arrived, found.behind) == (True, 1)
+    assert (found.opening, found.state, found.last, found.again) == ("", State.HELD, "", True)
+    assert found.behind == 1
     assert not holds.behind("MAIN", "other", closes=True)
     assert holds.open("MAIN", "g", opening="a2")
 

@@ -29,6 +29,7 @@ from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer.runtime import Runtime
+from lanes.holds import Holds
 from lanes.message_filter import MessageFilter
 from lanes.outbox import Outbox
 from lanes.outbox.dynamodb.store import DynamoDBOutboxStore
@@ -69,7 +70,7 @@ class Stage:
         self.dynamodb = boto3.client("dynamodb")
         create_ledger(self.dynamodb, name)
         self.overrides = DynamoDBOverrides(table=self.table, client=self.dynamodb, clock=self.clock)
-        self.holds = DynamoDBHolds(table=self.table, client=self.dynamodb)
+        self.holds = Holds(DynamoDBHolds(table=self.table, client=self.dynamodb))
         self.during = {}
         """What happens while the message of an id is handled, by the id."""
         self.steps = []

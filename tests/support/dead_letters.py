@@ -131,15 +131,3 @@ def taken_from(queue):
             taken.append((message.group, json.loads(message.body)["data"]))
             queue.delete(message.receipt_handle)
     return taken
-
-
-class NothingHeld:
-    """Holds of a deployment in which no group is held."""
-
-    def read(self, lane, groups):
-        """Return none."""
-        return {}
-
-    def held(self, lane=None):
-        """Return none."""
-        return ()

@@ -15,6 +15,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.errors import AwsError
+from lanes.holds import Holds
 from lanes.testing.bell import BELL, MemoryBell, bell_queue
 from lanes.testing.clock import FakeClock
 from lanes.testing.event import sqs_event as event_of_queue
@@ -176,8 +177,9 @@ class World:
         self.beside = beside or InLine()
         self.ledger = MemoryLedger(self.calls)
         self.slots = MemorySlots(self.calls)
-        self.holds = MemoryHolds(self.calls)
-        self.overrides = MemoryOverrides(self.calls, self.holds, self.clock)
+        self.hold_store = MemoryHolds(self.calls)
+        self.holds = Holds(self.hold_store)
+        self.overrides = MemoryOverrides(self.calls, self.hold_store, self.clock)
         self.recorder = Recorder()
         self.seed = seed
         self.requests = 0

@@ -9,7 +9,7 @@ from lanes.events import Event
 from lanes.message import Message
 from lanes.message_filter import MessageFilter
 from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.overrides import KNOWN_AFTER, Action, Override
 from tests.support.dead_letters import MemoryDeadLetters
 from tests.support.scenario import Scenario, Sent
@@ -56,12 +56,9 @@ class Overridden(Scenario):
         letters.lane, letters.dead = self.world.queues.live[lane], self.world.queues.dead[lane]
         letters.before_call = before_call or letters.before_call
         run = DeadLetterRun(
+            Task(lane=lane, wanted=DeadLetterFilter(**wanted), copies=copies, limit=limit),
             queues=letters,
-            lane=lane,
-            wanted=DeadLetterFilter(**wanted),
-            copies=copies,
             holds=self.world.holds,
-            limit=limit,
             clock=self.world.clock,
             pause=self.world.clock.advance,
         )

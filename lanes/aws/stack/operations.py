@@ -24,6 +24,7 @@ from lanes.aws.table.redrives import RedriveRecords
 from lanes.aws.table.slots import DynamoDBSlots
 from lanes.config import EngineName
 from lanes.errors import AwsError, ConfigurationError
+from lanes.holds import Holds
 from lanes.operate.history.recent import RecentWorkReader
 from lanes.operate.history.tracer import Tracer
 from lanes.operate.lanes.mappings import PulledLanes
@@ -87,9 +88,9 @@ class Operations:
         return DynamoDBOverrides(table=self.deployment.table, client=self._dynamodb)
 
     @cached_property
-    def holds(self) -> DynamoDBHolds:
+    def holds(self) -> Holds:
         """The held groups."""
-        return DynamoDBHolds(table=self.deployment.table, client=self._dynamodb)
+        return Holds(DynamoDBHolds(table=self.deployment.table, client=self._dynamodb))
 
     @cached_property
     def mappings(self) -> Mappings:

@@ -22,7 +22,7 @@ from lanes.cli.exit_codes import ExitCode
 from lanes.cli.printing import confirm, console, layout, say, show_one, show_rows, without_code
 from lanes.cli.target import Output, target_of
 from lanes.operate.dead_letters.listing import DeadLetterFilter, list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.dead_letters.rows import details_of, held_lines, row_of
 from lanes.operate.history.audit import audited
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lanes.aws.stack.operations import Operations
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, Listing
-    from lanes.operate.dead_letters.progress import RunProgress
+    from lanes.operate.dead_letters.redrive import RunProgress
 
 # A preview receives: a thousand messages are a hundred calls, some seconds.
 PREVIEWED = 1_000
@@ -269,17 +269,15 @@ def _run(operations: Operations, verb: str, lane: str, wanted: DeadLetterFilter,
         def report(progress: RunProgress) -> None:
             bar.update(task, completed=progress.done, total=how.limit or progress.expected)
 
-        run = DeadLetterRun(
-            queues=operations.dead_letters,
+        what = Task(
             lane=lane,
             wanted=wanted,
             copies=verb == "redrive",
-            holds=operations.holds,
             limit=how.limit or None,
             rate=how.rate or None,
-            hold=how.hide,
-            report=report,
+            hide=how.hide,
         )
+        run = DeadLetterRun(what, queues=operations.dead_letters, holds=operations.holds, report=report)
 
         def so_far() -> str:
             total = how.limit or run.progress.expected

@@ -32,7 +32,7 @@ def held(context: typer.Context, lane: OneLane = None) -> None:
             "reason": hold.reason,
             "since": moment(hold.since),
             "followed": hold.behind,
-            "state": "releasing" if hold.releasing else "held",
+            "state": hold.state.value,
         }
         for hold in operations.holds.held(name)
     ]

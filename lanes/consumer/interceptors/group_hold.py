@@ -14,7 +14,7 @@ from lanes.consumer.outcome import DONE, Outcome, Reason, soon
 from lanes.consumer.settlement import Settlement, keep_dead_letter
 from lanes.errors import AwsError
 from lanes.events import Event
-from lanes.holds import HELD_BEHIND, Hold, Holds, copy_id, is_copy, order_of
+from lanes.holds import HELD_BEHIND, Hold, Holds, State, copy_id, is_copy, order_of
 from lanes.overrides import KNOWN_AFTER
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Holding(Interception):
         lane, holds = self._batch.lane.name, self._feature.holds
         if hold.leader == record.message_id:
             return self._admit_leader(record, entry, hold)
-        if hold.released:
+        if hold.state is State.RELEASED:
             # Its leader was in front of this record, so it has left the lane.
             holds.forget(lane, record.group)
             del self._held[record.group]
@@ -77,11 +77,11 @@ class Holding(Interception):
             return None
         # A copy of an earlier redrive; of those of a later one behind it, some may come after it in the group.
         closes = is_copy(record)
-        if hold.releasing and not closes:
+        if hold.state is State.RELEASING and not closes:
             return self._send_behind(record, entry, hold)
         if holds.behind(lane, record.group, closes=closes):
             if closes:
-                self._held[record.group] = dataclasses.replace(hold, opening="", releasing=False)
+                self._held[record.group] = dataclasses.replace(hold, opening="", state=State.HELD)
             return self._follow(record, entry, f"{HELD_BEHIND}{hold.id}")
         return _later(entry, soon(record))
 
@@ -98,7 +98,7 @@ class Holding(Interception):
         return DONE
 
     def _admit_leader(self, record: RawRecord, entry: Entry, hold: Hold) -> Outcome:
-        if hold.released:
+        if hold.state is State.RELEASED:
             return self._follow(record, entry, hold.reason, error=hold.error)
         wait = self._wait_of(hold)
         given_up = Outcome(ending=Ending.DEAD_LETTERED, entry=entry, reason=hold.reason, error=hold.error)

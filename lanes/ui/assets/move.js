@@ -104,7 +104,7 @@ const HELD = [
   { title: "reason", kind: "long", cell: (row) => row.reason },
   { title: "since", kind: "when", value: (row) => row.since, cell: (row) => moment(row.since) },
   { title: "more dead letters", kind: "number", cell: (row) => String(row.behind) },
-  { title: "ends", cell: (row) => (row.releasing ? "after the last redriven message" : "at a redrive or release") },
+  { title: "ends", cell: (row) => (row.state === "releasing" ? "after the last redriven message" : "at a redrive or release") },
 ];
 
 const CANCELLED = [

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lanes.operate.dead_letters.listing import list_dead_letters
-from lanes.operate.dead_letters.redrive import DeadLetterRun
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
 from lanes.operate.dead_letters.rows import held_lines, row_of
 from lanes.operate.history.audit import audited
 from lanes.ui.changes.plans import Preview
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.operate.dead_letters.listing import DeadLetteredMessage, DeadLetterFilter
-    from lanes.operate.dead_letters.progress import RunProgress
+    from lanes.operate.dead_letters.redrive import RunProgress
     from lanes.ui.changes.plans import Progress
     from lanes.ui.session import Session
 
@@ -90,10 +90,8 @@ class DeadLetterWork:
                 progress.report(run.done, run.expected)
 
             run = DeadLetterRun(
+                Task(lane=self.lane, wanted=self.wanted, copies=self.redrives),
                 queues=operations.dead_letters,
-                lane=self.lane,
-                wanted=self.wanted,
-                copies=self.redrives,
                 holds=operations.holds,
                 report=report,
                 pause=progress.pause,

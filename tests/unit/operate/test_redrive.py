@@ -1,6 +1,5 @@
 """Redriving and deleting dead letters, on queues in memory that keep SQS's documented rules."""
 
-import dataclasses
 from collections import defaultdict
 from datetime import timedelta
 
@@ -8,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanes.holds import Hold
+from lanes.holds import Hold, Holds, State
 from lanes.operate.dead_letters.listing import DeadLetterFilter
-from lanes.operate.dead_letters.redrive import DeadLetterRun, waves
-from tests.support.dead_letters import Killed, MemoryDeadLetters, NothingHeld, depth_of, taken_from
+from lanes.operate.dead_letters.phases import waves
+from lanes.operate.dead_letters.redrive import DeadLetterRun, Task
+from lanes.testing.memory import PlainCalls
+from lanes.testing.overrides import MemoryHolds
+from tests.support.dead_letters import Killed, MemoryDeadLetters, depth_of, taken_from
 from tests.support.memory import FakeClock
 
 ALL = DeadLetterFilter()
@@ -23,48 +25,24 @@ def queues():
     return MemoryDeadLetters(FakeClock())
 
 
-class OneHeld(NothingHeld):
-    """The holds of a deployment in which the group `g` is held."""
-
-    def __init__(self):
-        self.group = Hold(
-            lane="MAIN", group="g", leader="d", id="d", reason="r", error="", since=1, arrived=True
-        )
-
-    def read(self, lane, groups):
-        """Return the hold until it ends."""
-        return {"g": self.group} if self.group and "g" in groups else {}
-
-    def held(self, lane=None):
-        """Return the same."""
-        return list(self.read(lane, ["g"]).values())
-
-    def open(self, lane, group, *, opening):
-        """Let copies pass."""
-        self.group = dataclasses.replace(self.group, opening=opening)
-        return True
-
-    def sending(self, lane, group, *, copy, opening):
-        """Agree."""
-        return True
-
-    def let_go(self, hold):
-        """End the hold as it was read."""
-        is_same, self.group = hold == self.group, None
-        return is_same
+def one_held():
+    """Return the holds of a deployment in which the group `g` is held."""
+    store = MemoryHolds(PlainCalls())
+    store.found["MAIN", "g"] = Hold(
+        lane="MAIN", group="g", leader="d", id="d", reason="r", error="", since=1, state=State.HELD
+    )
+    return Holds(store)
 
 
-def run(queues, wanted=ALL, *, copies=True, holds=None, **how):
+def run(queues, wanted=ALL, *, copies=True, holds=None, report=lambda _: None, **task):
     """Work through the dead letters once."""
     return DeadLetterRun(
+        Task(lane="MAIN", wanted=wanted, copies=copies, **task),
         queues=queues,
-        lane="MAIN",
-        wanted=wanted,
-        copies=copies,
-        holds=holds or NothingHeld(),
+        holds=holds or Holds(MemoryHolds(PlainCalls())),
+        report=report,
         clock=queues.clock,
         pause=queues.clock.advance,
-        **how,
     ).run()
 
 
@@ -152,7 +130,7 @@ def test_a_hold_ends_without_another_empty_receive(queues):
     """Each waits a second; the one that ends the run follows the reading of the hold."""
     queues.put(1)
 
-    progress = run(queues, holds=OneHeld())
+    progress = run(queues, holds=one_held())
 
     assert (progress.done, progress.released) == (1, 1)
     assert queues.calls.count("receive") == 2
@@ -161,7 +139,7 @@ def test_a_hold_ends_without_another_empty_receive(queues):
 def test_a_hold_is_read_again_before_it_ends_if_letters_arrive(queues):
     """They are copied first."""
     queues.put(1)
-    holds, late = OneHeld(), iter([2])
+    holds, late = one_held(), iter([2])
     ending = holds.held
 
     def held(lane=None):
@@ -183,7 +161,7 @@ def test_letters_in_hand_are_limited_by_their_visibility_timeout(queues):
     most = []
     queues.before_call = lambda name: most.append(depth_of(queues.dead).in_flight) if name == "copy" else None
 
-    run(queues, hold=timedelta(seconds=6))
+    run(queues, hide=timedelta(seconds=6))
 
     assert max(most) == 20
 
@@ -199,11 +177,11 @@ def test_a_run_killed_at_any_call_loses_none_and_doubles_none(data, count, group
         countdown = data.draw(st.integers(1, 40))
         queues.before_call = _killer(countdown)
         try:
-            run(queues, hold=timedelta(seconds=10))
+            run(queues, hide=timedelta(seconds=10))
         except Killed:
             continue
     queues.before_call = lambda _name: None
-    run(queues, hold=timedelta(seconds=10))
+    run(queues, hide=timedelta(seconds=10))
 
     assert by_group(queues.in_lane()) == by_group((f"g{number % groups}", number) for number in range(count))
     assert depth_of(queues.dead).is_empty
@@ -245,7 +223,7 @@ def test_one_that_the_lane_does_not_take_holds_its_group_and_no_other(queues):
         queues.put(number, group=f"g{number % 2}")
     queues.refuse = {"order.placed-4"}
 
-    progress = run(queues, hold=timedelta(seconds=3))
+    progress = run(queues, hide=timedelta(seconds=3))
 
     assert by_group(queues.in_lane()) == {"g0": [0, 2], "g1": list(range(1, 40, 2))}
     assert "refused" in progress.failed.values()
@@ -266,7 +244,7 @@ def test_someone_who_holds_on_for_good_does_not_keep_the_run(queues):
     queues.put(1)
     queues.receive("MAIN", limit=10, hold=timedelta(hours=1))
 
-    progress = run(queues, hold=timedelta(seconds=10))
+    progress = run(queues, hide=timedelta(seconds=10))
 
     assert (progress.done, progress.left) == (0, 1)
     assert queues.clock.now < FakeClock().now + 20
