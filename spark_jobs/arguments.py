@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from lanes.errors import ConfigurationError
+
 from .customers import MAX_CUSTOMERS
 from .order import OrderKey, order_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+MERGE = "merge"
 # Options of the writer by argument.
 OPTIONS = {
     "stack": "stack",
@@ -63,6 +66,15 @@ def _add_lanes(arguments: argparse.ArgumentParser) -> None:
 def _add_source(arguments: argparse.ArgumentParser) -> None:
     arguments.add_argument(
         "--source", help="CloudEvents source of the messages, a part of their identity (default spark)"
+    )
+
+
+def _add_repeated_ids(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument(
+        "--repeated-ids",
+        choices=["fail", MERGE],
+        default="fail",
+        help="fail if two rows have one id (default), or send one of them",
     )
 
 
@@ -154,6 +166,15 @@ def writer_options(arguments: argparse.Namespace) -> dict[str, str]:
     return options
 
 
+def repeated_ids(identity: str | None, *, rows: int, messages: int) -> ConfigurationError:
+    """Give the error for an id that rows share."""
+    problem = (
+        f"--id {identity} repeats: {rows:,} rows have {messages:,} ids, and rows with one id are one message. Name "
+        f"what identifies a row, or send one row for each id: --repeated-ids {MERGE}"
+    )
+    return ConfigurationError([problem], source="table to send")
+
+
 def enqueue_parser() -> argparse.ArgumentParser:
     """Describe the arguments of `enqueue`."""
     arguments = argparse.ArgumentParser(
@@ -196,12 +217,7 @@ def enqueue_parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--schema", metavar="DDL", help="columns and types of files, such as 'id STRING, n INT'"
     )
-    arguments.add_argument(
-        "--repeated-ids",
-        choices=["fail", "merge"],
-        default="fail",
-        help="fail if two rows have one id (default), or send one of them",
-    )
+    _add_repeated_ids(arguments)
     arguments.add_argument(
         "--id", metavar="COLUMN", help="column or expression of the id (default: derived from all data)"
     )
@@ -258,12 +274,15 @@ def file_parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--kind", required=True, help="kind of the messages")
     arguments.add_argument("--id", metavar="COLUMN", help="column of the id (default: derived from all data)")
+    _add_repeated_ids(arguments)
     arguments.add_argument("--group", metavar="COLUMN", help="column of the group")
     arguments.add_argument(
         "--select", metavar="COLUMNS", help="columns that become data, with commas (default: all)"
     )
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
     arguments.add_argument("--dry-run", action="store_true", help="make each message and send none")
+    # The copy of a pipe.
+    arguments.set_defaults(path=None)
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
     _add_source(arguments)
     _add_lanes(arguments)

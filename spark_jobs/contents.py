@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types
 
-from lanes.errors import ConfigurationError
+from .arguments import MERGE, repeated_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,7 +18,6 @@ EXACT = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-MERGE = "merge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +72,7 @@ class Contents:
             ConfigurationError: Rows share an id.
         """
         if self.repeated_ids and repeated != MERGE:
-            problem = (
-                f"--id {identity} repeats: {self.rows:,} rows have {self.messages:,} ids, and rows with one id are "
-                f"one message. Name columns that identify a row, such as concat_ws('-', a, b), or send one row "
-                f"for each id: --repeated-ids merge"
-            )
-            raise ConfigurationError([problem], source="table to send")
+            raise repeated_ids(identity, rows=self.rows, messages=self.messages)
 
 
 def distinct(messages: DataFrame) -> DataFrame:

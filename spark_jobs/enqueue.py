@@ -19,6 +19,7 @@ from .arguments import enqueue_parser as parser
 from .arguments import writer_options
 from .columns import check_columns
 from .contents import Contents, distinct
+from .failures import report
 from .options import WriterOptions
 from .rows.reader import RowReader
 from .session import job_session
@@ -199,8 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with job_session(f"enqueue {options.kind}", options) as spark:
             summary = run(spark, options)
     except LanesError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+        return report(error)
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

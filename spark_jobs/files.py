@@ -15,15 +15,19 @@ import signal
 import sys
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from lanes.errors import ConfigurationError, LanesError, MessageError
 
+from .arguments import MERGE, repeated_ids, writer_options
 from .arguments import file_parser as parser
-from .arguments import writer_options
+from .failures import WriteFailedError, report
+from .manifest.sent_before import SentBefore
 from .plan import WritePlan
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
@@ -82,11 +86,12 @@ def rows_of(options: argparse.Namespace) -> Iterator[Row | UnreadableRow]:
         raise _problem(f"the format of {options.file!r} is unknown; give --format parquet, csv or jsonl")
     if named == "parquet":
         check_formats([("parquet", options.file)], _entries)
-        yield from map(_readable(_columns(options)), _parquet(options.file))
+        yield from map(_readable(_columns(options)), _parquet(options.path or options.file))
         return
     with ExitStack() as opened:
         try:
-            file = opened.enter_context(Path(options.file).open(encoding="utf-8-sig", newline=""))
+            path = Path(options.path or options.file)
+            file = opened.enter_context(path.open(encoding="utf-8-sig", newline=""))
             if named == "csv":
                 yield from map(_columns(options), _csv(file))
             else:
@@ -95,37 +100,72 @@ def rows_of(options: argparse.Namespace) -> Iterator[Row | UnreadableRow]:
             raise _problem(f"{options.file!r} is not UTF-8: {error}; save it as UTF-8") from error
 
 
+@dataclass(slots=True)
+class FileContents:
+    """
+    The contents of a file: its rows, the messages that they become, and what cannot be sent.
+
+    Attributes:
+        rows: Number of rows.
+        messages: Number of messages that they become.
+        repeated_ids: Number of rows with an id that an earlier row has.
+        bytes: Size of all messages.
+        refused: Number of rows that cannot be sent.
+        refusals: The first of them, with reasons.
+    """
+
+    rows: int = 0
+    messages: int = 0
+    repeated_ids: int = 0
+    bytes: int = 0
+    refused: int = 0
+    refusals: list[dict[str, object]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> FileContents:
+        """Make each message and throw it away."""
+        reader, seen, found = _reader(options), SentBefore(), cls()
+        for row in rows_of(options):
+            found.rows += 1
+            try:
+                if isinstance(row, UnreadableRow):
+                    raise ValueError(row.reason)  # noqa: TRY004, TRY301 - the value is at fault
+                item = reader.item(row, found.rows)
+            except (ValueError, MessageError) as error:
+                found.refused += 1
+                if len(found.refusals) < MAX_LISTED:
+                    found.refusals.append({"row": found.rows, "reason": str(error)})
+                continue
+            if seen.add(item.identity):
+                found.messages += 1
+                found.bytes += item.size_bytes
+            elif row.get("id") is not None:
+                found.repeated_ids += 1
+        return found
+
+    @property
+    def equal_rows(self) -> int:
+        """Number of rows that are the message of an earlier row."""
+        return self.rows - self.refused - self.messages
+
+    def check(self, options: argparse.Namespace) -> None:
+        """
+        Refuse ids that repeat, unless they are to be merged.
+
+        Raises:
+            ConfigurationError: Rows share an id.
+        """
+        if self.repeated_ids and options.repeated_ids != MERGE:
+            raise repeated_ids(options.id, rows=self.rows, messages=self.messages)
+
+
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """Make each message and throw it away; give their number and the first rows that cannot be sent."""
-    reader = _reader(options)
-    rows = size = refused = 0
-    listed: list[dict[str, object]] = []
-    identities: set[str] = set()
-    for rows, row in enumerate(rows_of(options), start=1):
-        try:
-            if isinstance(row, UnreadableRow):
-                raise ValueError(row.reason)  # noqa: TRY004, TRY301 - the value is at fault
-            item = reader.item(row, rows)
-        except (ValueError, MessageError) as error:
-            refused += 1
-            if len(listed) < MAX_LISTED:
-                listed.append({"row": rows, "reason": str(error)})
-            continue
-        size += item.size_bytes
-        identities.add(item.identity)
-    return {
-        "dry_run": True,
-        "kind": options.kind,
-        "rows": rows,
-        "messages": len(identities),
-        "bytes": size,
-        "refused": refused,
-        "refusals": listed,
-    }
+    """Describe what would be sent."""
+    return {"dry_run": True, "kind": options.kind, **asdict(FileContents.of(options))}
 
 
 def send(
-    options: argparse.Namespace, *, report: Callable[[str], object] = sys.stderr.write
+    options: argparse.Namespace, *, progress: Callable[[str], object] = sys.stderr.write
 ) -> dict[str, Any]:
     """
     Send the rows of a file and give a summary.
@@ -133,20 +173,26 @@ def send(
     Raises:
         LanesError: The options are wrong, a row cannot be sent, or a lane did not accept rows.
     """
-    rows = rows_of(options)
-    # Before the session begins: a file that is not there is no session of its run.
-    first = list(islice(rows, CHUNK_ROWS))
-    plan = WritePlan.make(_writer(options), None, purpose=_purpose(options))
+    # Before the session begins: a file that cannot be sent is no session of its run.
+    contents = FileContents.of(options)
+    contents.check(options)
+    counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
+    rows: Iterator[Row | UnreadableRow] = rows_of(options)
+    if contents.equal_rows:
+        rows = _distinct(rows, _reader(options))
+    plan = WritePlan.make(_writer(options), None, purpose=_purpose(options) | {"contents": counts})
     started = reported = time.monotonic()
     total = RowCounts()
     try:
-        for counts in plan.writing(_chunks(first, rows), FileTask()):
-            total += counts
+        for sent in plan.writing(_chunks(rows), FileTask()):
+            total += sent
             if time.monotonic() - reported >= PROGRESS_SECONDS:
                 reported = time.monotonic()
-                report(json.dumps(_state(total, reported - started)) + "\n")
+                progress(json.dumps(_state(total, reported - started)) + "\n")
     except BaseException as error:
-        plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
+        summary = plan.abandon(f"{type(error).__name__}: {error}".splitlines()[0])
+        if isinstance(error, LanesError):
+            raise WriteFailedError(str(error), summary) from error
         raise
     seconds = time.monotonic() - started
     written = plan.finish([total])
@@ -167,13 +213,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is not None and options.manifest is None:
         options.manifest = MANIFESTS
     try:
-        with _stopped_by_signals():
+        with _stopped_by_signals(), _readable_twice(options):
             summary = describe(options) if options.dry_run else send(options)
     except (LanesError, OSError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+        return report(error)
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
+
+
+@contextmanager
+def _readable_twice(options: argparse.Namespace) -> Iterator[None]:
+    """Copy a pipe to a file of its own: its rows are counted before they are sent."""
+    path = Path(options.file)
+    if path.is_file() or path.is_dir() or not path.exists():
+        yield
+        return
+    with NamedTemporaryFile() as copy:
+        with path.open("rb") as pipe:
+            copyfileobj(pipe, copy)
+        copy.flush()
+        options.path = copy.name
+        yield
 
 
 @contextmanager
@@ -222,11 +282,23 @@ def _purpose(options: argparse.Namespace) -> dict[str, object]:
     return {"table": options.file, "select": select, "id": options.id, "group_by": options.group}
 
 
-def _chunks(first: Rows, rest: Iterator[Row | UnreadableRow]) -> Iterator[Rows]:
-    chunk = first
-    while chunk:
+def _chunks(rows: Iterator[Row | UnreadableRow]) -> Iterator[Rows]:
+    while chunk := list(islice(rows, CHUNK_ROWS)):
         yield chunk
-        chunk = list(islice(rest, CHUNK_ROWS))
+
+
+def _distinct(rows: Iterator[Row | UnreadableRow], reader: RowReader) -> Iterator[Row | UnreadableRow]:
+    """Leave out the rows that are the message of an earlier one."""
+    seen = SentBefore()
+    for row in rows:
+        if not isinstance(row, UnreadableRow):
+            try:
+                if not seen.add(reader.item(row, 1).identity):
+                    continue
+            except (ValueError, MessageError):
+                # The task refuses it, or sets it aside.
+                pass
+        yield row
 
 
 def _readable(columns: Callable[[Row], Row]) -> Callable[[Row | UnreadableRow], Row | UnreadableRow]:

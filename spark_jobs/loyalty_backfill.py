@@ -21,6 +21,7 @@ from lanes.errors import LanesError
 from .arguments import loyalty_parser as parser
 from .arguments import writer_options
 from .customers import customer_id, customer_table
+from .failures import report
 from .session import job_session
 from .writing import write_table
 
@@ -130,8 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with job_session("loyalty backfill", options) as spark:
             summary = run(spark, options)
     except LanesError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+        return report(error)
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
 

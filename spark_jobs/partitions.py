@@ -22,11 +22,12 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas import functions
 
-from lanes.errors import ConfigurationError, LanesError
+from lanes.errors import ConfigurationError
 
+from .failures import WriteFailedError
 from .options import SOURCE
 from .parallelism import tasks_of_executor, with_tasks
-from .plan import WritePlan, stream_batch
+from .plan import WritePlan, part_of_stream
 from .rows.plain import PlainRows
 from .sending.record import RowCounts
 
@@ -82,9 +83,9 @@ class PartitionWriter:
         if spark is None:
             return cls(WritePlan.make(options, schema, purpose=purpose), schema)
         context = spark.sparkContext
-        in_stream = stream_batch(context.getLocalProperty) is not None
-        plan = WritePlan.make(with_tasks(options, spark), schema, stream=in_stream, purpose=purpose)
-        return cls(replace(plan, executor_tasks=tasks_of_executor(context.getConf().get)), schema)
+        part = part_of_stream(context.getLocalProperty)
+        plan = WritePlan.make(with_tasks(options, spark), schema, stream=part is not None, purpose=purpose)
+        return cls(replace(plan, executor_tasks=tasks_of_executor(context.getConf().get), part=part), schema)
 
     def __enter__(self) -> Self:
         """Begin: the plan has begun the session."""
@@ -103,7 +104,9 @@ class PartitionWriter:
         try:
             yield
         except BaseException as error:
-            self.written.abandon(first_line(error))
+            summary = self.written.abandon(first_line(error))
+            if isinstance(error, WriteFailedError):
+                error.summary = summary
             raise
 
     def __call__(self, rows: Iterable[Row]) -> None:
@@ -193,10 +196,6 @@ def _task_context() -> TaskContext:
 
 def _done(counts: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["counts"])
-
-
-class WriteFailedError(LanesError):
-    """The query that sends has failed; the message is the reason of the task, its cause the error of Spark."""
 
 
 @contextmanager

@@ -79,6 +79,8 @@ class WritePlan:
         executor_tasks: Number of tasks that an executor runs at once; None to look it up in a task.
         claim: The right of this execution to send the rows of its run; None without a manifest, and for a stream.
         contents: Counts of the table, for the summary.
+        part: Folder in the run of a range of the table or of the batch of a stream; None for the run itself, and in
+            the plan of a stream, whose tasks know their batch.
     """
 
     options: WriterOptions
@@ -89,6 +91,7 @@ class WritePlan:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     executor_tasks: int | None = None
     contents: Mapping[str, object] = field(default_factory=dict)
+    part: str | None = None
 
     @classmethod
     def make(
@@ -173,11 +176,19 @@ class WritePlan:
         sys.stderr.write(json.dumps(summary) + "\n")
         return summary
 
-    def abandon(self, reason: str) -> None:
-        """End the session without success, so that a rerun may begin; runs on the driver."""
+    def abandon(self, reason: str) -> dict[str, Any]:
+        """
+        End the session without success, so that a rerun may begin, and give its summary; runs on the driver.
+
+        With a manifest the summary has the counts of the session, and the row that failed it.
+        """
         summary: dict[str, Any] = {"event": "rows_not_all_sent", "reason": reason}
+        run = self.manifest()
+        if run is not None:
+            summary |= run.of_session()
         self.end(summary)
         sys.stderr.write(json.dumps(summary) + "\n")
+        return summary
 
     def end(self, summary: dict[str, Any]) -> None:
         """Write the summary of the session into the manifest, if there is one."""
@@ -186,20 +197,23 @@ class WritePlan:
             summary |= {"run": run.run_id, "session": run.session}
             run.finish(summary)
 
-    def manifest(self, *, batch: str | None = None) -> RunManifest | None:
+    def manifest(self, *, part: str | None = None) -> RunManifest | None:
         """
         Give the manifest of the run, or None.
 
         Args:
-            batch: Name of a batch of a stream. A retry has the same rows, and no other batch has them, so each batch
-                is a run of its own within the run.
+            part: Folder of a part of the run. No other part has its rows, so each part is a run of its own within the
+                run.
         """
         if self.session is None or self.options.run_id is None:
             return None
-        run_id = self.options.run_id if batch is None else f"{self.options.run_id}/streams/{batch}"
-        earlier = self.earlier if batch is None else True
+        part = part or self.part
         return RunManifest(
-            storage=self._storage(), run_id=run_id, session=self.session, earlier=earlier, claim=self.claim
+            storage=self._storage(),
+            run_id=self.options.run_id if part is None else f"{self.options.run_id}/{part}",
+            session=self.session,
+            earlier=self.earlier if part is None else True,
+            claim=self.claim,
         )
 
     def _task(self, context: Task, clients: Clients, calls: Any) -> SendingTask:
@@ -219,7 +233,7 @@ class WritePlan:
         )
 
     def _record(self, context: Task) -> Record:
-        run = self.manifest(batch=stream_batch(context.getLocalProperty))
+        run = self.manifest(part=part_of_stream(context.getLocalProperty))
         if run is None:
             return NoRecord()
         return run.task(
@@ -305,14 +319,14 @@ def shared_schedule(name: str) -> SharedSchedule | None:
         return None
 
 
-def stream_batch(setting: Callable[[str], str | None]) -> str | None:
+def part_of_stream(setting: Callable[[str], str | None]) -> str | None:
     """
-    Name the batch of a stream that a task or a thread of the driver works on; None for a table.
+    Give the folder of the batch of a stream that a task or a thread of the driver works on; None for a table.
 
     The numbers of batches restart with each checkpoint; the id of the query is that of its checkpoint.
     """
     batch = setting("streaming.sql.batchId")
-    return None if batch is None else f"{setting('sql.streaming.queryId')}/batch-{batch}"
+    return None if batch is None else f"streams/{setting('sql.streaming.queryId')}/batch-{batch}"
 
 
 def find_deployment(options: WriterOptions | ReaderOptions) -> Deployment:

@@ -59,7 +59,7 @@ class Progress:
         self._before = 0
 
     def __enter__(self) -> Self:
-        self._before = self._manifest.rows() if self._manifest else 0
+        self._before = self._manifest.counts().sent if self._manifest else 0
         self._thread.start()
         return self
 
@@ -81,15 +81,13 @@ class Progress:
             "tasks": sum(stage.numTasks for stage in running),
             "tasks_ended": sum(stage.numCompletedTasks for stage in running),
         }
-        sent = self.accepted.value if self._manifest is None else self._manifest.rows() - self._before
+        counts = None if self._manifest is None else self._manifest.counts()
+        sent = self.accepted.value if counts is None else counts.sent - self._before
         state |= {"messages": sent, "messages_per_second": round(sent / seconds, 1)}
         if self._held is not None:
             state |= self._held()
-        if self._manifest is not None:
-            state |= {
-                "sent_by_earlier_sessions": self._before,
-                "quarantined": self._manifest.rows("quarantine"),
-            }
+        if counts is not None:
+            state |= {"sent_by_earlier_sessions": self._before, "quarantined": counts.quarantined}
         return state
 
 

@@ -136,6 +136,7 @@ def _runs(target: Target) -> BulkRuns:
 
 def _show(target: Target, runs: BulkRuns, run_id: str) -> BulkRun:
     run = runs.get(run_id)
+    counts = runs.counts(run)
     show_one(
         target,
         {
@@ -143,8 +144,8 @@ def _show(target: Target, runs: BulkRuns, run_id: str) -> BulkRun:
             "run": run.argument("--run"),
             "state": run.state,
             "details": run.details or None,
-            "sent": runs.rows(run, "sent"),
-            "quarantined": runs.rows(run, "quarantine"),
+            "sent": None if counts is None else counts.sent,
+            "quarantined": None if counts is None else counts.quarantined,
             "seconds": run.seconds,
             "vcpu_hours": run.vcpu_hours,
         },

@@ -4,6 +4,7 @@ The manifest of a run: the ids of sent messages, written while the run is in pro
     <manifestPath>/<runId>/begun/0001.json                              name and start of the first session
     <manifestPath>/<runId>/sent/<session>/p00003-a17-0001-1000.json     1,000 ids sent for partition 3, attempt 17
     <manifestPath>/<runId>/quarantine/<session>/p00003-a17-0001-2.jsonl    2 rows that cannot be sent, with reasons
+    <manifestPath>/<runId>/ended/<session>/p00003-a17.json              rows skipped, or the failure with its row
     <manifestPath>/<runId>/streams/<query>/batch-7/sent/...             the same for a batch of a stream
     <manifestPath>/<runId>/sessions/<session>.json                      the summary of a session that has ended
 
@@ -14,11 +15,13 @@ Files never change, so tasks need no locks. File names contain the counts, so a 
 from __future__ import annotations
 
 import json
-import re
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from lanes.aws.bulk.manifest_files import ManifestCounts, counts_of, last_attempts, task_of
 
 from .sent_before import SentBefore
 from .task import TaskManifest, read_ids
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 
     from .sessions import Claim
     from .storage import Storage
-
-SEGMENT = re.compile(r".*/p(?P<partition>\d+)-a(?P<attempt>\d+)-(?P<number>\d+)-(?P<rows>\d+)\.jsonl?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +76,14 @@ class RunManifest:
             first: Whether this is the first attempt at the partition.
         """
         self.check()
-        before = SentBefore()
-        sent = f"{self.run_id}/sent/"
-        if self.earlier or not first:
+        before, now = SentBefore(), SentBefore()
+        own = f"{self.run_id}/sent/{self.session}/"
+        if self.earlier:
+            names = self.storage.names(f"{self.run_id}/sent/")
+            before.add_all(read_ids(self.storage, (name for name in names if not name.startswith(own))))
+        if not first:
             # Other tasks of this session matter only after a failure, when rows may be in other partitions.
-            names = self.storage.names(sent)
-            own = f"/sent/{self.session}/"
-            before.add_all(read_ids(self.storage, (name for name in names if not first or own not in name)))
+            now.add_all(read_ids(self.storage, self.storage.names(own)))
         task = TaskManifest(
             self.storage,
             run_id=self.run_id,
@@ -89,6 +91,7 @@ class RunManifest:
             partition=partition,
             attempt=attempt,
             before=before,
+            now=now,
             clock=self.clock,
             check=self.check,
         )
@@ -105,11 +108,38 @@ class RunManifest:
         if self.claim is not None:
             self.claim.check(self.storage)
 
-    def rows(self, kind: str = "sent") -> int:
-        """Count the rows that all sessions have `sent`, or put into `quarantine`, from the file names alone."""
-        of_tables = self.storage.names(f"{self.run_id}/{kind}/")
-        of_streams = self.storage.names(f"{self.run_id}/streams/")
-        return sum(map(rows_of, of_tables)) + sum(rows_of(name) for name in of_streams if f"/{kind}/" in name)
+    def counts(self) -> ManifestCounts:
+        """Count the messages of all sessions, and the rows that the last one has set aside."""
+        return counts_of(self.storage.names(f"{self.run_id}/"))
+
+    def of_session(self) -> dict[str, Any]:
+        """
+        Give the counts of this session so far, and its first row that cannot be sent, if one has ended a task.
+
+        They are in the files of its tasks: the driver knows no counts of tasks that have failed.
+        """
+        sent, aside, ended = (
+            list(self.storage.names(f"{self.run_id}/{kind}/{self.session}/"))
+            for kind in ("sent", "quarantine", "ended")
+        )
+        ends = [json.loads(self.storage.read(name)) for name in last_attempts(ended)]
+        bad = [end["bad_row"] for end in ends if "bad_row" in end]
+        return {
+            "messages": self._distinct(sent),
+            "skipped": sum(end["skipped"] for end in ends),
+            "quarantined": counts_of(aside).quarantined,
+            **({"bad_row": bad[0]} if bad else {}),
+        }
+
+    def _distinct(self, names: list[str]) -> int:
+        """Count messages; attempts at one partition that ran at the same time may both have sent one."""
+        attempts: dict[str, set[str]] = defaultdict(set)
+        for name in names:
+            partition, attempt = task_of(name)
+            attempts[partition].add(attempt)
+        shared = [name for name in names if len(attempts[task_of(name)[0]]) > 1]
+        ids = {one for some in read_ids(self.storage, shared) for one in some}
+        return counts_of(set(names) - set(shared)).sent + len(ids)
 
     def finish(self, summary: Mapping[str, object]) -> None:
         """Write the summary of the session, which ends it."""
@@ -120,9 +150,3 @@ class RunManifest:
 def session_name(now: datetime) -> str:
     """Name a session by its start."""
     return f"{now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
-
-
-def rows_of(name: str) -> int:
-    """Give the number of rows in a file of a manifest, from its name."""
-    segment = SEGMENT.fullmatch(name)
-    return int(segment["rows"]) if segment else 0

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..rows.outgoing import OutgoingRow
+    from ..rows.reader import RowRefusedError
     from .sent_before import SentBefore
     from .storage import Storage
 
@@ -40,6 +41,7 @@ class TaskManifest:
         partition: int,
         attempt: int,
         before: SentBefore,
+        now: SentBefore,
         clock: Callable[[], float],
         check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -49,6 +51,7 @@ class TaskManifest:
         self._partition = f"p{partition:05d}"
         self._name = f"{self._partition}-a{attempt}"
         self._before = before
+        self._now = now
         self._clock = clock
         self._check = check
         self._segments = 0
@@ -60,8 +63,12 @@ class TaskManifest:
         self._rows_bytes = 0
 
     def has(self, identity: str) -> bool:
-        """Whether the message with this identity was sent before."""
+        """Whether an earlier session has sent the message with this identity."""
         return self._before.has(identity)
+
+    def has_now(self, identity: str) -> bool:
+        """Whether another attempt of this session has sent it."""
+        return self._now.has(identity)
 
     def refresh(self) -> None:
         """Read the ids that other attempts at the same partition have sent since."""
@@ -70,7 +77,7 @@ class TaskManifest:
         names = [name for name in self._storage.names(own) if name not in self._read]
         self._read.update(names)
         others = (name for name in names if f"/{self._name}-" not in name)
-        self._before.add_all(read_ids(self._storage, others))
+        self._now.add_all(read_ids(self._storage, others))
 
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record messages that are in the queue; they are written every `SEGMENT_ROWS` and every `FLUSH_SECONDS`."""
@@ -86,7 +93,7 @@ class TaskManifest:
 
     def quarantined(self, *, position: int, row: Row, reason: str) -> None:
         """Set a row aside unchanged, with the reason."""
-        line = json.dumps({"position": position, "reason": reason, "row": row}, default=_as_text)
+        line = json.dumps(_set_aside(position, row, reason), default=_as_text)
         self._rows.append(line)
         self._rows_bytes += len(line)
         if self._rows_bytes >= QUARANTINE_BYTES or len(self._rows) >= SEGMENT_ROWS:
@@ -108,6 +115,17 @@ class TaskManifest:
             self._write("quarantine", len(self._rows), lines.encode(), "jsonl")
             self._rows, self._rows_bytes = [], 0
 
+    def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
+        """Write the rows that were skipped, and the reason and the row of a failure; nothing if there is neither."""
+        if not skipped and reason is None:
+            return
+        end: dict[str, Any] = {"skipped": skipped, "reason": reason}
+        if refused is not None:
+            bad_row = _set_aside(refused.position, refused.row, refused.reason)
+            end["bad_row"] = {"partition": refused.partition, **bad_row}
+        content = json.dumps(end, default=_as_text).encode()
+        self._storage.write(f"{self._run_id}/ended/{self._session}/{self._name}.json", content)
+
     def _write(self, kind: str, rows: int, content: bytes, ending: str) -> None:
         self._segments += 1
         file = f"{self._name}-{self._segments:04d}-{rows}.{ending}"
@@ -120,6 +138,10 @@ def read_ids(storage: Storage, names: Iterable[str]) -> Iterator[list[str]]:
     with ThreadPoolExecutor(READERS, thread_name_prefix="manifest") as threads:
         while some := list(islice(left, READERS)):
             yield from threads.map(lambda name: json.loads(storage.read(name))["ids"], some)
+
+
+def _set_aside(position: int, row: Row, reason: str) -> dict[str, Any]:
+    return {"position": position, "reason": reason, "row": row}
 
 
 def _as_text(value: object) -> str:

@@ -41,7 +41,9 @@ class RowRefusedError(MessageError):
     Attributes:
         partition: Number of the partition.
         position: Place of the row in its partition, from 1.
-        sent: Messages of this attempt at the partition that SQS has accepted.
+        row: The row.
+        reason: Why it cannot be sent.
+        sent: Messages of the partition that SQS has accepted in this session.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class RowRefusedError(MessageError):
     ) -> None:
         self.partition = partition
         self.position = position
+        self.row = row
+        self.reason = reason
         self.sent = sent
         named = ", ".join(
             f"{name} {row[name]!r}" for name in ("id", "kind", "group") if row.get(name) is not None

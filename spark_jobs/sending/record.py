@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..rows.outgoing import OutgoingRow
+    from ..rows.reader import RowRefusedError
 
     Row = Mapping[str, Any]
 
@@ -19,7 +20,10 @@ class Record(Protocol):
     """Records the work of a task for other tasks and later runs."""
 
     def has(self, identity: str) -> bool:
-        """Whether the message with this identity was sent before."""
+        """Whether an earlier session has sent the message with this identity."""
+
+    def has_now(self, identity: str) -> bool:
+        """Whether another attempt of this session has sent it."""
 
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record messages that are in the queue."""
@@ -35,6 +39,9 @@ class Record(Protocol):
     def flush(self) -> None:
         """Write the record."""
 
+    def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
+        """Record the end of the task: the rows that it skipped, and the reason and the row of its failure."""
+
 
 class NoRecord:
     """Records nothing."""
@@ -42,6 +49,8 @@ class NoRecord:
     def has(self, identity: str) -> bool:  # noqa: ARG002 - the protocol's form
         """Give False: no message is known as sent."""
         return False
+
+    has_now = has
 
     def sent(self, lane: str, items: Iterable[OutgoingRow]) -> None:
         """Record nothing."""
@@ -53,10 +62,13 @@ class NoRecord:
     def flush(self) -> None:
         """Write nothing."""
 
+    def ended(self, *, skipped: int, reason: str | None, refused: RowRefusedError | None) -> None:
+        """Record nothing."""
+
 
 @dataclass(slots=True)
 class RowCounts:
-    """Counts of rows: sent by lane, skipped because they were sent before, and quarantined."""
+    """Counts of rows: sent by lane in this session, skipped since an earlier one has sent them, and quarantined."""
 
     lanes: Counter[str] = field(default_factory=Counter)
     skipped: int = 0

@@ -28,7 +28,7 @@ MAX_NAMED_ROWS = 3
 
 
 class RowsUnsentError(SendError):
-    """A lane did not accept rows of a partition; it has accepted `sent` others in this attempt."""
+    """A lane did not accept rows of a partition; it has accepted `sent` others in this session."""
 
     def __init__(self, *, partition: int, failed: list[Failed], sent: int) -> None:
         self.partition = partition
@@ -83,13 +83,20 @@ class SendingTask:
             RowsUnsentError: The lane did not accept rows.
         """
         run = _Run(self)
+        reason: str | None = None
+        refused: RowRefusedError | None = None
         try:
             for chunk in chunks:
                 run.send(chunk)
                 yield run.counted()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            refused = error if isinstance(error, RowRefusedError) else None
+            raise
         finally:
             run.finish()
             self.record.flush()
+            self.record.ended(skipped=run.so_far.skipped, reason=reason, refused=refused)
 
 
 class _Run:
@@ -128,7 +135,8 @@ class _Run:
         return counts
 
     @property
-    def _so_far(self) -> RowCounts:
+    def so_far(self) -> RowCounts:
+        """All counts."""
         return self._total + self._counts
 
     def finish(self) -> None:
@@ -145,8 +153,13 @@ class _Run:
         except (ValueError, MessageError) as error:
             self._refuse(row, self._position, str(error), error)
             return None
-        if self._task.record.has(item.identity):
+        record = self._task.record
+        if record.has(item.identity):
             self._counts.skipped += 1
+            return None
+        if record.has_now(item.identity):
+            # A killed attempt has sent it, and no count of that attempt has reached the driver.
+            self._counts.lanes[self._window(item.priority).lane] += 1
             return None
         return item
 
@@ -159,7 +172,7 @@ class _Run:
                 position=position,
                 row=row,
                 reason=reason,
-                sent=self._so_far.lanes.total(),
+                sent=self.so_far.lanes.total(),
             ) from cause
         task.record.quarantined(position=position, row=row, reason=reason)
         self._counts.quarantined += 1
@@ -225,7 +238,7 @@ class _Run:
                 self._counts.lanes[window.lane] += len(accepted)
                 task.record.sent(window.lane, accepted)
                 if task.report is not None and task.report.is_due:
-                    task.report(self._so_far)
+                    task.report(self.so_far)
 
     def _set_refused_aside(self) -> None:
         """Set refused rows of all lanes aside, since answers of several lanes may arrive together."""
@@ -242,4 +255,4 @@ class _Run:
             return
         self._settle_all()
         failed = [one for window in self._windows.values() for one in window.failed]
-        raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self._so_far.lanes.total())
+        raise RowsUnsentError(partition=self._task.partition, failed=failed, sent=self.so_far.lanes.total())

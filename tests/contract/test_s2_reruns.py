@@ -14,7 +14,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException
 
-from spark_jobs.partitions import WriteFailedError, write_partitions
+from spark_jobs.failures import WriteFailedError
+from spark_jobs.partitions import write_partitions
 from spark_jobs.progress import manifest_of
 from spark_jobs.source import LanesDataSource, LanesWriter
 
@@ -141,7 +142,7 @@ def test_a_stream_with_a_new_checkpoint_sends_its_rows_again(spark, lanes, more_
 
     assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [1, 2]
     assert sorted(event["data"]["n"] for _, event in more_lanes.take("MAIN")) == [1, 2, 3]
-    assert manifest_of(lanes.options(**run)).rows() == 5
+    assert manifest_of(lanes.options(**run)).counts().sent == 5
 
 
 # Spark leaves the socket of an RDD's results to the garbage collector.
@@ -160,7 +161,7 @@ def test_a_batch_of_a_stream_can_be_written_by_a_function(spark, lanes, tmp_path
         writer.trigger(availableNow=True).start().awaitTermination()
 
     assert sorted(event["data"]["n"] for _, event in lanes.take("MAIN")) == [1, 2]
-    assert manifest_of(options).rows() == 2
+    assert manifest_of(options).counts().sent == 2
     assert not list((tmp_path / "runs").rglob("begun"))
 
 
@@ -243,4 +244,38 @@ def test_the_function_for_older_sparks_fails_with_the_reason_in_python(spark, la
     assert "\tat " not in str(failed.value)
     sessions = [json.loads(text) for name, text in files(tmp_path).items() if "/sessions/" in name]
     assert len(sessions) == 2
-    assert all("group is 'two words'" in one["reason"] for one in sessions)
+    assert failed.value.summary in sessions
+    for one in sessions:
+        assert "group is 'two words'" in one["reason"]
+        assert (one["messages"], one["skipped"], one["quarantined"]) == (0, 0, 0)
+        assert one["bad_row"]["row"] == {"data": "1", "group": "two words", "id": 4}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_failed_session_has_the_counts_of_all_its_tries(spark, lanes, tmp_path):
+    """Also those of partitions that ended well; the bad row is named."""
+    table = spark.range(2000, numPartitions=2).selectExpr("if(id = 1900, 'NaN', '1') AS data", "id")
+    run = {"runId": "spring", "manifestPath": str(tmp_path)}
+    lanes.write(table.where("id < 5"), **run)
+
+    with pytest.raises(PythonException):
+        lanes.write(table, **run)
+
+    (failed,) = [
+        one for text in files(tmp_path / "spring/sessions").values() if "reason" in (one := json.loads(text))
+    ]
+    assert failed["messages"] == lanes.waiting() - 5 > 0
+    assert (failed["skipped"], failed["quarantined"]) == (5, 0)
+    assert (failed["bad_row"]["partition"], failed["bad_row"]["row"]["id"]) == (1, 1900)
+
+
+def test_a_row_set_aside_in_each_start_counts_once_until_it_is_mended(spark, lanes, tmp_path):
+    """A try that failed has set it aside too."""
+    run = {"runId": "spring", "manifestPath": str(tmp_path), "onError": "quarantine"}
+
+    def counts(expression):
+        lanes.write(spark.range(30, numPartitions=2).selectExpr(f"{expression} AS data", "id"), **run)
+        return manifest_of(lanes.options(**run)).counts()
+
+    assert [counts("if(id % 10 = 3, '{', '1')") for _ in range(3)] == [(27, 3)] * 3
+    assert counts("'1'") == (30, 0)

@@ -303,6 +303,25 @@ def test_a_job_completes_the_run_of_a_file_sent_without_spark(do, lanes, tmp_pat
     assert lanes.waiting() == 3
 
 
+def test_rows_of_a_file_with_one_id_are_one_message_and_counted(lanes, tmp_path, capsys):
+    """Rows, equal rows and messages are three numbers; a row that fails the file is named in JSON."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"s": "IBM", "n": 1}\n{"s": "IBM", "n": 2}\n{"s": "SAP"}\n{"s": "X", "n": NaN}\n')
+    where = ["--deployment", lanes.deployment.to_json(), "--endpoint-url", lanes.endpoint_url]
+    asked = [str(file), "--kind", "a.kind", "--id", "s", "--repeated-ids", "merge", *where]
+    run_of = ["--run", "spring", "--manifest", str(tmp_path / "runs")]
+
+    assert files.main([*asked, *run_of]) == 1
+    failed = json.loads(capsys.readouterr().out)
+    assert (failed["messages"], failed["bad_row"]["row"]["data"]) == (lanes.waiting(), '{"s": "X", "n": NaN}')
+    assert "NaN" in failed["reason"]
+
+    assert files.main([*asked, *run_of, "--on-error", "quarantine"]) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert (done["rows"], done["equal_rows"], done["quarantined"]) == (4, 1, 1)
+    assert done["sent"] + done["skipped"] == lanes.waiting() == 2
+
+
 def test_settings_of_spark_reach_a_run_without_spark_submit(tmp_path):
     """They are those of spark-submit, and come too late under it."""
     given = parser().parse_args(

@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from lanes.aws.bulk.manifest_files import ManifestCounts, counts_of
 from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import parameter_name
 from lanes.config.spark_submit import NO_EXTRAS, SparkExtras, spark_submit_parameters
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from lanes.aws.clients import Clients
 
-# Files of a manifest have the number of their rows at the end of their names.
-SEGMENT = re.compile(r"-(\d+)\.jsonl?")
 # AWS: a run that exceeds its timeout ends as CANCELLED, not as FAILED (EMR Serverless user guide).
 SUCCESS = "SUCCESS"
 CANCELLED = "CANCELLED"
@@ -253,13 +252,12 @@ class BulkRuns:
         with aws_errors("CancelJobRun"):
             self._emr.cancel_job_run(applicationId=self._application.application, jobRunId=run_id)
 
-    def rows(self, run: BulkRun, kind: str) -> int | None:
-        """Count the rows under `sent` or `quarantine` in a run's manifest, including earlier sessions."""
+    def counts(self, run: BulkRun) -> ManifestCounts | None:
+        """Count the messages and the rows set aside in a run's manifest; None if it has none."""
         manifest, name = run.argument("--manifest"), run.argument("--run")
         if manifest is None or name is None:
             return None
-        names = self._keys(f"{manifest.rstrip('/')}/{name}/{kind}/")
-        return sum(int(found[1]) for key in names if (found := SEGMENT.search(key)))
+        return counts_of(self._keys(f"{manifest.rstrip('/')}/{name}/"))
 
     def _read(self, url: str) -> bytes:
         place = urlsplit(url)

@@ -1,6 +1,8 @@
 """Files without Spark: their rows, and what is refused."""
 
 import json
+import os
+import threading
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -8,7 +10,8 @@ import pytest
 from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
-from spark_jobs.files import describe, main, parser, rows_of
+from spark_jobs.files import describe, main, parser, rows_of, send
+from tests.support.sending import make_deployment
 
 
 def rows(path, *arguments):
@@ -100,6 +103,28 @@ def test_a_dry_run_makes_each_message(tmp_path):
     assert (found["rows"], found["messages"], found["refused"]) == (4, 1, 2)
     assert found["refusals"][0]["row"] == 3
     assert "NaN is not a JSON number" in found["refusals"][0]["reason"]
+
+
+def test_ids_that_repeat_are_refused_before_anything_is_sent(tmp_path):
+    """Two rows with one id are one message."""
+    file = tmp_path / "a.csv"
+    file.write_text("symbol,n\nIBM,1\nIBM,2\nSAP,3\n")
+    asked = [str(file), "--kind", "a.kind", "--id", "symbol", "--deployment", make_deployment().to_json()]
+
+    with pytest.raises(ConfigurationError, match="--id symbol repeats: 3 rows have 2 ids"):
+        send(parser().parse_args(asked))
+
+
+def test_a_pipe_is_read_once(tmp_path, capsys):
+    """Its rows are counted before they are sent."""
+    pipe = tmp_path / "rows.jsonl"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=('{"n": 1}\n{"n": 2}\n',))
+    writer.start()
+
+    assert main([str(pipe), "--kind", "a.kind", "--dry-run"]) == 0
+    writer.join()
+    assert json.loads(capsys.readouterr().out)["messages"] == 2
 
 
 def test_errors_end_the_command_with_a_reason(tmp_path, capsys):

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_jobs.manifest.run import RunManifest, rows_of
+from lanes.aws.bulk.manifest_files import counts_of
+from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.sent_before import SentBefore
 from spark_jobs.manifest.storage import S3Storage, open_storage
 from spark_jobs.manifest.task import FLUSH_SECONDS, REFRESH_SECONDS, SEGMENT_ROWS, TaskManifest
@@ -41,7 +42,7 @@ def send(run, *ids, partition=0, attempt=1, first=True):
 
 def known(task, *ids):
     """Give those that a task knows as sent."""
-    return [one for one in ids if task.has(one)]
+    return [one for one in ids if task.has(one) or task.has_now(one)]
 
 
 def test_a_later_session_knows_what_all_tasks_of_earlier_ones_sent(storage):
@@ -90,6 +91,7 @@ def test_a_speculative_copy_is_noticed_within_a_minute(storage):
         partition=0,
         attempt=1,
         before=SentBefore(),
+        now=SentBefore(),
         clock=lambda: now[0],
     )
     send(run, "ahead", partition=0, attempt=2, first=False)
@@ -110,15 +112,16 @@ def test_notes_are_written_by_number_and_by_time(storage):
         partition=0,
         attempt=1,
         before=SentBefore(),
+        now=SentBefore(),
         clock=lambda: now[0],
     )
     task.sent("MAIN", items(*(str(number) for number in range(SEGMENT_ROWS))))
-    written = [run.rows()]
+    written = [run.counts().sent]
     task.sent("MAIN", items("x"))
-    written.append(run.rows())
+    written.append(run.counts().sent)
     now[0] = FLUSH_SECONDS
     task.sent("MAIN", items("y"))
-    written.append(run.rows())
+    written.append(run.counts().sent)
 
     assert written == [SEGMENT_ROWS, SEGMENT_ROWS, SEGMENT_ROWS + 2]
 
@@ -150,14 +153,39 @@ def test_rows_put_aside_are_lines_with_their_reason(storage, tmp_path):
         "reason": "too bad",
         "row": {"id": "x", "on": "2026-01-02T12:00:00+00:00", "raw": "b'\\x00'"},
     }
-    assert run.rows("quarantine") == 1
-    assert run.rows() == 0
+    assert run.counts() == (0, 1)
 
 
 def test_counts_are_in_the_names():
-    """A listing is enough to see how far a run is."""
-    assert rows_of("spring/sent/20260102T120000Z/p00003-a17-0001-5000.json") == 5000
-    assert rows_of("spring/sessions/20260102T120000Z.json") == 0
+    """A listing is enough to see how far a run is; rows count as set aside by the last session, once."""
+    names = [
+        "spring/begun/0001.json",
+        "spring/sent/20260102T120000Z/p00003-a17-0001-5000.json",
+        "spring/quarantine/20260102T120000Z/p00003-a17-0002-3.jsonl",
+        "spring/sessions/20260102T120000Z.json",
+    ]
+    assert counts_of(names) == (5000, 3)
+
+    # An attempt that was killed, and the next one at its partition.
+    names.append("spring/quarantine/20260103T120000Z/p00001-a4-0001-3.jsonl")
+    names.append("spring/quarantine/20260103T120000Z/p00001-a9-0001-2.jsonl")
+    names.append("spring/quarantine/20260103T120000Z/p00001-a9-0002-1.jsonl")
+    assert counts_of(names) == (5000, 3)
+
+    # The rows were mended.
+    names.append("spring/sessions/20260104T120000Z.json")
+    assert counts_of(names) == (5000, 0)
+
+
+def test_parts_of_a_run_count_each_for_itself():
+    """The last session of a batch of a stream is not that of another."""
+    names = [
+        "r/streams/q/batch-0/quarantine/20260102T120000Z/p00000-a1-0001-3.jsonl",
+        "r/streams/q/batch-1/sent/20260103T120000Z/p00000-a1-0001-7.json",
+        "r/parts/0001/sent/20260103T120000Z/p00000-a1-0001-2.json",
+        "r/streams/20260103T120000Z.json",
+    ]
+    assert counts_of(names) == (9, 3)
 
 
 def test_half_written_files_are_not_seen(storage, tmp_path):

@@ -75,55 +75,79 @@ def once(rows):
     return list(found.values())
 
 
-def session(storage, number, queues, partitions):
-    """Start a run once more; give the counts of its tasks, and whether all ended well."""
+def session(storage, number, queues, partitions, tries):
+    """
+    Start a run once more, with several tries at each partition.
+
+    Args:
+        storage: The folder of the manifests.
+        number: Number of the session.
+        queues: The lanes.
+        partitions: The rows.
+        tries: Calls that succeed in each try.
+
+    Returns:
+        The run, and the sum of the counts of each last try; None if one has failed.
+    """
     now = datetime(2026, 1, 2, tzinfo=UTC) + timedelta(seconds=number)
     run = RunManifest.open(storage, run_id="air", now=now)
-    total, ended_well = RowCounts(), True
+    total, has_failed = RowCounts(), False
     for partition, rows in enumerate(partitions):
-        one = SendingTask(
-            partition=partition,
-            reader=RowReader(kind=None, priority=-100),
-            calls=LaneCalls(DEPLOYMENT, queues),
-            pace=SendPace(clock=lambda: 0.0, wait=lambda _: None),
-            record=run.task(partition=partition, attempt=number, first=True),
-            quarantine=True,
-        )
-        try:
-            for counts in one.sending([rows]):
-                total += counts
-        except (RowRefusedError, RowsUnsentError):
-            ended_well = False
-    return total, ended_well
+        for attempt, calls in enumerate(tries):
+            queues.calls_left = calls
+            one = SendingTask(
+                partition=partition,
+                reader=RowReader(kind=None, priority=-100),
+                calls=LaneCalls(DEPLOYMENT, queues),
+                pace=SendPace(clock=lambda: 0.0, wait=lambda _: None),
+                record=run.task(partition=partition, attempt=10 * number + attempt, first=attempt == 0),
+                quarantine=True,
+            )
+            try:
+                total += one.send([rows])
+                break
+            except (RowRefusedError, RowsUnsentError):
+                continue
+        else:
+            has_failed = True
+    return run, None if has_failed else total
 
 
 @given(
     rows=st.lists(ROW, max_size=30),
-    failures=st.lists(st.integers(0, 4), max_size=3),
+    sessions=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3), max_size=3),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=60)
-def test_the_numbers_of_a_run_are_what_the_lanes_hold(tmp_path_factory, rows, failures, seed):
-    """Two kinds with one id are two messages; a rerun in other partitions sends what is missing, and no more."""
+def test_the_numbers_of_a_run_are_what_the_lanes_hold(tmp_path_factory, rows, sessions, seed):
+    """
+    Two kinds with one id are two messages; a rerun in other partitions sends what is missing, and no more.
+
+    What a try sent before it failed is sent by its session, also if the session fails.
+    """
     storage, queues, chance = LocalStorage(tmp_path_factory.mktemp("runs")), Queues(), random.Random(seed)
     rows = once(rows)
     refused = sum(row["data"] == "NaN" for row in rows)
     recorded = 0
 
-    for number, calls in enumerate([*failures, 1_000, 1_000]):
-        queues.calls_left = calls
+    for number, tries in enumerate([*sessions, [1_000], [1_000]]):
         spread = [chance.randrange(2) for _ in rows]
         parts = [[row for row, place in zip(rows, spread, strict=True) if place == part] for part in range(2)]
-        counts, ended_well = session(storage, number, queues, parts)
+        run, counts = session(storage, number, queues, parts, tries)
         before, recorded = recorded, len(set(queues.held.values()))
-        if ended_well:
+        of_session = run.of_session()
+        assert of_session["messages"] == recorded - before
+        assert of_session["skipped"] <= before
+        assert of_session["quarantined"] <= refused
+        if counts is not None:
             assert counts.lanes.total() == recorded - before
             assert (counts.skipped, counts.quarantined) == (before, refused)
+            assert of_session == {"messages": recorded - before, "skipped": before, "quarantined": refused}
+            run.finish({})
+            assert run.counts() == (recorded, refused)
 
-    assert ended_well
     assert counts.lanes.total() == 0
     assert len(queues.held) == recorded == len(rows) - refused
-    assert RunManifest.open(storage, run_id="air", now=datetime(2026, 1, 3, tzinfo=UTC)).rows() == recorded
 
 
 def test_a_failure_does_fail():
