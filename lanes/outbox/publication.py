@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import MessageError
 from lanes.fault_codes import Cause, cause_of
-from lanes.outbox.outages import SUSPECTED_FOR, LanePauses, OutageLog, is_suspect
+from lanes.outages import LanePauses, OutageLog
+from lanes.outbox.outages import SUSPECTED_FOR, is_suspect
 from lanes.outbox.rules import abandoned, parked, published, refused, retry_delay, returned
 from lanes.producer.report import BLOCKED, INTERRUPTED, LANE_FAILED, PartialSendError, RefusedMessagesError
 

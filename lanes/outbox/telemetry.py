@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.fault_codes import Cause
+    from lanes.outages import Outage
     from lanes.outbox.entry import Entry
-    from lanes.outbox.outages import Outage
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
 

@@ -10,8 +10,8 @@ import itertools
 
 import pytest
 
+from lanes.outages import REPORTED_EVERY
 from lanes.outbox.entry import EntryState
-from lanes.outbox.outages import REPORTED_EVERY
 from lanes.producer.outgoing import Refused
 from tests.support.outbox_faults import CAUSES, Faulty, call_error, refusals
 from tests.support.sending import id_in, queue_url

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
-from lanes.consumer import telemetry as report
+from lanes.consumer.engines.outages import CallOutages
 from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lanes.config import Lane
     from lanes.consumer.engines import Beside, Pending
     from lanes.consumer.engines.policy import Pace
+    from lanes.consumer.telemetry import Telemetry
     from lanes.pauses import Pauses
 
 POLL = 1
@@ -61,8 +62,12 @@ class Looking:
     queues: ReceivingQueues
     beside: Beside
     pace: Pace
-    telemetry: report.Telemetry
+    telemetry: Telemetry
     clock: Callable[[], float]
+    outages: CallOutages = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outages", CallOutages(self.telemetry, self.clock))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -75,7 +80,6 @@ class Looks:
         keep_done: takes finished records that could not be deleted.
         hands: received records by lane.
         has_more: whether a lane had as many records as were asked for, so that more may wait.
-        failed: names of the lanes at which the last look failed.
 
     """
 
@@ -84,11 +88,15 @@ class Looks:
     keep_done: Callable[[Lane, Sequence[RawRecord]], None]
     hands: dict[str, list[RawRecord]] = dataclasses.field(default_factory=dict)
     has_more: bool = False
-    failed: set[str] = dataclasses.field(default_factory=set)
     _looked_at: dict[str, float] = dataclasses.field(default_factory=dict)
     _timed: Pending[Sequence[Look]] | None = None
     _polls: dict[str, Pending[Look]] = dataclasses.field(default_factory=dict)
     _deletions: dict[str, list[Pending[Sequence[RawRecord]]]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def failed(self) -> Collection[str]:
+        """Names of the lanes at which the last look failed."""
+        return self.looking.outages.failing_lanes
 
     def before_hands(self, order: Sequence[Lane]) -> Sequence[Lane]:
         """Return the lanes before the first one with records in hand, all of them if none has any."""
@@ -96,7 +104,7 @@ class Looks:
 
     def look(self, lanes: Sequence[Lane], *, expected: float) -> None:
         """Ask the lanes that were last asked too long ago, in order, until one has records."""
-        stale = [lane for lane in lanes if self._is_stale(lane, expected)]
+        stale = [lane for lane in self._asked(lanes) if self._is_stale(lane, expected)]
         for lane in stale:
             self.land(lane)
         for lane in stale:
@@ -110,7 +118,7 @@ class Looks:
         pace, record = self.looking.pace, self.looking.pace.typical(during)
         if self._timed is not None or not record or not pace.is_short(during):
             return
-        free = [lane for lane in lanes if lane.name not in self.hands]
+        free = [lane for lane in self._asked(lanes) if lane.name not in self.hands]
         if due := [lane for lane in free if self._is_stale(lane, expected, later=record)]:
             # The highest last: its answer is the newest when the record ends.
             self._timed = self.looking.beside.start(
@@ -119,7 +127,7 @@ class Looks:
 
     def poll(self, lanes: Sequence[Lane]) -> bool:
         """Wait for records in any of the lanes for one long poll; return whether one has some."""
-        for lane in lanes:
+        for lane in self._asked(lanes):
             if lane.name not in self._polls:
                 self._polls[lane.name] = self.looking.beside.start(partial(self._ask, lane, wait=POLL))
         while self._polls and not self.hands:
@@ -143,14 +151,18 @@ class Looks:
 
     def land(self, lane: Lane) -> None:
         """Wait for the lane's deletions, and repeat those that were refused; keep what is refused again as done."""
+        outages = self.looking.outages
         for call in self._deletions.pop(lane.name, ()):
-            if (left := call.result()) and (refused := self._delete(lane, left)):
+            left = call.result()
+            if refused := self._delete(lane, left) if left else ():
                 text = f"{len(refused)} records"
                 error = AwsError(
                     operation="DeleteMessageBatch", code="Refused", message=text, retryable=False
                 )
-                self._report(error, Event.RECORDS_NOT_DELETED, lane, calls=len(refused))
+                outages.failed(Event.RECORDS_NOT_DELETED, error, lane=lane.name, calls=len(refused))
                 self.keep_done(lane, refused)
+            else:
+                outages.succeeded(Event.RECORDS_NOT_DELETED, lane=lane.name)
 
     def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
@@ -183,12 +195,13 @@ class Looks:
             self.hands[lane.name] = oldest_first([*self.hands.get(lane.name, ()), *records])
 
     def _add(self, look: Look) -> None:
-        pace, name = self.looking.pace, look.lane.name
+        pace, outages, name = self.looking.pace, self.looking.outages, look.lane.name
         if look.error is not None:
-            self.failed.add(name)
-            self._report(look.error, Event.LANE_NOT_RECEIVED, look.lane)
+            outages.not_received(name)
+            outages.failed(Event.LANE_NOT_RECEIVED, look.error, lane=name)
             return
-        self.failed.discard(name)
+        outages.received(name)
+        outages.succeeded(Event.LANE_NOT_RECEIVED, lane=name)
         if look.took:
             pace.looked(look.took)
         if look.calls > 1:
@@ -208,12 +221,9 @@ class Looks:
             return records
         return [record for record in records if record.message_id in refused]
 
-    def _report(self, error: AwsError, problem: Event, lane: Lane, *, calls: int = 1) -> None:
-        """Report an error of a call that another thread may have made."""
-        try:
-            raise error
-        except AwsError:
-            report.failed_call(self.looking.telemetry, problem, calls=calls, lane=lane.name)
+    def _asked(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """Return the lanes that don't pause for their failures."""
+        return [lane for lane in lanes if not self.looking.outages.is_paused(lane.name)]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -248,7 +258,12 @@ class Paused:
     def land(self) -> None:
         """Wait for the reading in progress."""
         reading, self._reading = self._reading, None
+        if reading is None:
+            return
+        outages = self.looking.outages
         try:
-            self._known = reading.result() if reading else self._known
-        except AwsError:
-            report.failed_call(self.looking.telemetry, Event.PAUSES_NOT_READ)
+            self._known = reading.result()
+        except AwsError as error:
+            outages.failed(Event.PAUSES_NOT_READ, error)
+        else:
+            outages.succeeded(Event.PAUSES_NOT_READ)

@@ -90,7 +90,7 @@ class PullEngine:
             held.work()
         if held.has_worked:
             return 0.0
-        if held.looks.failed or {lane.name for lane in lanes} <= set(self._services.paused.lanes()):
+        if {lane.name for lane in lanes} <= {*held.looks.failed, *self._services.paused.lanes()}:
             return PATIENCE
         # No time for a poll: the lanes are asked again after less than one.
         return POLL / 4 if held.is_over else 0.0

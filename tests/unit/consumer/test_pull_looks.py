@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import sys
 from functools import partial
 
 import pytest
@@ -118,6 +120,70 @@ def test_a_lane_that_can_not_be_received_is_reported_and_passed_over(bench):
     bench.queues.broken.clear()
     bench.looks.look(bench.lanes[:1], expected=0.0)
     assert bench.looks.failed == set()
+
+
+def outage(bench, *, seconds, lanes):
+    """Look at lanes often, HIGH failing; return the times at which HIGH was asked, from the start."""
+    began, asked = bench.clock(), []
+    bench.queues.broken.add("HIGH")
+    while bench.clock() - began < seconds:
+        bench.looks.look(lanes, expected=10.0)
+        asked += [bench.clock() - began] * bench.asked().count("HIGH")
+        bench.clock.advance(0.06)
+    return asked
+
+
+def test_the_pauses_of_a_lane_that_fails_grow_to_a_bound(bench):
+    """The others keep their pace, and the first failure may be a single one: it has no pause."""
+    asked = outage(bench, seconds=60, lanes=bench.lanes[:1])
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(asked)]
+    assert gaps[0] < 0.1
+    assert sorted(gaps) == pytest.approx(gaps, abs=0.1)
+    assert 4.9 < gaps[-1] < 5.1
+    bench.looks.look(bench.lanes, expected=10.0)
+    assert bench.asked()[-2:] == ["MEDIUM", "MAIN"]
+    # The first answer ends it: the next failure has no pause again.
+    bench.queues.broken.clear()
+    bench.clock.advance(5.1)
+    bench.looks.look(bench.lanes[:1], expected=10.0)
+    assert (bench.asked(), bench.looks.failed) == (["HIGH"], set())
+    bench.clock.advance(1)
+    assert outage(bench, seconds=0.2, lanes=bench.lanes[:1])[:2] == pytest.approx([0.0, 0.06])
+
+
+def test_a_lane_that_fails_is_asked_although_the_clock_was_set_back(bench):
+    """Its next try would be ten minutes away."""
+    outage(bench, seconds=60, lanes=bench.lanes[:1])
+    bench.clock.now -= 600
+
+    bench.looks.look(bench.lanes[:1], expected=10.0)
+
+    assert bench.asked() == ["HIGH"]
+
+
+def test_an_outage_is_reported_once_with_its_error_and_then_once_a_minute(bench):
+    """Each failed call counts for the alarm; the next outage is reported as the first one was."""
+    traced, report = [], bench.recorder.problem
+
+    def problem(name, /, **fields):
+        traced.append(sys.exception() is not None)
+        report(name, **fields)
+
+    bench.recorder.problem = problem
+    for number in range(2):
+        asked = outage(bench, seconds=290, lanes=bench.lanes)
+        lines = bench.recorder.problems[5 * number :]
+        assert [name for name, _ in lines] == ["lane_not_received"] * 5
+        assert traced[5 * number :] == [True, False, False, False, False]
+        assert lines[0][1] == {"lane": "HIGH"}
+        assert lines[-1][1]["failures"] == pytest.approx(len(asked), abs=12)
+        assert "ReceiveMessage" in lines[-1][1]["reason"]
+        bench.queues.broken.clear()
+        bench.clock.advance(5.1)
+        bench.looks.look(bench.lanes, expected=10.0)
+        bench.asked()
+    assert bench.recorder.counts["ConsumerCallErrors"] == 2 * len(asked)
 
 
 def test_records_in_hand_are_handled_by_their_age(bench):

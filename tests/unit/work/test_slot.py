@@ -68,6 +68,29 @@ def test_the_next_run_waits_for_longer_if_a_lane_could_not_be_asked(world, monke
     assert max(calls.values()) < 10
 
 
+def test_the_next_run_follows_at_once_if_one_lane_can_not_be_asked(world, monkeypatch):
+    """The others keep their pace, and the log has a line a minute."""
+    receive, lines = world.queues.receive, []
+
+    def refuse(lane, **asked):
+        world.clock.advance(asked["wait"])
+        if lane == "HIGH":
+            raise aws_error("ReceiveMessage")
+        return receive(lane, **asked)
+
+    monkeypatch.setattr(world.queues, "receive", refuse)
+    until = world.clock() + 600
+    while world.clock() < until:
+        world.send("MAIN", data="m")
+        assert run(world) == 0.0
+        lines += world.recorder.problems
+        world.recorder.problems.clear()
+
+    assert world.queues.live["MAIN"].counts().visible == 0
+    assert 9 <= len(lines) <= 11
+    assert {name for name, _ in lines} == {"lane_not_received"}
+
+
 def test_mappings_have_no_slots_of_their_own():
     """The command says so before it starts any."""
     world = World({"lanes": LANES})

@@ -1,0 +1,133 @@
+"""
+Outages, as the relay and the pull engine treat them: pauses of each lane, and reports that don't flood a log.
+
+Pure: no calls, time and chance are passed in as numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lanes.producer.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# The longest pause is the longest time that a lane stands still after its outage.
+PAUSES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=30))
+REPORTED_EVERY = timedelta(minutes=1)
+
+
+@dataclass(slots=True)
+class _Wait:
+    failures: int
+    until: float
+
+
+class LanePauses:
+    """
+    The pauses of the lanes that can't be reached, throttle or refuse everybody.
+
+    A pause doubles with each failure, up to a bound. From the second on, one entry is tried after it, the most urgent.
+
+    Args:
+        chance: returns numbers from 0 to 1 that spread the pauses.
+        policy: the first pause and the bound.
+        free: number of failures in a row without a pause.
+    """
+
+    def __init__(self, chance: Callable[[], float], policy: RetryPolicy = PAUSES, *, free: int = 0) -> None:
+        self._chance = chance
+        self._policy = policy
+        self._free = free
+        self._waits: dict[str, _Wait] = {}
+
+    @property
+    def failing(self) -> set[str]:
+        """Names of the lanes that have accepted nothing since their last failure."""
+        return set(self._waits)
+
+    def is_paused(self, lane: str, now: float) -> bool:
+        """Whether a lane waits for its next try."""
+        wait = self._waits.get(lane)
+        # A longer rest than any pause is from before the clock was set back.
+        return wait is not None and 0 < wait.until - now <= self._policy.backoff_max.total_seconds()
+
+    def limits(self, now: float) -> Mapping[str, int]:
+        """Return how many entries may be claimed of each lane that fails: none in a pause, one after it."""
+        paused = {lane: 0 for lane in self._waits if self.is_paused(lane, now)}
+        return {lane: 1 for lane, wait in self._waits.items() if wait.failures > 1} | paused
+
+    def failed(self, lane: str, now: float) -> int:
+        """Note that a lane accepted nothing; return the number of failures in a row."""
+        wait = self._waits.setdefault(lane, _Wait(0, now))
+        wait.failures += 1
+        if (pauses := wait.failures - self._free) > 0:
+            wait.until = now + self._policy.delay(pauses, self._chance())
+        return wait.failures
+
+    def accepted(self, lane: str) -> None:
+        """Note that a lane accepted a message."""
+        self._waits.pop(lane, None)
+
+    def resumes_at(self) -> float | None:
+        """Return when the next lane is tried again; None if none waits."""
+        return min((wait.until for wait in self._waits.values()), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """
+    A report of an outage.
+
+    Attributes:
+        of: name of the lane, or of what else fails.
+        cause: why it fails, such as `throttled`.
+        reason: the last failure, for people.
+        since: time of the first failure.
+        failures: number of failures until now.
+        error: the first failure, in the first report of an outage.
+    """
+
+    of: str
+    cause: str
+    reason: str
+    since: float
+    failures: int
+    error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    outage: Outage
+    reported_at: float
+
+
+class OutageLog:
+    """Decides which failures to report: the first of an outage, then one a minute with a count."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def failed(
+        self, of: str, *, cause: str, reason: str, now: float, error: BaseException | None
+    ) -> Outage | None:
+        """Note a failure; return the report to write now, if any."""
+        known = self._known.get(of)
+        if known is None:
+            first = Outage(of=of, cause=cause, reason=reason, since=now, failures=1, error=error)
+            self._known[of] = _Known(first, now)
+            return first
+        since, failures = known.outage.since, known.outage.failures + 1
+        known.outage = Outage(of=of, cause=cause, reason=reason, since=since, failures=failures)
+        if now - known.reported_at < REPORTED_EVERY.total_seconds():
+            return None
+        known.reported_at = now
+        return known.outage
+
+    def ended(self, of: str) -> Outage | None:
+        """Note a success; return the outage that it ends, if any."""
+        known = self._known.pop(of, None)
+        return None if known is None else known.outage
