@@ -233,7 +233,7 @@ class Scenario:
     def _work_together(self, messages: Sequence[Message], context: HandlerContext) -> dict[str, Exception]:
         self.calls.append([message.id for message in messages])
         failed: dict[str, Exception] = {}
-        done_before = len(self.done)
+        before = list(self.done)
         try:
             for message, message_id in zip(messages, context.message_ids, strict=True):
                 try:
@@ -241,8 +241,9 @@ class Scenario:
                 except Exception as error:  # noqa: BLE001 - each message has its own
                     failed[message.id] = error
         except BaseException:
-            # None of the call is done.
-            del self.done[done_before:]
+            # None of the call is done; those that another slot has handled meanwhile are.
+            of_call = {message.id for message in messages}
+            self.done = before + [name for name in self.done[len(before) :] if name not in of_call]
             raise
         return failed
 
