@@ -6,16 +6,18 @@ import base64
 import json
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic
-
-from lanes.mapping.rules import M
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from lanes.mapping.rules import MappedMessage
+
 # AWS: a synchronous invocation takes at most 6 MB, the metadata of the records counted
 # (Lambda quotas; Using Lambda with Amazon SQS).
 MAX_EVENT_BYTES = 6_291_556
+
+M = TypeVar("M", bound="MappedMessage")
 
 _EVENT_START, _EVENT_END = b'{"Records":[', b"]}"
 

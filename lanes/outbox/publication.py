@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import MessageError
 from lanes.fault_codes import Cause, cause_of
-from lanes.outages import LanePauses, OutageLog
 from lanes.outbox.outages import SUSPECTED_FOR, is_suspect
 from lanes.outbox.rules import abandoned, parked, published, refused, retry_delay, returned
 from lanes.producer.report import BLOCKED, INTERRUPTED, LANE_FAILED, PartialSendError, RefusedMessagesError
+from lanes.retries import LanePauses, OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

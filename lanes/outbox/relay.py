@@ -16,13 +16,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
-from lanes.outages import OutageLog
 from lanes.outbox.context import RelayContext
 from lanes.outbox.outages import STORE
 from lanes.outbox.publication import Publication, Publisher
 from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause
 from lanes.outbox.telemetry import RelayMetric, RelayRound
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import OutageLog, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,7 @@
 from lanes.producer.dispatch import Pacing
 from lanes.producer.producer import Producer
 from lanes.producer.report import PartialSendError, RefusedMessagesError, SentMessage, UnsentMessage
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 
 __all__ = [
     "Pacing",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.producer.outgoing import Accepted, BatchSender, Outgoing, Refused, SendEntry
 from lanes.producer.report import INTERRUPTED, SendReport, UnsentMessage
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 from lanes.trace_context import xray_header
 
 if TYPE_CHECKING:

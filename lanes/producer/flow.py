@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lanes.fault_codes import is_throttle
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

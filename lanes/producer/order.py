@@ -24,7 +24,7 @@ from lanes.producer.report import BLOCKED, LANE_FAILED, SentMessage, UnsentMessa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lanes.producer.retries import RetryPolicy
+    from lanes.retries import RetryPolicy
 
 # AWS: ten entries and 1,048,576 bytes in all (API_SendMessageBatch).
 MAX_ENTRIES = 10

@@ -17,7 +17,7 @@ from lanes.fault_codes import is_throttle
 from lanes.producer.flow import CallFlow
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
 from lanes.producer.outgoing import Refused
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,9 +10,9 @@ import itertools
 
 import pytest
 
-from lanes.outages import REPORTED_EVERY
 from lanes.outbox.entry import EntryState
 from lanes.producer.outgoing import Refused
+from lanes.retries import REPORTED_EVERY
 from tests.support.outbox_faults import CAUSES, Faulty, call_error, refusals
 from tests.support.sending import id_in, queue_url
 

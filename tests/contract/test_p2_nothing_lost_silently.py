@@ -20,7 +20,7 @@ from lanes.errors import (
 from lanes.message import LARGEST_BODY_BYTES, Message
 from lanes.priority import Priority, processing_priority
 from lanes.producer import Pacing, PartialSendError, Producer, RefusedMessagesError
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 from tests.support.sending import (
     ACCEPT,
     REFUSE,

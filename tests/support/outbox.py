@@ -18,7 +18,7 @@ from lanes.outbox.sql.schema import OutboxTables
 from lanes.outbox.sql.store import SqlOutboxStore
 from lanes.outbox.sql.writing import write
 from lanes.producer import Pacing, Producer
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 from tests.support.sending import ACCEPT, FakeSqs, make_deployment
 
 START = 1_800_000_000.0

@@ -11,7 +11,7 @@ from lanes.errors import AwsError
 from lanes.message import Message
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES, SendOrder
 from lanes.producer.outgoing import Accepted, Outgoing, Refused
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 
 ACCEPTED = Accepted(message_id="m", sequence_number="1")
 BUSY = Refused(code="InternalError", reason="try again", retryable=True)

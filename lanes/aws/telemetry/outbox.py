@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from lanes.fault_codes import Cause
-    from lanes.outages import Outage
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
     from lanes.outbox.telemetry import RelayRound
+    from lanes.retries import Outage
 
 
 class PowertoolsRelayTelemetry:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lanes.fault_codes import Cause
-    from lanes.outages import Outage
     from lanes.outbox.entry import Entry
     from lanes.outbox.rules import Mark
     from lanes.outbox.store import OutboxStatus
     from lanes.outbox.telemetry import RelayMetric, RelayRound
+    from lanes.retries import Outage
 
 
 class ConsoleTelemetry:

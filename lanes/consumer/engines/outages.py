@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
 from lanes.metrics import Metric
-from lanes.outages import LanePauses, OutageLog
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import LanePauses, OutageLog, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

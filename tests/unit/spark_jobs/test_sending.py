@@ -13,7 +13,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.errors import AwsError
 from lanes.message import id_in
 from lanes.producer.outgoing import Refused
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 from spark_jobs.manifest.run import RunManifest
 from spark_jobs.manifest.storage import open_storage
 from spark_jobs.rows.reader import RowReader, RowRefusedError

@@ -7,7 +7,7 @@ import pytest
 from lanes.errors import AwsError
 from lanes.producer.order import MAX_BYTES, MAX_ENTRIES
 from lanes.producer.outgoing import Refused
-from lanes.producer.retries import RetryPolicy
+from lanes.retries import RetryPolicy
 from spark_jobs.rows.outgoing import OutgoingRow
 from spark_jobs.sending.window import MAX_ROWS, MAX_WINDOW_BYTES, SendWindow, WindowSettings
 
