@@ -195,6 +195,12 @@ class Event(enum.StrEnum):
         "returns every unfinished record",
         ("lane", "messages"),
     )
+    LANE_UNKNOWN = (
+        "lane_unknown",
+        "",
+        "returns the batch: no lane of the running version has its `queue`",
+        ("queue", "records", "messages"),
+    )
     BATCH_NOT_CLOSED = (
         "batch_not_closed",
         "",

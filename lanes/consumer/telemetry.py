@@ -241,6 +241,16 @@ def interrupted(telemetry: Telemetry, lane: Lane, records: Sequence[RawRecord]) 
     telemetry.problem(Event.BATCH_INTERRUPTED, lane=lane.name, messages=messages)
 
 
+def unknown_lane(
+    telemetry: Telemetry, queue: str, records: Sequence[RawRecord], *, lane: str, context: Any
+) -> None:
+    """Report records of a queue without a lane, in an `except` block; the alarm of `lane` counts them."""
+    telemetry.begin(lane, context)
+    messages = [unopened(record) for record in records]
+    failed_call(telemetry, Event.LANE_UNKNOWN, queue=queue, records=len(records), messages=messages)
+    telemetry.end()
+
+
 @_changes_nothing
 def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Outcome]]) -> None:
     """Count kept records; report those returned untouched, together if they have the reason and the delay in common."""

@@ -82,6 +82,7 @@ class MappedEngine:
     ) -> None:
         # Once for each queue: names are compared, and every batch passes here.
         self._lane_of = functools.cache(deployment.lane_of_queue)
+        self._highest = deployment.config.lanes[0].name
         self._corridor = corridor
         self._services = services
         self._clock = services.settlement.clock
@@ -96,7 +97,9 @@ class MappedEngine:
             lane = self._lane_of(queue)
         except ConfigurationError:
             if any(record.body != BODY for record in records):
-                raise
+                # Before and during a deploy that adds or removes a lane, a mapping of the other version may deliver.
+                report.unknown_lane(telemetry, queue, records, lane=self._highest, context=context)
+                return response_for(records)
             # The pull engine ran before a deploy. Success deletes the ring, which no slot waits for any more.
             return response_for(())
         # Overdue records may go on where the others yield, so they must not be behind those.

@@ -35,6 +35,7 @@ from lanes.consumer.records import (
     read_batch,
     response_for,
 )
+from lanes.errors import ConfigurationError
 from lanes.events import Event
 
 if TYPE_CHECKING:
@@ -71,12 +72,18 @@ class PullEngine:
         """
         Serve the lanes for one ring of the bell, and answer whether the ring stays in its queue.
 
-        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is.
+        A batch of a lane, which an old mapping may still deliver after a change of engine, is handled as it is. One of
+        a lane that is not in this version returns.
         """
         queue, records = read_batch(event)
         if self._deployment.is_bell(queue):
             return response_for(self._answer(records, context))
-        lane = self._deployment.lane_of_queue(queue)
+        try:
+            lane = self._deployment.lane_of_queue(queue)
+        except ConfigurationError:
+            telemetry, highest = self._services.looking.telemetry, self._lanes[0].name
+            report.unknown_lane(telemetry, queue, records, lane=highest, context=context)
+            return response_for(records)
         with self._slot(context, self._lanes) as slot:
             outcomes = slot.handle(lane, records, turn=partial(PullTurn, is_mapped=True))
             slot.leave()

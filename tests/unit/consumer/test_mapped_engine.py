@@ -3,9 +3,8 @@
 import pytest
 
 from lanes.bell import BODY
-from lanes.errors import ConfigurationError
 from lanes.metrics import Metric
-from tests.support.memory import World, sqs_event
+from tests.support.memory import FakeContext, World, sqs_event
 from tests.support.scenario import Scenario
 
 
@@ -25,8 +24,29 @@ def test_a_ring_that_comes_after_a_change_to_mappings_is_let_go():
 @pytest.mark.parametrize("bodies", [("order",), (BODY, "order"), ("order", BODY)])
 def test_records_of_an_unknown_queue_are_kept(bodies):
     """Only rings may be let go."""
-    with pytest.raises(ConfigurationError, match="is not a lane of this deployment"):
-        World().consumer.handle(ring_event(*bodies), None)
+    world, event = World(), ring_event(*bodies)
+
+    answer = world.consumer.handle(event, None)
+
+    kept = [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+    assert kept == [record["messageId"] for record in event["Records"]]
+
+
+@pytest.mark.parametrize("engine", ["mappings", "pull"])
+def test_a_batch_of_a_lane_that_this_version_does_not_know_returns(engine):
+    """A mapping of the other version may deliver during a deploy. The log names its queue, and the alarm counts it."""
+    world = World({"consumer": {"engine": engine}})
+    for number in range(3):
+        world.send("MAIN", data=number)
+    event = sqs_event("arn:aws:sqs:eu-central-1:1:GONE.fifo", world.receive("MAIN"))
+
+    answer = world.consumer.handle(event, FakeContext(world.clock, seconds=30, request="r"))
+
+    assert len(answer["batchItemFailures"]) == 3
+    ((name, fields),) = world.recorder.problems
+    assert (name, fields["records"], len(fields["messages"])) == ("lane_unknown", 3, 3)
+    assert "GONE.fifo" in fields["queue"]
+    assert world.recorder.counts["ConsumerCallErrors"] == 1
 
 
 def test_the_time_of_a_batch_is_reported_in_milliseconds():
