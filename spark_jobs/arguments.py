@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MERGE = "merge"
+# Reading the ids of so many rows takes a task half a minute.
+ROWS_PER_PART = 10_000_000
 # Options of the writer by argument.
 OPTIONS = {
     "stack": "stack",
@@ -76,6 +78,28 @@ def _add_repeated_ids(arguments: argparse.ArgumentParser) -> None:
         default="fail",
         help="fail if two rows have one id (default), or send one of them",
     )
+
+
+def _add_parts(arguments: argparse.ArgumentParser) -> None:
+    parts = arguments.add_argument_group("parts of a large table")
+    parts.add_argument(
+        "--split-by",
+        metavar="COLUMN",
+        help="send the table in parts, by ranges of this column or expression; a rerun goes on with the next part",
+    )
+    parts.add_argument(
+        "--rows-per-part",
+        type=_positive,
+        default=ROWS_PER_PART,
+        metavar="N",
+        help=f"approximate number of rows of a part (default {ROWS_PER_PART})",
+    )
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
 
 
 def _add_flow(arguments: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -223,6 +247,7 @@ def enqueue_parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--priority", default="BULK", help="a name or a number (default BULK)")
     arguments.add_argument("--limit", type=int, metavar="N", help="send at most N rows")
+    _add_parts(arguments)
     arguments.add_argument("--dry-run", action="store_true", help="send nothing and describe the run")
     arguments.add_argument("--run", metavar="NAME", help="name of the run in the manifest")
     add_writer_arguments(arguments)

@@ -13,19 +13,21 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import LanesError
+from lanes.errors import ConfigurationError, LanesError
 
 from .arguments import enqueue_parser as parser
 from .arguments import writer_options
 from .columns import check_columns
 from .contents import Contents, distinct
 from .failures import report
+from .manifest.storage import open_storage
 from .options import WriterOptions
+from .ranges import KEY, Ranges, check_key
 from .rows.reader import RowReader
 from .session import job_session
 from .table_formats import check_formats, places_in_query
 from .trial import trial
-from .writing import write_table
+from .writing import write_parts, write_table
 
 if TYPE_CHECKING:
     import argparse
@@ -72,13 +74,14 @@ def entries_of(spark: SparkSession, folder: str) -> list[str]:
 
 
 def messages_of(table: DataFrame, options: argparse.Namespace) -> DataFrame:
-    """Make the columns of the writer from the table, and those of the order, `order_0` and so on."""
+    """Make the columns of the writer from the table, those of the order, `order_0` and so on, and that of ranges."""
     from pyspark.sql import functions as f
 
     names = {"id": options.id, "group": options.group_by}
     columns = [f.expr(text).cast("string").alias(name) for name, text in names.items() if text is not None]
     order = [f.expr(key.expression).alias(f"{ORDER}{place}") for place, key in enumerate(options.order_by)]
-    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order)
+    key = [] if options.split_by is None else [f.expr(options.split_by).alias(KEY)]
+    messages = table.select(f.expr(f"struct({options.select})").alias("data"), *columns, *order, *key)
     if options.limit is not None:
         # Ordered by id, so that a rerun takes the same rows.
         messages = (messages.orderBy("id") if options.id is not None else messages).limit(options.limit)
@@ -103,8 +106,8 @@ def arranged(messages: DataFrame, options: argparse.Namespace) -> DataFrame:
 
 
 def sendable(messages: DataFrame) -> DataFrame:
-    """Drop the columns of the order."""
-    return messages.drop(*[name for name in messages.columns if name.startswith(ORDER)])
+    """Drop the columns of order and ranges."""
+    return messages.drop(KEY, *[name for name in messages.columns if name.startswith(ORDER)])
 
 
 def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]:
@@ -155,6 +158,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
         return describe(messages, options) | trial(messages, reader) | order_of(options)
     writer = writer_options(options) | {"kind": options.kind}
     WriterOptions.from_options(writer)
+    if options.split_by is not None:
+        return run_in_parts(table, writer, options)
     contents = Contents.of(messages)
     contents.check(identity=options.id, repeated=options.repeated_ids)
     counts = {"rows": contents.rows, "equal_rows": contents.equal_rows}
@@ -165,9 +170,41 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     return {"kind": options.kind, **counts, **order_of(options), **written}
 
 
+def run_in_parts(table: DataFrame, writer: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
+    """
+    Send a table by ranges of its key, or go on where an earlier session stopped, and give a summary.
+
+    Raises:
+        ConfigurationError: The key cannot bound ranges, or equal rows could be in two of them.
+    """
+    check_key(table.schema)
+    storage = open_storage(writer["manifestPath"], endpoint_url=options.endpoint_url, region=options.region)
+    ranges = Ranges.read(storage, options.run)
+    purpose = purpose_of(options)
+    if ranges is None:
+        contents = Contents.of(sendable(table))
+        contents.check(identity=options.id, repeated=options.repeated_ids)
+        if contents.equal_rows and options.split_by != options.id:
+            problem = (
+                f"{contents.equal_rows:,} of {contents.rows:,} rows are the message of another row, which may be in "
+                f"another part; give an --id, and split by it: --split-by {options.id or 'ID'}"
+            )
+            raise ConfigurationError([problem], source="table to send in parts")
+        ranges = Ranges.make(table, contents, rows_each=options.rows_per_part)
+        purpose["contents"] = {"rows": ranges.rows, "equal_rows": ranges.equal_rows}
+    ranges.check(table.schema)
+    if ranges.equal_rows:
+        table = distinct(table)
+    written = write_parts(
+        table, writer, ranges, arranged=lambda part: arranged(part, options), purpose=purpose
+    )
+    counts = {"rows": ranges.rows, "equal_rows": ranges.equal_rows}
+    return {"kind": options.kind, **counts, **order_of(options), **written}
+
+
 def purpose_of(options: argparse.Namespace) -> dict[str, Any]:
     """Give the selection of the job: a run under the same name must have the same."""
-    names = ("table", "sql", "format", "view", "select", "id", "group_by", "limit")
+    names = ("table", "sql", "format", "view", "select", "id", "group_by", "limit", "split_by")
     return {name: getattr(options, name) for name in names} | {"order_by": order_by(options)}
 
 
@@ -196,6 +233,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().error(
             "--order-by is the order within a group: name one with --group-by, without --ordering none"
         )
+    if problem := problem_of_parts(options):
+        parser().error(problem)
     try:
         with job_session(f"enqueue {options.kind}", options) as spark:
             summary = run(spark, options)
@@ -203,6 +242,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(error)
     sys.stdout.write(json.dumps(summary) + "\n")
     return 0
+
+
+def problem_of_parts(options: argparse.Namespace) -> str:
+    """Give why the arguments cannot send a table in parts; empty if they can."""
+    if options.split_by is None:
+        return ""
+    if options.run is None and not options.dry_run:
+        return "--split-by needs --run and --manifest, which know the parts that are complete"
+    if options.limit is not None:
+        return "--split-by sends all rows; leave --limit out"
+    first = options.order_by[0] if options.order_by else None
+    if first is None or options.split_by == options.group_by:
+        return ""
+    if first.expression != options.split_by or first.descends:
+        return (
+            "parts are sent in the order of --split-by, and a group may be in several of them: split by the column of "
+            "--group-by, or by the first one of --order-by, ascending"
+        )
+    return ""
 
 
 def _reader(spark: SparkSession, options: argparse.Namespace) -> DataFrameReader:

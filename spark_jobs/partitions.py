@@ -121,6 +121,23 @@ class PartitionWriter:
             raise ConfigurationError([f"option orderBy: {problem}"], source=SOURCE)
         self.written.write(PlainRows(self._schema).chunks(rows), _task_context())
 
+    def part(self, part: str) -> PartitionWriter:
+        """Give the writer of a part of the run, in the same session."""
+        return PartitionWriter(self.written.of_part(part), self._schema)
+
+    def send(self, table: DataFrame, accepted: Accumulator[int] | None = None) -> list[RowCounts]:
+        """
+        Send a table and give the counts of its tasks; see `write_partitions`.
+
+        Raises:
+            WriteFailedError: A task has failed.
+        """
+        lanes = self.written.options.stack or "a deployment"
+        with python_errors(), described(table.sparkSession, f"Messages to the lanes of {lanes}"):
+            done = map_in_arrow(table, lambda batches: self.done(batches, accepted), DONE)
+            counted = done.where("counts IS NOT NULL").collect()
+        return [RowCounts.from_json(counts) for (counts,) in counted]
+
     def done(
         self, batches: Iterable[pa.RecordBatch], accepted: Accumulator[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -165,15 +182,9 @@ def write_partitions(
         ConfigurationError: All problems at once.
     """
     writer = PartitionWriter.plan(table.schema, options, purpose=purpose)
-    spark = table.sparkSession
-    with (
-        writer.abandoned_on_error(),
-        python_errors(),
-        described(spark, f"Messages to the lanes of {writer.written.options.stack or 'a deployment'}"),
-    ):
-        done = map_in_arrow(table, lambda batches: writer.done(batches, accepted), DONE)
-        counted = done.where("counts IS NOT NULL").collect()
-    return writer.written.finish(RowCounts.from_json(counts) for (counts,) in counted)
+    with writer.abandoned_on_error():
+        counts = writer.send(table, accepted)
+    return writer.written.finish(counts)
 
 
 def map_in_arrow(

@@ -133,8 +133,20 @@ class WritePlan:
         plan = cls(options=read, deployment=find_deployment(read), contents=contents)
         if read.run_id is None:
             return plan
-        run = _begin(plan._storage(), read, stream=stream, purpose=purpose)
+        run = _begin(plan.storage, read, stream=stream, purpose=purpose)
         return replace(plan, session=run.session, earlier=run.earlier, claim=run.claim)
+
+    def of_part(self, part: str) -> WritePlan:
+        """Give the plan of a part of the run, in the same session."""
+        return replace(self, part=part, contents={})
+
+    @property
+    def storage(self) -> Storage:
+        """The folder of all manifests."""
+        options = self.options
+        return open_storage(
+            str(options.manifest_path), endpoint_url=options.endpoint_url, region=options.region
+        )
 
     def rows(self, batches: Iterable[RecordBatch]) -> Iterator[Rows]:
         """Give the rows of Arrow batches, in the order of the option orderBy; runs in the task."""
@@ -209,7 +221,7 @@ class WritePlan:
             return None
         part = part or self.part
         return RunManifest(
-            storage=self._storage(),
+            storage=self.storage,
             run_id=self.options.run_id if part is None else f"{self.options.run_id}/{part}",
             session=self.session,
             earlier=self.earlier if part is None else True,
@@ -280,12 +292,6 @@ class WritePlan:
 
     def _tasks(self, setting: Callable[[str], str | None]) -> int:
         return self.options.max_tasks or tasks_at_once(setting)
-
-    def _storage(self) -> Any:
-        options = self.options
-        return open_storage(
-            str(options.manifest_path), endpoint_url=options.endpoint_url, region=options.region
-        )
 
 
 def _begin(

@@ -35,6 +35,7 @@ class Progress:
     Args:
         spark: The session.
         options: Options of the writer.
+        part: The part of the run that is being sent; None for all of it.
         every: Seconds between two reports.
         write: Writes a line.
     """
@@ -44,11 +45,13 @@ class Progress:
         spark: SparkSession,
         options: Mapping[str, str],
         *,
+        part: str | None = None,
         every: float = EVERY_SECONDS,
         write: Callable[[str], object] = sys.stderr.write,
     ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
-        self._manifest = manifest_of(options)
+        self._part = {} if part is None else {"part": part}
+        self._manifest = manifest_of(options, part=part)
         self._held = backlog_of(options)
         self.accepted = spark.sparkContext.accumulator(0)
         self._every = every
@@ -77,6 +80,7 @@ class Progress:
         running = [stage for stage in stages if stage is not None]
         state: dict[str, object] = {
             "event": "progress",
+            **self._part,
             "seconds": round(seconds, 1),
             "tasks": sum(stage.numTasks for stage in running),
             "tasks_ended": sum(stage.numCompletedTasks for stage in running),
@@ -115,8 +119,8 @@ def backlog_of(options: Mapping[str, str]) -> Callable[[], Mapping[str, object]]
     return held
 
 
-def manifest_of(options: Mapping[str, str]) -> RunManifest | None:
-    """Give the manifest of these writer options for reading, or None."""
+def manifest_of(options: Mapping[str, str], *, part: str | None = None) -> RunManifest | None:
+    """Give the manifest of these writer options for reading, or that of a part of the run; None without one."""
     from .manifest.run import RunManifest
 
     if "manifestPath" not in options:
@@ -124,4 +128,5 @@ def manifest_of(options: Mapping[str, str]) -> RunManifest | None:
     storage = open_storage(
         options["manifestPath"], endpoint_url=options.get("endpointUrl"), region=options.get("region")
     )
-    return RunManifest(storage=storage, run_id=options["runId"], session="")
+    run_id = options["runId"] if part is None else f"{options['runId']}/{part}"
+    return RunManifest(storage=storage, run_id=run_id, session="")

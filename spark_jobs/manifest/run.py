@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.bulk.manifest_files import ManifestCounts, counts_of, last_attempts, task_of
+from lanes.aws.bulk.manifest_files import OF_TASK, ManifestCounts, counts_of, last_attempts, task_of
 
 from .sent_before import SentBefore
 from .task import TaskManifest, read_ids
@@ -118,16 +118,16 @@ class RunManifest:
 
         They are in the files of its tasks: the driver knows no counts of tasks that have failed.
         """
-        sent, aside, ended = (
-            list(self.storage.names(f"{self.run_id}/{kind}/{self.session}/"))
-            for kind in ("sent", "quarantine", "ended")
-        )
-        ends = [json.loads(self.storage.read(name)) for name in last_attempts(ended)]
+        names: dict[str, list[str]] = defaultdict(list)
+        for name in self.storage.names(f"{self.run_id}/"):
+            if (found := OF_TASK.fullmatch(name)) and found["session"] == self.session:
+                names[found["kind"]].append(name)
+        ends = [json.loads(self.storage.read(name)) for name in last_attempts(names["ended"])]
         bad = [end["bad_row"] for end in ends if "bad_row" in end]
         return {
-            "messages": self._distinct(sent),
+            "messages": self._distinct(names["sent"]),
             "skipped": sum(end["skipped"] for end in ends),
-            "quarantined": counts_of(aside).quarantined,
+            "quarantined": counts_of(names["quarantine"]).quarantined,
             **({"bad_row": bad[0]} if bad else {}),
         }
 

@@ -117,8 +117,7 @@ def write(subject, count=ENTRIES):
     """Commit entries of several groups."""
     outbox = new_outbox(clock=time.time)
     entries = [
-        outbox.prepare("order.placed", {"n": number}, group=f"g{number % GROUPS}")
-        for number in range(count)
+        outbox.prepare("order.placed", {"n": number}, group=f"g{number % GROUPS}") for number in range(count)
     ]
     for start in range(0, count, 10):
         subject.write(*entries[start : start + 10])

@@ -10,9 +10,12 @@ from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
 from spark_jobs import files
+from spark_jobs.contents import Contents
 from spark_jobs.enqueue import main, parser, run
+from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
-from spark_jobs.progress import Progress
+from spark_jobs.progress import Progress, manifest_of
+from spark_jobs.ranges import KEY, Ranges
 from spark_jobs.session import spark_settings
 from spark_jobs.writing import write_table
 
@@ -320,6 +323,144 @@ def test_rows_of_a_file_with_one_id_are_one_message_and_counted(lanes, tmp_path,
     done = json.loads(capsys.readouterr().out)
     assert (done["rows"], done["equal_rows"], done["quarantined"]) == (4, 1, 1)
     assert done["sent"] + done["skipped"] == lanes.waiting() == 2
+
+
+def sessions_of(folder):
+    """Give the parts with a session that has ended, and the numbers of their messages."""
+    ends = sorted(folder.glob("parts/*/sessions/*.json"))
+    return [(end.parent.parent.name, json.loads(end.read_text())["messages"]) for end in ends]
+
+
+def test_a_table_in_parts_goes_on_where_it_stopped(do, lanes, tmp_path):
+    """By ranges of a key and in their order; a part that failed sends its missing rows, complete ones are not read."""
+    source = tmp_path / "rows.json"
+    rows = [{"n": number, "bad": number == 17} for number in [*range(30), None]]
+    source.write_text("\n".join(json.dumps(row) for row in rows))
+    asked = [
+        "--table",
+        str(source),
+        "--format",
+        "json",
+        "--id",
+        "n",
+        "--split-by",
+        "n",
+        "--rows-per-part",
+        "8",
+    ]
+    asked += ["--select", "n, if(bad, double('NaN'), 1.5) AS x", "--group-by", "n", "--order-by", "n"]
+    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
+
+    with pytest.raises(WriteFailedError, match=r"row .* cannot be sent") as failed:
+        do(*asked)
+    first = lanes.take("MAIN")
+    assert failed.value.summary["messages"] == len(first) >= 16
+    assert sessions_of(tmp_path / "runs/spring") == [("0001", 8), ("0002", 8)]
+    numbers = [event["data"]["n"] for _, event in first]
+    # A row without a key is in the first range.
+    assert set(numbers[:8]) == {None, *range(7)}
+    assert set(numbers[8:16]) == set(range(7, 15))
+
+    source.write_text("\n".join(json.dumps(row | {"bad": False}) for row in rows))
+    done = do(*asked)
+
+    assert (done["rows"], done["parts"], done["parts_sent_before"]) == (31, 4, 2)
+    assert done["sent"] + len(first) == 31
+    assert sorted(numbers + [event["data"]["n"] for _, event in lanes.take("MAIN")], key=str) == sorted(
+        [row["n"] for row in rows], key=str
+    )
+    again = do(*asked)
+    assert (again["sent"], again["parts_sent_before"]) == (0, 4)
+    assert manifest_of({"runId": "spring", "manifestPath": str(tmp_path / "runs")}).counts() == (31, 0)
+
+
+def test_a_run_in_parts_is_another_than_the_same_run_as_a_whole(do, tmp_path):
+    """Its rows are recorded by part."""
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--id", "customer"]
+    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs")]
+    do(*asked, "--split-by", "customer")
+
+    with pytest.raises(ConfigurationError, match="split_by is 'customer', and now None"):
+        do(*asked)
+
+
+def test_equal_rows_may_not_be_in_two_parts(do, lanes, tmp_path):
+    """Both would be sent; split by the id, they are one message."""
+    asked = [
+        "--table",
+        table(tmp_path, "json"),
+        "--format",
+        "json",
+        "--id",
+        "tier",
+        "--repeated-ids",
+        "merge",
+    ]
+    asked += ["--run", "spring", "--manifest", str(tmp_path / "runs"), "--rows-per-part", "10"]
+
+    with pytest.raises(ConfigurationError, match="29 of 30 rows are the message of another row"):
+        do(*asked, "--split-by", "spent")
+    assert (do(*asked, "--split-by", "tier")["sent"], lanes.waiting()) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "--split-by needs --run and --manifest"),
+        (["--run", "r", "--manifest", "m", "--limit", "1"], "leave --limit out"),
+        (
+            ["--run", "r", "--manifest", "m", "--group-by", "g", "--order-by", "day"],
+            "parts are sent in the order of",
+        ),
+        (
+            ["--run", "r", "--manifest", "m", "--group-by", "g", "--order-by", "n DESC"],
+            "parts are sent in the order of",
+        ),
+        (["--rows-per-part", "0"], "'0' is not a whole number above 0"),
+    ],
+)
+def test_parts_that_cannot_be_sent_are_refused(capsys, arguments, problem):
+    """As wrong usage: a promise of order holds across parts too."""
+    with pytest.raises(SystemExit):
+        main(["--table", "x", "--kind", "a.kind", "--split-by", "n", *arguments])
+
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("CAST(spent AS DOUBLE)", "--split-by is double; a string, whole number, decimal or date is needed"),
+        ("spent", "30 rows by --rows-per-part 1 are 30 parts; a run has at most 9"),
+    ],
+)
+def test_keys_that_cannot_bound_parts_are_refused(do, tmp_path, monkeypatch, key, problem):
+    """Before the session begins."""
+    monkeypatch.setattr("spark_jobs.ranges.MAX_PARTS", 9)
+    asked = ["--table", table(tmp_path, "json"), "--format", "json", "--rows-per-part", "1"]
+
+    with pytest.raises(ConfigurationError, match=problem):
+        do(*asked, "--split-by", key, "--run", "r", "--manifest", str(tmp_path / "runs"))
+    assert not (tmp_path / "runs/r").exists()
+
+
+@pytest.mark.parametrize("kind", ["STRING", "DECIMAL(9, 2)", "DATE"])
+def test_each_row_is_in_one_part_whatever_the_type_of_its_key(spark, kind):
+    """Also the rows without a key and those at the bounds."""
+    keys = spark.range(40).selectExpr(
+        f"CASE WHEN id = 7 THEN NULL WHEN '{kind}' = 'DATE' THEN string(date_add(DATE'2026-01-01', int(id DIV 2))) "
+        f"ELSE string(id DIV 2) END AS text",
+        "id",
+    )
+    numbered = keys.selectExpr(f"CAST(text AS {kind}) AS {KEY}", "id")
+    contents = Contents(rows=40, messages=40, repeated_ids=0, checksum="")
+
+    ranges = Ranges.make(numbered, contents, rows_each=9)
+
+    found = [[row.id for row in numbered.where(condition).collect()] for _, condition in ranges.parts()]
+    assert len(found) == 5
+    assert sorted(one for part in found for one in part) == list(range(40))
+    assert 7 in found[0]
 
 
 def test_settings_of_spark_reach_a_run_without_spark_submit(tmp_path):

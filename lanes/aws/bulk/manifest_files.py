@@ -58,7 +58,7 @@ def counts_of(names: Iterable[str]) -> ManifestCounts:
 
 def task_of(name: str) -> tuple[str, str]:
     """
-    Return partition and attempt of a file that a task has written.
+    Return partition, with the part of the run that it belongs to, and attempt of a file that a task has written.
 
     Raises:
         ValueError: the name has another form.
@@ -66,7 +66,7 @@ def task_of(name: str) -> tuple[str, str]:
     found = OF_TASK.fullmatch(name)
     if found is None:
         raise ValueError(f"{name!r} is not the name of a task's file")
-    return found["partition"], found["attempt"]
+    return f"{found['place']}/{found['partition']}", found["attempt"]
 
 
 def last_attempts(names: Iterable[str]) -> list[str]:
