@@ -139,14 +139,18 @@ def test_an_event_that_is_no_batch_raises(engine, event):
         World(engine=engine).consumer.handle(event, None)
 
 
-def test_an_event_from_an_unknown_queue_raises_and_names_the_lanes(engine):
-    """A function mapped to a foreign queue handles none of it."""
+def test_an_event_from_an_unknown_queue_returns_whole_and_is_reported(engine):
+    """A function mapped to a foreign queue, or to a lane of another version, handles none of it."""
     world = World(engine=engine)
-    world.send("HIGH")
+    sent = [world.send("HIGH", group=group) for group in "abc"]
     event = sqs_event("OTHER", world.receive("HIGH"))
 
-    with pytest.raises(ConfigurationError, match="HIGH"):
-        world.consumer.handle(event, None)
+    answer = world.consumer.handle(event, None)
+
+    assert sorted(one["itemIdentifier"] for one in answer["batchItemFailures"]) == sorted(sent)
+    ((name, problem),) = world.recorder.problems
+    assert (name, problem["records"]) == ("lane_unknown", 3)
+    assert "OTHER" in problem["queue"]
 
 
 def test_an_unexpected_fault_in_the_middle_keeps_what_is_not_known_to_be_done(engine):
