@@ -181,8 +181,3 @@ def _fail(lanes: Lanes, top: Lane) -> None:
     lanes.send(top.name, group="failing", seconds=0.01, fault="always")
     for _ in range(40):
         lanes.send(top.name, group="failing", seconds=0.01)
-
-
-def quantile(ordered: list[float], share: float) -> float:
-    """Return the quantile of an ordered list."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

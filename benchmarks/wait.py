@@ -25,15 +25,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 from functools import cached_property
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import calls, idle
 from benchmarks.patterns import PATTERNS, PLAIN_BATCHES
 from benchmarks.report import Findings, Table, run_engine
 from benchmarks.saturation import require_saturated
-from benchmarks.scenarios import Load, ideal, quantile, simulate
+from benchmarks.scenarios import Load, ideal, simulate
 from benchmarks.targets import TARGETS, label_of
+from lanes.percentile import percentile
 from simulator.parameters import Unknowns
 from simulator.simulated_lanes import Pattern
 
@@ -208,8 +208,8 @@ def waits_of(lanes: SimulatedLanes | IdealLanes, *, seconds: float) -> Waits:
     waits = lanes.handled.waits(top)
     waits += [seconds] * (lanes.sent_to[top] - len(waits))
     return Waits(
-        p50=median(waits),
-        p99=quantile(waits, 0.99),
+        p50=percentile(waits, 0.5),
+        p99=percentile(waits, 0.99),
         worked=sum(one.finished_at - one.started_at for one in lanes.handled),
     )
 

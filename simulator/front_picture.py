@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from lanes.charts.svg import duration
 from lanes.charts.timeline import Panel, Row, draw
 from lanes.config import LanesConfig
+from lanes.percentile import percentile
 
 from .load import play
-from .outcome import percentile
 from .scenario import resolve
 from .simulated_lanes import Pattern
 

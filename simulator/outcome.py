@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from lanes.metrics import Metric
+from lanes.percentile import percentile
 
 from .bodies import data_of
 from .cost import cost_of, gb_seconds, sqs_use, times
@@ -150,13 +150,6 @@ def waits_by_lane(lanes: SimulatedLanes) -> Mapping[str, list[float]]:
         ]
         waits[name] = sorted([*waits[name], *undone])
     return waits
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value that a share of all values does not exceed; 0 if there are none."""
-    if not ordered:
-        return 0.0
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _lane_outcome(lanes: SimulatedLanes, name: str, waits: Sequence[float]) -> LaneOutcome:

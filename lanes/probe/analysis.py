@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
 
+from lanes.percentile import percentile
 from lanes.probe.profile import NextGroup, Profile, Section, Spread
 
 Event = Mapping[str, Any]
@@ -33,11 +34,12 @@ NINETY_FIVE = 1.96
 def spread(values: Sequence[float]) -> Spread:
     """Return the 5th, 50th and 95th percentile of at least one value."""
     ranked = sorted(values)
-
-    def percentile(share: float) -> float:
-        return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
-
-    return Spread(percentile(0.05), statistics.median(ranked), percentile(0.95), len(ranked))
+    return Spread(
+        low=percentile(ranked, 0.05),
+        typical=percentile(ranked, 0.5),
+        high=percentile(ranked, 0.95),
+        samples=len(ranked),
+    )
 
 
 def share_of(hits: int, samples: int) -> Spread:

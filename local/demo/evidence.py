@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Any
 
 from lanes.config import LanesConfig
+from lanes.percentile import percentile
 from simulator import oracle
 from simulator.handled import Handled
 from simulator.history import History
-from simulator.outcome import percentile
 
 from .plan import ALWAYS
 

@@ -9,10 +9,11 @@ import pytest
 
 from lanes.config import LanesConfig
 from lanes.errors import ConfigurationError
+from lanes.percentile import percentile
 from simulator.comparison import Range, compare, lane_rows, settings_rows, total_rows
 from simulator.load import play
 from simulator.oracle import violations
-from simulator.outcome import outcome_of, percentile
+from simulator.outcome import outcome_of
 from simulator.parameters import Unknowns, variants
 from simulator.presentation import plain, readable
 from simulator.prices import read_prices

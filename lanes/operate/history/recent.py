@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import math
 import re
 import time
 from collections import defaultdict
@@ -21,6 +20,7 @@ from lanes.events import Event
 from lanes.holds import HELD_BEHIND
 from lanes.operate.history.descriptions import error_code
 from lanes.operate.history.log import read_event
+from lanes.percentile import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -220,11 +220,8 @@ def waits_of(events: Iterable[LogEvent]) -> list[Wait]:
 
 
 def _wait(lane: str, kind: str, waits: Sequence[float]) -> Wait:
-    def percentile(share: float) -> timedelta:
-        # The nearest rank: a wait that a message had.
-        return timedelta(seconds=waits[max(0, math.ceil(share * len(waits)) - 1)])
-
-    return Wait(lane=lane, kind=kind, handled=len(waits), p50=percentile(0.5), p99=percentile(0.99))
+    p50, p99 = (timedelta(seconds=percentile(waits, share)) for share in (0.5, 0.99))
+    return Wait(lane=lane, kind=kind, handled=len(waits), p50=p50, p99=p99)
 
 
 def failures_of(events: Iterable[LogEvent]) -> list[Failure]:

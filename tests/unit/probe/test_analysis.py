@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from lanes.probe.analysis import analysed
+from lanes.probe.analysis import analysed, spread
+from lanes.probe.profile import Spread
 
 
 class Trace:
@@ -147,3 +148,8 @@ def test_too_few_events_conclude_nothing():
     trace.add("polls", "polls", 0, polls=[], waiting=3)
 
     assert analysed(trace.events).sections == {}
+
+
+def test_a_spread_consists_of_measured_values():
+    """The nearest rank, as in all figures: 19 of 20 values are 95 %."""
+    assert spread([*range(20, 0, -1)]) == Spread(low=1, typical=10, high=19, samples=20)
