@@ -5,12 +5,14 @@ Run `cdk deploy`, with `-c stage=demo`, `-c removal=destroy` or `-c intake=on` a
 `cdk deploy --all -c bulk=on`. Enable the outbox in `lanes.toml`.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
 
 from aws_cdk import App, CfnOutput, Stack
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
 
 from cdk.bulk.enqueue import BulkEnqueue
 from cdk.deployed import report_unsafe_changes
@@ -39,6 +41,7 @@ def add_stacks(app: App) -> PriorityLanesStack:
         runbook=settings.runbook,
         removal_policy=settings.removal_policy,
     )
+    _publish_for_bulk_jobs(stack)
     if settings.bulk_jobs:
         _add_bulk_stack(app, stack, settings)
     if settings.intake:
@@ -54,6 +57,21 @@ def add_stacks(app: App) -> PriorityLanesStack:
         )
         CfnOutput(stack, "IntakeQueueUrl", value=intake.queue.queue_url)
     return stack
+
+
+def _publish_for_bulk_jobs(lanes: PriorityLanesStack) -> None:
+    """
+    Keep the outputs that a stack of bulk jobs reads, also in a deployment without ``-c bulk=on``.
+
+    Otherwise such a deployment would remove them, and the next update of the deployed bulk jobs would fail.
+    """
+    read = [lanes.queues.lane(lanes.queues.config.last_lane.name).queue.queue_arn]
+    if lanes.queues.bell is not None:
+        read.append(lanes.queues.bell.queue.queue_arn)
+    # Under the names that the CDK gives the outputs of weak references, so that it finds these.
+    scope = Construct(lanes, "Publish")
+    for arn in read:
+        CfnOutput(scope, f"Output{json.dumps(lanes.resolve(arn), separators=(',', ':'))}", value=arn)
 
 
 def _add_bulk_stack(app: App, lanes: PriorityLanesStack, settings: StageSettings) -> None:

@@ -119,6 +119,19 @@ class BulkEnqueue(Construct):
             files=self.files,
             inputs=inputs,
             catalog=catalog,
+            application_arn=self.application.attr_arn,
+        )
+        self.network.admit(
+            self.job_role,
+            readable=[
+                *(
+                    asset.bucket.arn_for_objects(asset.s3_object_key)
+                    for asset in (self.entry_point, self.packages)
+                ),
+                *(bucket.arn_for_objects("*") for bucket in (self.files, *inputs)),
+            ],
+            written=[self.files.arn_for_objects("*")],
+            listed=[bucket.bucket_arn for bucket in (self.files, *inputs)],
         )
         self.deployment = deployment_document(queues=queues, ledger=ledger)
         self.parameter = ssm.StringParameter(

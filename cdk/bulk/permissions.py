@@ -24,6 +24,7 @@ def add_job_role(
     files: s3.IBucket,
     inputs: Sequence[s3.IBucket],
     catalog: Catalog | None,
+    application_arn: str,
 ) -> iam.Role:
     """
     Add the role of jobs: send to the lanes, read packages, inputs and the catalog, keep manifests and logs.
@@ -35,6 +36,7 @@ def add_job_role(
         files: The bucket with manifests and logs.
         inputs: The buckets that jobs may read.
         catalog: The part of the Glue Data Catalog that jobs may read, or None.
+        application_arn: The ARN of the application; only its jobs run as the role.
 
     """
     role = iam.Role(
@@ -42,7 +44,12 @@ def add_job_role(
         "JobRole",
         description="Permissions of bulk jobs",
         assumed_by=iam.ServicePrincipal(
-            SERVICE, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+            SERVICE,
+            conditions={
+                "StringEquals": {"aws:SourceAccount": Stack.of(scope).account},
+                # AWS: the source is the application (EMR-Serverless-UserGuide, "Job runtime roles").
+                "ArnLike": {"aws:SourceArn": application_arn},
+            },
         ),
     )
     for lane in lanes:

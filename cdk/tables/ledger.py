@@ -9,6 +9,13 @@ from constructs import Construct
 from .encryption import table_encryption, with_key
 
 PARKED_INDEX = "parked"
+WRITTEN = ("message#*", "effect#*", "hashed-effect#*", "hold#*", "follow#*", "cancelled#*", "board", "slots")
+"""
+The keys of items that a consumer writes. Not the audit trail, the pauses and the redrives, which operators write.
+
+AWS: dynamodb:LeadingKeys is the partition key of each item of a call (DynamoDB Developer Guide, "Using IAM policy
+conditions for fine-grained access control").
+"""
 
 
 class Ledger(Construct):
@@ -61,7 +68,9 @@ class Ledger(Construct):
 
     def grant_keep(self, grantee: iam.IGrantable) -> iam.Grant:
         """
-        Let a consumer keep its ledger here: read and write items, and query parked batches.
+        Let a consumer keep its ledger here: read items, write its own, and query parked batches.
+
+        It can't write the items of operators, such as those of the audit trail.
 
         Args:
             grantee: The function or role of the consumer.
@@ -76,22 +85,26 @@ class Ledger(Construct):
             resource="table",
             resource_name=f"{self.table.table_name}/index/{PARKED_INDEX}",
         )
-        items = iam.Grant.add_to_principal(
+        reads = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["dynamodb:GetItem", "dynamodb:BatchGetItem"],
+            resource_arns=[self.table.table_arn],
+        )
+        writes = iam.Grant.add_to_principal(
             grantee=grantee,
             actions=[
-                "dynamodb:GetItem",
-                "dynamodb:BatchGetItem",
                 "dynamodb:PutItem",
                 "dynamodb:UpdateItem",
                 "dynamodb:DeleteItem",
                 "dynamodb:BatchWriteItem",
             ],
             resource_arns=[self.table.table_arn],
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [*WRITTEN]}},
         )
         queries = iam.Grant.add_to_principal(
             grantee=grantee, actions=["dynamodb:Query"], resource_arns=[self.table.table_arn, index_arn]
         )
-        return with_key(items.combine(queries), grantee, self.table)
+        return with_key(reads.combine(writes).combine(queries), grantee, self.table)
 
 
 def _text_attribute(name: str) -> dynamodb.Attribute:

@@ -7,12 +7,17 @@ no more. Transport is TLS only, queues and tables are encrypted.
 """
 
 import re
+from fnmatch import fnmatchcase
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Match, Template
 
 from cdk import Ledger
+from lanes.aws.table import holds, ledger, override_items, slots
+from lanes.consumer.ledger import Entry
+from lanes.holds import Hold
+from lanes.overrides import Cancelled
 from tests.support.infrastructure import (
     ROOT,
     allowed,
@@ -148,6 +153,55 @@ def test_keeping_a_ledger_touches_the_table_and_its_one_index():
         *((f"dynamodb:{action}", f"<{table}.Arn>") for action in actions),
         ("dynamodb:Query", index),
     }
+
+
+def test_the_function_writes_its_own_items_alone(template):
+    """Not those of operators: the audit trail, the pauses, and which dead letters were redriven."""
+    writes = {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem"}
+    keys = {
+        key
+        for statement in statements(template, "Consumer")
+        if writes & {*statement["Action"]}
+        for key in statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    }
+
+    written = keys_written_by_the_consumer()
+
+    assert {key for key in keys if not any(fnmatchcase(one, key) for one in written)} == set()
+    assert [one for one in written if not any(fnmatchcase(one, key) for key in keys)] == []
+    for foreign in ("audit#1", "pauses", "copied#MAIN#1", "other"):
+        assert not any(fnmatchcase(foreign, key) for key in keys)
+
+
+def keys_written_by_the_consumer():
+    """Give the keys of one item of each sort that the consumer writes, as its stores form them."""
+    entry = Entry(lane="MAIN", message_id="m")
+    hold = Hold(lane="MAIN", group="g", leader="m", id="i", reason="r", error="", since=1.0)
+    cancelled = Cancelled(
+        lane="MAIN",
+        message_id="m",
+        id="i",
+        kind="k",
+        group="g",
+        source="s",
+        sent_at=1.0,
+        receive_count=1,
+        override="o",
+        cancelled_at=1.0,
+        who="w",
+        why="y",
+    )
+    items = [
+        ledger.item_of(entry, expires_at=1),
+        ledger.effect_key("s#k#i"),
+        ledger.effect_key("s" * 2000),
+        holds.item_of(hold),
+        override_items.redirect_key("MAIN", "g"),
+        override_items.item_of_cancelled(cancelled),
+        override_items.BOARD,
+        slots.KEY,
+    ]
+    return [item["pk"]["S"] for item in items]
 
 
 def test_queues_and_tables_are_encrypted(template):

@@ -277,6 +277,21 @@ def test_audit_entries_are_found_by_time_the_latest_first(operations):
     assert operations.depths.parked("HIGH") == 0
 
 
+def test_an_item_of_the_consumer_is_not_an_audit_entry(operations):
+    """Not even with every attribute of one: the consumer can't write an entry's key."""
+    with audited(operations.audit, "pause", "HIGH", details={}, clock=lambda: 1000.0):
+        pass
+    client, table = boto3.client("dynamodb"), operations.deployment.table
+    (entry,) = (one for one in client.scan(TableName=table)["Items"] if one["pk"]["S"].startswith("audit#"))
+    for number in range(3):
+        forged = {"pk": {"S": f"message#audit#{number}"}, "parked_until": {"S": f"{2000 + number:015.3f}"}}
+        client.put_item(TableName=table, Item=entry | forged)
+
+    assert [(one.action, one.at) for one in operations.audit.entries(since=0.0, limit=2)] == [
+        ("pause", 1000.0)
+    ]
+
+
 def test_parked_records_are_counted_until_their_time_is_over(operations):
     """Those of the lane alone."""
     ledger = DynamoDBLedger(table=operations.deployment.table, client=boto3.client("dynamodb"))

@@ -1,6 +1,7 @@
 """BulkEnqueue: the application for bulk jobs, its permissions and its network."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from cdk.bulk.packages import bundle
 from lanes.config.spark_submit import spark_submit_parameters
 from lanes.errors import ConfigurationError
 from spark_jobs.options import RUN_ID
-from tests.support.infrastructure import allowed, lanes_config, new_app, render, resources
+from tests.support.infrastructure import allowed, as_list, lanes_config, new_app, render, resources
 
 APPLICATION = "AWS::EMRServerless::Application"
 
@@ -113,8 +114,8 @@ def test_jobs_may_send_to_lanes_and_read_buckets_that_they_were_granted():
     assert ("s3:PutObject", "arn:<AWS::Partition>:s3:::the-lake/*") not in found
 
 
-def test_only_emr_serverless_of_this_account_runs_jobs(bulk_template):
-    """The role is for jobs alone."""
+def test_only_jobs_of_the_application_run_as_the_role(bulk_template):
+    """Not those of another application in this account."""
     bulk_template.has_resource_properties(
         "AWS::IAM::Role",
         {
@@ -126,7 +127,14 @@ def test_only_emr_serverless_of_this_account_runs_jobs(bulk_template):
                             "Action": "sts:AssumeRole",
                             "Effect": "Allow",
                             "Principal": {"Service": "emr-serverless.amazonaws.com"},
-                            "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+                            "Condition": {
+                                "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}},
+                                "ArnLike": {
+                                    "aws:SourceArn": {
+                                        "Fn::GetAtt": [the_only(bulk_template, APPLICATION)[0], "Arn"]
+                                    }
+                                },
+                            },
                         }
                     ]
                 }
@@ -149,6 +157,30 @@ def test_the_network_reaches_sqs_and_s3_and_nothing_else(bulk_template):
     (statement,) = by_type["Interface"]["PolicyDocument"]["Statement"]
     assert sorted(statement["Action"]) == ["sqs:GetQueueAttributes", "sqs:SendMessage"]
     assert render(statement["Resource"]).startswith("<LanesL2Queue")
+
+
+def test_the_endpoint_of_s3_passes_the_buckets_of_jobs_and_of_emr_alone(bulk_template):
+    """What a job must not read or write does not leave the network, whoever calls."""
+    (endpoint,) = (
+        one
+        for one in resources(bulk_template, "AWS::EC2::VPCEndpoint").values()
+        if one["VpcEndpointType"] == "Gateway"
+    )
+    by_role, by_anyone = {}, {}
+    for statement in endpoint["PolicyDocument"]["Statement"]:
+        assert statement["Effect"] == "Allow"
+        found = by_role if "Condition" in statement else by_anyone
+        found[statement["Action"]] = [render(one) for one in as_list(statement["Resource"])]
+        if found is by_role:
+            role = render(statement["Condition"]["ArnEquals"]["aws:PrincipalArn"])
+            assert role.startswith("<BulkJobRole")
+
+    assert by_role.keys() == {"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
+    assert all(arn.startswith("<BulkFiles") for arn in by_role["s3:PutObject"] + by_role["s3:ListBucket"])
+    assert by_anyone.keys() == {"s3:GetObject", "s3:PutObject"}
+    emr = by_anyone["s3:GetObject"] + by_anyone["s3:PutObject"]
+    assert all(arn.startswith("arn:<AWS::Partition>:s3:::") and arn.endswith("/*") for arn in emr)
+    assert "arn:<AWS::Partition>:s3:::aws157-instance-data-0-prod-<AWS::Region>/*" in emr
 
 
 def test_workers_are_where_the_endpoints_are_and_let_nobody_in(bulk_template):
@@ -280,6 +312,19 @@ def test_bulk_jobs_have_a_stack_of_their_own():
     assert both.keys() == {"PriorityLanes", "PriorityLanes-bulk"}
     assert resources_of_lanes == plain["PriorityLanes"]["Resources"]
     assert APPLICATION in types(both["PriorityLanes-bulk"])
+
+
+@pytest.mark.parametrize("stage", ["", "demo-pull", "outbox"])
+def test_a_deployment_without_bulk_keeps_the_outputs_that_deployed_bulk_jobs_read(stage):
+    """Without them the next update of the bulk jobs would fail."""
+    plain, both = stacks_of_the_app(stage=stage), stacks_of_the_app(stage=stage, bulk="on")
+    (lanes, outputs) = next((name, template["Outputs"]) for name, template in plain.items())
+
+    assert outputs == both[lanes]["Outputs"]
+    text = json.dumps(both[f"{lanes}-bulk"])
+    read = set(re.findall(r'"Fn::GetStackOutput": \{.*?"OutputName": "(\w+)"', text))
+    assert read
+    assert read <= outputs.keys()
 
 
 def test_the_parameter_has_the_name_of_the_stack_with_the_lanes():

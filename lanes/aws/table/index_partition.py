@@ -2,7 +2,8 @@
 Items of the ledger's table by time: the audit trail, and the messages that were cancelled.
 
 They are in the index of parked records, each kind in a partition of its own. A lane's name never begins with a small
-letter, and the names of these partitions do.
+letter, and the names of these partitions do. The consumer may write any attribute of its own items, but no key of
+another kind, so an item counts only with the key of its partition.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
+from lanes.aws.table.items import text_in
 from lanes.aws.table.ledger import INDEX, sortable
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def latest_in(
                 Limit=limit - len(found),
                 **start,
             )
-        found += page["Items"]
+        found += [item for item in page["Items"] if text_in(item, "pk").startswith(f"{partition}#")]
         if "LastEvaluatedKey" not in page:
             break
         start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
