@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from multiprocessing.connection import Pipe
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from lanes.work.loading import search_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from multiprocessing.connection import Connection
 
-# With the search path of this process, so that both import the same library.
+# With the search path of this process, so that both import the same library. It imports nothing before that path is
+# set: a handler's json.py would be found first.
 _PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep); "
     "from lanes.work.slot import main; main(*sys.argv[2:])"
 )
 STOP = "stop"
+STDERR = 2
+TAIL = 2000
+"""Bytes of a slot's last output to standard error that are kept, for its last line."""
 
 
 def collect_orphans(slots: Collection[int]) -> None:
@@ -51,6 +58,11 @@ class RunningSlot:
     def __init__(self, process: subprocess.Popen[bytes], control: Connection) -> None:
         self._process = process
         self._control = control
+        self._tail = b""
+        # Its output goes on as it comes. The thread may outlive the process, with a program that a handler started.
+        assert process.stderr is not None  # noqa: S101 - a pipe was asked for
+        self._reader = threading.Thread(target=self._pass_on, args=(process.stderr,), daemon=True)
+        self._reader.start()
 
     @classmethod
     def start(cls, number: int, *, consumer: str, environment: Mapping[str, str]) -> RunningSlot:
@@ -64,12 +76,14 @@ class RunningSlot:
         """
         control, other_end = Pipe()
         with other_end:
-            arguments = [json.dumps(sys.path), str(other_end.fileno()), str(number), consumer]
+            path = os.pathsep.join(search_path(sys.path, folder=Path.cwd()))
+            arguments = [path, str(other_end.fileno()), str(number), consumer]
             # A new interpreter, not a fork: clients of boto3 and threads do not survive one.
             process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, *arguments],
+                [sys.executable, "-P", "-c", _PROGRAM, *arguments],
                 env=environment,
                 stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 pass_fds=[other_end.fileno()],
                 start_new_session=True,
             )
@@ -95,6 +109,18 @@ class RunningSlot:
             while self._control.poll():
                 found.append(self._control.recv())
         return found
+
+    def last_line(self) -> str:
+        """Return the last line that it wrote to standard error; call it after the end."""
+        self._reader.join(timeout=1.0)
+        lines = self._tail.decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _pass_on(self, output: IO[bytes]) -> None:
+        with output, suppress(OSError):
+            while chunk := os.read(output.fileno(), 65536):
+                self._tail = (self._tail + chunk)[-TAIL:]
+                os.write(STDERR, chunk)
 
     def stop(self) -> None:
         """Ask it to stop."""

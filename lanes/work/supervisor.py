@@ -30,6 +30,9 @@ Received records stay invisible for longer, `lanes.consumer.records.BEYOND`, so 
 STEADY = 10.0
 """Seconds after which a slot counts as started well: its next death is its first."""
 
+STILLBORN = 3
+"""Ends of the first slot before any run, after which the command gives up: it has no reason that could pass."""
+
 LONGEST_BACKOFF = 30.0
 """Seconds until a slot that dies again and again is started again."""
 
@@ -46,6 +49,9 @@ class SlotProcess(Protocol):
 
     def reports(self) -> Sequence[tuple[str, str]]:
         """Return its new reports: a word, and the reason of a refusal."""
+
+    def last_line(self) -> str:
+        """Return the last line that it wrote to standard error, after its end."""
 
     def stop(self) -> None:
         """Ask it to finish the record in hand, return the rest and exit."""
@@ -109,6 +115,7 @@ class Supervisor:
         self._sleep = sleep
         self._stops = 0
         self._has_begun = False
+        self._stillborn = 0
 
     def stop(self) -> None:
         """Stop the slots; called again, kill them. A signal handler may call it."""
@@ -119,7 +126,7 @@ class Supervisor:
         Keep the slots at work; after a stop, return whether all of them ended by themselves.
 
         Raises:
-            ConfigurationError: the first slot could not start.
+            ConfigurationError: the first slot could not start, or ended several times before its first run.
 
         """
         while not self._stops:
@@ -177,8 +184,20 @@ class Supervisor:
         if place.refusal is not None and not self._has_begun:
             raise ConfigurationError([place.refusal], source="MODULE:CONSUMER")
         place.deaths = 1 if now - place.started_at >= STEADY else place.deaths + 1
+        if not self._has_begun:
+            self._count_stillborn(process, code)
         # A killed slot has taken a function timeout to fail, so its next start needs no pause.
         place.starts_at = now if place.is_killed else now + min(2.0 ** (place.deaths - 1), LONGEST_BACKOFF)
+
+    def _count_stillborn(self, process: SlotProcess, code: int) -> None:
+        self._stillborn += 1
+        if self._stillborn >= STILLBORN:
+            ending = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            problem = (
+                f"the first slot ended {self._stillborn} times before its first run, {ending}; "
+                f"its last line: {process.last_line() or 'none'}"
+            )
+            raise ConfigurationError([problem], source="MODULE:CONSUMER")
 
     def _kill(self, place: _Place, process: SlotProcess, *, reason: str) -> None:
         if place.process is process and not place.is_killed:

@@ -123,7 +123,7 @@ class Worker:
     def start(self, *options, before=(), name="handlers:consumer", **variables):
         """Start the command, and collect the lines of its log."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "lanes", "--stack", self.stack, *before, "work", *options, name],
+            [sys.executable, "-P", "-m", "lanes", "--stack", self.stack, *before, "work", *options, name],
             cwd=self.folder,
             env=self.variables(**variables),
             stdout=subprocess.PIPE,
@@ -304,6 +304,52 @@ def test_the_lanes_may_come_from_the_environment(worker):
     worker.wait_for("done", 1)
 
     assert stop(process) == 0
+
+
+SHADOWS = [
+    "types",
+    "json",
+    "queue",
+    "calendar",
+    "email",
+    "logging",
+    "random",
+    "select",
+    "signal",
+    "socket",
+    "threading",
+    "typing",
+]
+
+
+def test_files_with_the_names_of_pythons_modules_lie_beside_the_handlers(worker):
+    """None of them is imported instead of Python's own, by the library, boto3 or the interpreter."""
+    worker.deploy()
+    worker.send("quick", "one")
+    for name in SHADOWS:
+        (worker.folder / f"{name}.py").write_text(f"raise RuntimeError('{name}.py of the application')\n")
+    process = worker.start()
+
+    worker.wait_for("done", 1)
+
+    assert stop(process) == 0
+
+
+def test_a_slot_that_can_only_crash_ends_the_command_with_its_last_line(worker):
+    """A module that ends its process at import leaves nothing but that line."""
+    worker.deploy()
+    source = (
+        "import os, sys\nsys.stderr.write('no licence for the driver\\n'); sys.stderr.flush(); os._exit(3)\n"
+    )
+    (worker.folder / "driver.py").write_text(source)
+
+    code, text = refused(worker, "driver:consumer")
+
+    assert code == 2
+    assert (
+        "ended 3 times before its first run, with exit code 3; its last line: no licence for the driver"
+        in text
+    )
 
 
 def refused(worker, name="handlers:consumer", options=()):

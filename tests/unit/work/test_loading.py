@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from lanes.errors import ConfigurationError
-from lanes.work.loading import load_consumer
+from lanes.work.loading import load_consumer, search_path
 
 SOURCES = {
     "parcels.py": "from lanes import Consumer\nconsumer = other = Consumer()\nlimit = 5\n",
@@ -73,6 +73,29 @@ def test_each_mistake_is_named(name, problem):
         load_consumer(name)
 
     assert problem in str(raised.value)
+
+
+def test_the_standard_library_comes_before_the_folder_and_the_folder_before_installed_packages(tmp_path):
+    """A module of the folder replaces none that boto3 means, wherever the folder was on the path before."""
+    standard = [
+        path for path in sys.path if path.endswith(("lib-dynload", f"python3.{sys.version_info.minor}"))
+    ]
+    given = ["", str(tmp_path), "/more", *standard, "/site-packages"]
+
+    assert search_path(given, folder=tmp_path) == [*standard, str(tmp_path), "/more", "/site-packages"]
+
+
+def test_a_failed_import_names_the_modules_that_pythons_own_hide(tmp_path):
+    """The handler meant its own `calendar.py`."""
+    (tmp_path / "calendar.py").write_text("holidays = []\n")
+    (tmp_path / "select").mkdir()
+    (tmp_path / "select/__init__.py").touch()
+    (tmp_path / "parcels_hidden.py").write_text("from calendar import holidays\n")
+
+    with pytest.raises(
+        ConfigurationError, match=r"Python's own modules hide calendar\.py, select in /.*other names"
+    ):
+        load_consumer("parcels_hidden:consumer")
 
 
 def test_the_place_of_an_error_in_the_module_is_printed(capfd):

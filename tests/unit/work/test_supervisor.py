@@ -32,6 +32,9 @@ class FakeSlot:
         said, self.said = self.said, []
         return said
 
+    def last_line(self):
+        return "ImportError: email is not a package"
+
     def stop(self):
         self.stops += 1
         if self.ends_on_stop:
@@ -237,6 +240,21 @@ def test_a_first_slot_that_cannot_start_ends_all_with_its_reason():
         stage.run(until=10)
 
     assert len(stage.started) == 1
+
+
+@pytest.mark.parametrize(("code", "ending"), [(1, "with exit code 1"), (-11, "by signal 11")])
+def test_a_first_slot_that_ends_three_times_before_any_run_ends_all_with_its_last_line(code, ending):
+    """It can't even say why, and would be started again for ever; a long import before the end changes nothing."""
+    stage = Stage(prepare=lambda slot: slot.said.clear())
+    for moment in (12, 26, 41):
+        stage.at(moment, lambda: setattr(stage.running(0), "code", code))
+
+    with pytest.raises(ConfigurationError) as raised:
+        stage.run(until=100)
+
+    assert f"the first slot ended 3 times before its first run, {ending}" in str(raised.value)
+    assert "its last line: ImportError: email is not a package" in str(raised.value)
+    assert len(stage.started) == 3
 
 
 def test_a_later_slot_that_cannot_start_is_tried_again():
