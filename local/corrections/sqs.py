@@ -9,11 +9,12 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
 * a message in flight blocks those behind it in its group, and no other;
 * as many messages as possible of one group first; returned messages behind all groups that waited, but in
   high-throughput mode, where no order of groups has been observed, by their age;
-* deduplication for five minutes also after the delete, per queue or per group; a duplicate answers with the
-  original's message id and sequence number; sequence numbers rise and are never missing;
-* receipt handles: new at each receive, refused once expired; visibility only changes in flight, 12 hours in
-  all;
-* SendMessageBatch fails entry by entry; sizes are bytes and include attributes; group id, deduplication id,
+* deduplication for five minutes also after the delete, but not after a purge, per queue or per group;
+  a duplicate answers with the original's message id and sequence number; sequence numbers rise and are never missing;
+* receipt handles: new at each receive but that of a repeated attempt id, refused once expired; visibility
+  only changes in flight, 12 hours in all;
+* SendMessageBatch fails entry by entry, and as a whole where an entry has no group or deduplication id;
+  sizes are bytes and include attributes; group id, deduplication id,
   body characters and the number of attributes are checked;
 * long polls wake on send, delete, change of visibility and its end, and sleep in between;
 * redrive resolves the dead-letter queue by name at each receive, starts its retention again and adds
@@ -24,14 +25,16 @@ administration of queues stay moto's. What this corrects, all of it for FIFO que
   dead-letter queues of another type are refused; timestamps of queues are whole seconds; moto's own event source
   mapping inside SendMessage never fires.
 
-Not modelled: throttling, ReceiveRequestAttemptId, approximate counts, permissions.
+Not modelled: throttling, approximate counts, permissions.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.sqs import models, responses
+from moto.sqs.exceptions import ReceiptHandleIsInvalid
 
 from . import sqs_move_tasks, sqs_operations
 from .moto_version import check_moto_version
@@ -41,6 +44,7 @@ from .sqs_queue import LocalQueue, look_again, read_clock, set_clock
 __all__ = ["install", "look_again", "read_clock", "set_clock"]
 
 _MARK = "_lanes_corrected"
+_MOTO_HANDLE = re.compile("[a-z]{185}")
 
 _OPERATIONS: dict[str, Callable[[models.Queue, dict[str, Any]], dict[str, Any]]] = {
     name: getattr(sqs_operations, name)
@@ -156,6 +160,34 @@ def _correct_administration() -> None:
 
     backend.create_queue, backend.set_queue_attributes = create_queue, set_queue_attributes
     backend.purge_queue, backend.delete_queue = purge_queue, delete_queue
+    _correct_visibility_of_standard_queues()
+
+
+def _correct_visibility_of_standard_queues() -> None:
+    """Refuse the handle of a deleted message as AWS does, not as a handle that never was."""
+    backend = models.SQSBackend
+    stock = backend.change_message_visibility
+
+    def change_message_visibility(
+        self: Any, queue_name: str, receipt_handle: str, visibility_timeout: int
+    ) -> None:
+        try:
+            stock(self, queue_name, receipt_handle, visibility_timeout)
+        except ReceiptHandleIsInvalid:
+            if _MOTO_HANDLE.fullmatch(receipt_handle):
+                raise sqs_operations.gone(receipt_handle) from None
+            raise
+
+    def change_message_visibility_batch(self: Any, queue_name: str, entries: list[dict[str, Any]]) -> Any:
+        def change(entry: sqs_operations.Parameters) -> None:
+            seconds = sqs_operations.visibility_timeout(entry.get("VisibilityTimeout") or 0).total_seconds()
+            self.change_message_visibility(queue_name, entry["ReceiptHandle"], int(seconds))
+
+        answer = sqs_operations.each(entries, change)
+        return [one["Id"] for one in answer["Successful"]], answer["Failed"]
+
+    backend.change_message_visibility = change_message_visibility
+    backend.change_message_visibility_batch = change_message_visibility_batch
 
 
 def _send_from_another_service(  # noqa: PLR0917 - moto's signature

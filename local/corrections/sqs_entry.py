@@ -23,6 +23,24 @@ _MAXIMUM_ATTRIBUTES = 10
 Entry = Mapping[str, Any]
 
 
+def check_identity(queue: Queue, entry: Entry) -> None:
+    """
+    Refuse a message without a group, or without a deduplication id where the queue derives none.
+
+    AWS: such an entry fails its whole batch.
+
+    Raises:
+        SQSException: with SQS's error code.
+    """
+    if entry.get("MessageGroupId") is None:
+        raise MissingParameter("MessageGroupId")
+    if entry.get("MessageDeduplicationId") is None and not queue.content_based_deduplication:
+        raise InvalidParameterValue(
+            "The queue should either have ContentBasedDeduplication enabled or "
+            "MessageDeduplicationId provided explicitly"
+        )
+
+
 def check_entry(queue: Queue, entry: Entry) -> None:
     """
     Refuse a message that SQS would refuse.
@@ -39,8 +57,10 @@ def check_entry(queue: Queue, entry: Entry) -> None:
             f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum "
             f"[{_MAXIMUM_ATTRIBUTES}]."
         )
-    _check_group(entry.get("MessageGroupId"))
-    _check_deduplication_id(queue, entry.get("MessageDeduplicationId"))
+    check_identity(queue, entry)
+    for name in ("MessageGroupId", "MessageDeduplicationId"):
+        if entry.get(name) is not None:
+            _check_id(name, entry[name])
     _check_delay(entry.get("DelaySeconds"))
     if size_of(entry) > queue.maximum_message_size:
         raise InvalidParameterValue(
@@ -72,22 +92,6 @@ def _check_body(body: str | None) -> None:
             "InvalidMessageContents",
             "Invalid binary character was found in the message body, the set of allowed characters is "
             "#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF",
-        )
-
-
-def _check_group(group: str | None) -> None:
-    if group is None:
-        raise MissingParameter("MessageGroupId")
-    _check_id("MessageGroupId", group)
-
-
-def _check_deduplication_id(queue: Queue, deduplication_id: str | None) -> None:
-    if deduplication_id is not None:
-        _check_id("MessageDeduplicationId", deduplication_id)
-    elif not queue.content_based_deduplication:
-        raise InvalidParameterValue(
-            "The queue should either have ContentBasedDeduplication enabled or "
-            "MessageDeduplicationId provided explicitly"
         )
 
 

@@ -26,13 +26,14 @@ from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
 from lanes.testing.fifo.errors import (
     FifoQueueError,
+    MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     ReceiptHandleUnknownError,
 )
 from lanes.testing.fifo.message import ReceivedMessage
 
-from .sqs_entry import Entry, check_entry, size_of
+from .sqs_entry import Entry, check_entry, check_identity, size_of
 from .sqs_queue import LocalQueue, Payload
 
 _ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -53,6 +54,8 @@ def send_message_batch(queue: Queue, parameters: Parameters) -> Answer:
     """SendMessageBatch: valid entries are sent in order, the others come back under Failed."""
     entries = parameters.get("Entries") or []
     _check_batch(entries, action="Send")
+    for entry in entries:
+        check_identity(queue, entry)
     length = sum(size_of(entry) for entry in entries)
     if length > MAXIMUM_MESSAGE_LENGTH:
         raise BatchRequestTooLong(length)
@@ -62,7 +65,7 @@ def send_message_batch(queue: Queue, parameters: Parameters) -> Answer:
         check_entry(queue, entry)
         return _send(local, entry)
 
-    return _each(entries, send)
+    return each(entries, send)
 
 
 def receive_message(queue: Queue, parameters: Parameters) -> Answer:
@@ -73,7 +76,10 @@ def receive_message(queue: Queue, parameters: Parameters) -> Answer:
     _check_range("WaitTimeSeconds", wait, 0, _MAXIMUM_WAIT_SECONDS)
     visibility = parameters.get("VisibilityTimeout", queue.visibility_timeout)
     received = LocalQueue.of(queue).receive(
-        maximum, visibility_timeout=_visibility_timeout(visibility), wait=timedelta(seconds=wait)
+        maximum,
+        visibility_timeout=visibility_timeout(visibility),
+        wait=timedelta(seconds=wait),
+        attempt_id=parameters.get("ReceiveRequestAttemptId"),
     )
     if not received:
         return {}
@@ -96,7 +102,7 @@ def delete_message_batch(queue: Queue, parameters: Parameters) -> Answer:
     entries = parameters.get("Entries") or []
     _check_batch(entries, action="Delete")
     local = LocalQueue.of(queue)
-    return _each(entries, lambda entry: _delete(local, entry))
+    return each(entries, lambda entry: _delete(local, entry))
 
 
 def change_message_visibility(queue: Queue, parameters: Parameters) -> Answer:
@@ -110,7 +116,7 @@ def change_message_visibility_batch(queue: Queue, parameters: Parameters) -> Ans
     entries = parameters.get("Entries") or []
     _check_batch(entries, action="ChangeMessageVisibility")
     local = LocalQueue.of(queue)
-    return _each(entries, lambda entry: _change_visibility(local, entry))
+    return each(entries, lambda entry: _change_visibility(local, entry))
 
 
 def get_queue_attributes(queue: Queue, parameters: Parameters) -> Answer:
@@ -154,7 +160,8 @@ def _check_batch(entries: list[Entry], *, action: str) -> None:
         seen.add(entry["Id"])
 
 
-def _each(entries: list[Entry], action: Callable[[Entry], Answer | None]) -> Answer:
+def each(entries: Iterable[Entry], action: Callable[[Entry], Answer | None]) -> Answer:
+    """Answer a batch: each entry by itself, under Successful or Failed."""
     successful, failed = [], []
     for entry in entries:
         try:
@@ -201,7 +208,7 @@ def _delete(local: LocalQueue, entry: Entry) -> None:
 def _change_visibility(local: LocalQueue, entry: Entry) -> None:
     try:
         local.change_visibility(
-            entry["ReceiptHandle"], _visibility_timeout(entry.get("VisibilityTimeout") or 0)
+            entry["ReceiptHandle"], visibility_timeout(entry.get("VisibilityTimeout") or 0)
         )
     except FifoQueueError as error:
         raise _refusal(error, entry) from error
@@ -215,6 +222,8 @@ def _refusal(error: FifoQueueError, entry: Entry) -> SQSException:
         return InvalidParameterValue(
             f"Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
         )
+    if isinstance(error, MessageGoneError):
+        return gone(handle)
     if isinstance(error, MessageNotInFlightError):
         return SQSException("MessageNotInflight", "The message referred to isn't in flight.")
     return InvalidParameterValue(
@@ -223,7 +232,16 @@ def _refusal(error: FifoQueueError, entry: Entry) -> SQSException:
     )
 
 
-def _visibility_timeout(seconds: int) -> timedelta:
+def gone(handle: str) -> SQSException:
+    """Return the refusal to change the visibility of a deleted message."""
+    return InvalidParameterValue(
+        f"Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available "
+        "for visibility timeout change."
+    )
+
+
+def visibility_timeout(seconds: int) -> timedelta:
+    """Return a visibility timeout within its bounds."""
     _check_range("VisibilityTimeout", seconds, 0, MAXIMUM_VISIBILITY_TIMEOUT)
     return timedelta(seconds=seconds)
 

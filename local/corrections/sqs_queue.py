@@ -150,7 +150,7 @@ class LocalQueue:
         return sent
 
     def receive(
-        self, maximum: int, *, visibility_timeout: timedelta, wait: timedelta
+        self, maximum: int, *, visibility_timeout: timedelta, wait: timedelta, attempt_id: str | None = None
     ) -> list[ReceivedMessage]:
         """Receive, waiting for a first message if there is none."""
         if not wait and random.random() < _time.unknowns.missed_polls:  # noqa: S311 - a chance, not a secret
@@ -158,7 +158,7 @@ class LocalQueue:
         give_up_at = time.monotonic() + (wait.total_seconds() if _time.polls_wait else 0.0)
         with self._changed:
             while True:
-                received = self._receive_now(maximum, visibility_timeout)
+                received = self._receive_now(maximum, visibility_timeout, attempt_id)
                 left = give_up_at - time.monotonic()
                 if received or left <= 0:
                     self._has_changed()
@@ -185,7 +185,7 @@ class LocalQueue:
             self._changed.notify_all()
 
     def purge(self) -> None:
-        """Drop all messages."""
+        """Drop all messages and their deduplication ids."""
         with LOCK:
             self.engine.purge()
 
@@ -233,10 +233,12 @@ class LocalQueue:
         with LOCK:
             self._changed.notify_all()
 
-    def _receive_now(self, maximum: int, visibility_timeout: timedelta) -> list[ReceivedMessage]:
+    def _receive_now(
+        self, maximum: int, visibility_timeout: timedelta, attempt_id: str | None
+    ) -> list[ReceivedMessage]:
         target = self._dead_letter_queue()
         self.engine.dead_letter_queue = target.engine if target is not None else None
-        received = self.engine.receive(maximum, visibility_timeout=visibility_timeout)
+        received = self.engine.receive(maximum, visibility_timeout=visibility_timeout, attempt_id=attempt_id)
         if target is not None:
             target.wake()
         return received

@@ -11,6 +11,7 @@ from lanes.config import LanesConfig
 from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
     FifoQueueError,
+    MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     ReceiptHandleUnknownError,
@@ -25,6 +26,7 @@ from simulator.scheduler import Scheduler
 
 CODES = {
     DeduplicationIdMissingError: "InvalidParameterValue",
+    MessageGoneError: "InvalidParameterValue",
     MessageNotInFlightError: "MessageNotInflight",
     ReceiptHandleExpiredError: "InvalidParameterValue",
     ReceiptHandleUnknownError: "ReceiptHandleIsInvalid",
@@ -99,10 +101,11 @@ class ModelSubject:
         sent = self._queue.send(body, group=group, deduplication_id=deduplication_id)
         return Sent(message_id=sent.message_id, sequence_number=sent.sequence_number)
 
-    def receive(self, maximum=10, *, visibility=None):
+    def receive(self, maximum=10, *, visibility=None, attempt=None):
         """Receive up to `maximum` messages."""
         timeout = None if visibility is None else timedelta(seconds=visibility)
-        return [self._delivery(m) for m in self._queue.receive(maximum, visibility_timeout=timeout)]
+        received = self._queue.receive(maximum, visibility_timeout=timeout, attempt_id=attempt)
+        return [self._delivery(m) for m in received]
 
     def receive_dead(self):
         """Receive from the dead-letter queue."""
@@ -228,9 +231,9 @@ class BotoSubject:
         )
         return Sent(message_id=answer["MessageId"], sequence_number=int(answer["SequenceNumber"]))
 
-    def receive(self, maximum=10, *, visibility=None):
+    def receive(self, maximum=10, *, visibility=None, attempt=None):
         """Receive up to `maximum` messages."""
-        return self._receive(self.url, maximum, visibility)
+        return self._receive(self.url, maximum, visibility, attempt)
 
     def receive_dead(self):
         """Receive from the dead-letter queue."""
@@ -262,8 +265,10 @@ class BotoSubject:
     def _attributes(self, url, *names):
         return self.client.get_queue_attributes(QueueUrl=url, AttributeNames=list(names))["Attributes"]
 
-    def _receive(self, url, maximum, visibility):
+    def _receive(self, url, maximum, visibility, attempt=None):
         options = {} if visibility is None else {"VisibilityTimeout": visibility}
+        if attempt is not None:
+            options["ReceiveRequestAttemptId"] = attempt
         answer = self.client.receive_message(
             QueueUrl=url, MaxNumberOfMessages=maximum, MessageSystemAttributeNames=["All"], **options
         )

@@ -52,6 +52,30 @@ def test_the_scope_can_be_the_message_group(queue):
     assert queue.counts() == (2, 0, 0)
 
 
+def test_an_id_of_before_a_switch_of_scope_is_a_duplicate_in_every_group(queue):
+    """For its five minutes; later ids are the group's."""
+    queue.send("A1", group="A", deduplication_id="before")
+    queue.configure(deduplicate_by_group=True)
+    queue.send("B1", group="B", deduplication_id="before")
+    for group in "AB":
+        queue.send("new", group=group, deduplication_id="after")
+    assert queue.counts() == (3, 0, 0)
+
+    queue.clock.advance(300)
+    queue.send("B1", group="B", deduplication_id="before")
+
+    assert queue.counts() == (4, 0, 0)
+
+
+def test_a_purge_forgets_the_ids(queue):
+    """What was purged can be sent again."""
+    queue.send("A1", deduplication_id="same")
+    queue.purge()
+    queue.send("A1", deduplication_id="same")
+
+    assert queue.counts() == (1, 0, 0)
+
+
 def test_content_based_deduplication_goes_by_the_body(queue):
     """Equal bodies are duplicates unless they have ids of their own."""
     queue.configure(content_based_deduplication=True)

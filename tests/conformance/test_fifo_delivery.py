@@ -205,6 +205,64 @@ def test_visibility_of_a_message_not_in_flight_cannot_be_changed(queue):
     assert refused.value.code == "MessageNotInflight"
 
 
+def test_visibility_of_a_deleted_message_cannot_be_changed(queue):
+    """The handle belongs to nothing any more."""
+    queue.send("A1")
+    (delivery,) = queue.receive()
+    queue.delete(delivery.handle)
+
+    with pytest.raises(RefusedError) as refused:
+        queue.change_visibility(delivery.handle, 30)
+
+    assert refused.value.code == "InvalidParameterValue"
+
+
+def test_a_repeated_attempt_gets_the_same_messages_and_hides_them_anew(queue):
+    """A caller that lost the answer loses no time; another attempt gets other messages."""
+    for group in "AAB":
+        queue.send("body", group=group)
+    first = queue.receive(2, visibility=30, attempt="one")
+    queue.clock.advance(20)
+    again = queue.receive(2, visibility=30, attempt="one")
+    other = queue.receive(2, visibility=300, attempt="two")
+
+    assert again == first
+    assert [one.group for one in other] == ["B"]
+    queue.clock.advance(20)
+    assert queue.receive() == []
+    assert queue.receive(2, visibility=30, attempt="one") == first
+    queue.clock.advance(30)
+    assert [one.receive_count for one in queue.receive(visibility=30)] == [2, 2]
+
+
+@pytest.mark.parametrize("change", ["delete", "change_visibility", "expire"])
+def test_an_attempt_that_has_been_worked_on_is_not_repeated(queue, change):
+    """Its id receives what there is now."""
+    for group in "ABC":
+        queue.send("body", group=group)
+    first = queue.receive(2, visibility=30, attempt="one")
+    if change == "delete":
+        queue.delete(first[0].handle)
+    elif change == "change_visibility":
+        queue.change_visibility(first[0].handle, 60)
+    else:
+        queue.clock.advance(30)
+    later = queue.receive(10, visibility=30, attempt="one")
+
+    assert {one.handle for one in later}.isdisjoint(one.handle for one in first)
+    assert "C" in [one.group for one in later]
+
+
+def test_an_attempt_is_forgotten_after_five_minutes(queue):
+    """Later the id is new."""
+    queue.send("A1")
+    queue.send("B1", group="B")
+    queue.receive(1, visibility=600, attempt="one")
+    queue.clock.advance(300)
+
+    assert [one.body for one in queue.receive(visibility=600, attempt="one")] == ["B1"]
+
+
 def test_a_receive_with_visibility_zero_leaves_the_group_open(queue):
     """The messages are handed out, counted and stay visible."""
     queue.send("A1")

@@ -216,6 +216,7 @@ class FifoMachine(RuleBasedStateMachine):
         """Nothing is left."""
         self.queue.purge()
         self.reference.messages.clear()
+        self.remembered.clear()
 
     @invariant()
     def counts_agree(self):

@@ -35,6 +35,8 @@ def methods_of(module, class_name):
         ("create_queue", ["self", "name", "tags"]),
         ("set_queue_attributes", ["self", "queue_name", "attributes"]),
         ("get_queue_attributes", ["self", "queue_name", "attribute_names"]),
+        ("change_message_visibility", ["self", "queue_name", "receipt_handle", "visibility_timeout"]),
+        ("change_message_visibility_batch", ["self", "queue_name", "entries"]),
         ("purge_queue", ["self", "queue_name"]),
         ("delete_queue", ["self", "queue_name"]),
         ("get_queue", ["self", "queue_name"]),

@@ -122,7 +122,7 @@ def test_a_refusal_over_http_has_the_documented_code(client, url):
 def test_a_batch_fails_in_part_over_http(client, url):
     """The good entry is accepted, the bad one listed."""
     good = {"Id": "good", "MessageBody": "b", "MessageGroupId": "A", "MessageDeduplicationId": "1"}
-    bad = {"Id": "bad", "MessageBody": "b", "MessageGroupId": "A"}
+    bad = good | {"Id": "bad", "MessageGroupId": "with space"}
     answer = client.send_message_batch(QueueUrl=url, Entries=[bad, good])
 
     assert [sent["Id"] for sent in answer["Successful"]] == ["good"]

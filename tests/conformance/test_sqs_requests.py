@@ -42,8 +42,6 @@ def text(value, data_type="String"):
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"MessageGroupId": None}, "MissingParameter"),
-        ({"MessageDeduplicationId": None}, "InvalidParameterValue"),
         ({"DelaySeconds": 5}, "InvalidParameterValue"),
         ({"MessageGroupId": "g" * 129}, "InvalidParameterValue"),
         ({"MessageGroupId": "with space"}, "InvalidParameterValue"),
@@ -79,6 +77,20 @@ def test_a_bad_entry_fails_alone(corrected, changes, code):
     assert corrected.counts() == (2, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("missing", "code"),
+    [("MessageGroupId", "MissingParameter"), ("MessageDeduplicationId", "InvalidParameterValue")],
+)
+def test_a_message_without_an_id_of_the_queue_is_refused(corrected, missing, code):
+    """With the code that its batch is refused with."""
+    request = {name: value for name, value in entry(0).items() if name not in {"Id", missing}}
+
+    with pytest.raises(ClientError) as refused:
+        corrected.client.send_message(QueueUrl=corrected.url, **request)
+
+    assert refused.value.response["Error"]["Code"] == code
+
+
 def test_a_delay_of_zero_is_no_delay(corrected):
     """DelaySeconds=0 is accepted on a FIFO queue."""
     successful, failed = send_batch(corrected, entry(0, DelaySeconds=0))
@@ -112,6 +124,8 @@ def test_a_batch_over_one_mebibyte_is_refused_as_a_whole(corrected):
         ([entry(number) for number in range(11)], "TooManyEntriesInBatchRequest"),
         ([entry(0), entry(0)], "BatchEntryIdsNotDistinct"),
         ([entry("not an id")], "InvalidBatchEntryId"),
+        ([entry(0), entry(1, MessageDeduplicationId=None)], "InvalidParameterValue"),
+        ([entry(0), entry(1, MessageGroupId=None)], "MissingParameter"),
     ],
 )
 def test_an_ill_formed_batch_is_refused_as_a_whole(corrected, entries, code):
@@ -120,6 +134,7 @@ def test_an_ill_formed_batch_is_refused_as_a_whole(corrected, entries, code):
         send_batch(corrected, *entries)
 
     assert refused.value.response["Error"]["Code"].endswith(code)
+    assert corrected.counts() == (0, 0, 0)
 
 
 def test_answers_to_a_duplicate_name_the_original(corrected):
@@ -390,3 +405,34 @@ def test_timestamps_of_a_queue_are_whole_seconds(corrected, name):
 
     assert found["CreatedTimestamp"].isdecimal()
     assert found["LastModifiedTimestamp"].isdecimal()
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_deleted_message_of_a_standard_queue_has_no_visibility_to_change(corrected, batch):
+    """A handle that never was is another error."""
+    client = corrected.client
+    url = client.create_queue(QueueName="standard")["QueueUrl"]
+    for number in range(2):
+        client.send_message(QueueUrl=url, MessageBody=str(number))
+    kept, deleted = (client.receive_message(QueueUrl=url)["Messages"][0]["ReceiptHandle"] for _ in range(2))
+    client.delete_message(QueueUrl=url, ReceiptHandle=deleted)
+
+    codes = []
+    if batch:
+        answer = client.change_message_visibility_batch(
+            QueueUrl=url,
+            Entries=[
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": 60}
+                for number, handle in enumerate([kept, deleted, "never"])
+            ],
+        )
+        assert [one["Id"] for one in answer["Successful"]] == ["0"]
+        codes = [one["Code"] for one in answer["Failed"]]
+    else:
+        client.change_message_visibility(QueueUrl=url, ReceiptHandle=kept, VisibilityTimeout=60)
+        for handle in (deleted, "never"):
+            with pytest.raises(ClientError) as refused:
+                client.change_message_visibility(QueueUrl=url, ReceiptHandle=handle, VisibilityTimeout=60)
+            codes.append(refused.value.response["Error"]["Code"])
+
+    assert codes == ["InvalidParameterValue", "ReceiptHandleIsInvalid"]

@@ -47,3 +47,8 @@ class DeduplicationWindow:
             self._current = {}
             self._started_at = now
         self._current[key] = (now, message_id, sequence_number)
+
+    def clear(self) -> None:
+        """Forget all sends."""
+        self._current.clear()
+        self._previous.clear()

@@ -5,6 +5,7 @@ FifoQueueError
 ├── DeduplicationIdMissingError
 ├── ReceiptHandleUnknownError
 ├── ReceiptHandleExpiredError
+├── MessageGoneError
 ├── MessageNotInFlightError
 └── VisibilityTimeoutError
 """
@@ -27,6 +28,10 @@ class ReceiptHandleUnknownError(FifoQueueError):
 
 class ReceiptHandleExpiredError(FifoQueueError):
     """The receipt handle has expired: the message became visible again or was received again."""
+
+
+class MessageGoneError(FifoQueueError):
+    """The message was deleted, so its visibility timeout cannot be changed."""
 
 
 class MessageNotInFlightError(FifoQueueError):

@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Callable
 from datetime import timedelta
 
+from lanes.testing.fifo.attempts import Attempts
 from lanes.testing.fifo.deadlines import Deadlines
 from lanes.testing.fifo.deduplication import DeduplicationKey, DeduplicationWindow, deduplication_id_of
 from lanes.testing.fifo.errors import (
     DeduplicationIdMissingError,
+    MessageGoneError,
     MessageNotInFlightError,
     ReceiptHandleExpiredError,
     VisibilityTimeoutError,
@@ -76,6 +78,7 @@ class FifoQueue:
         self._store = FifoStore(look_ahead=self._settings.look_ahead, order=self._settings.group_order)
         self._window = DeduplicationWindow()
         self._last_position = 0
+        self._attempts = Attempts()
         self._receipts = Receipts(prefix=handle_prefix)
         self._deadlines = Deadlines(self._receipts)
 
@@ -110,7 +113,8 @@ class FifoQueue:
         key: DeduplicationKey = (
             (group, deduplication_id) if self._settings.deduplicate_by_group else deduplication_id
         )
-        original = self._window.find(key, now)
+        # AWS: after a switch to the scope of the group, an id of before is still a duplicate in any group.
+        original = self._window.find(key, now) or self._window.find(deduplication_id, now)
         if original is not None:
             return SentMessage(*original, is_duplicate=True)
         message = StoredMessage(
@@ -127,13 +131,18 @@ class FifoQueue:
         return SentMessage(message.message_id, message.sequence_number, is_duplicate=False)
 
     def receive(
-        self, maximum: int = 1, *, visibility_timeout: timedelta | None = None
+        self,
+        maximum: int = 1,
+        *,
+        visibility_timeout: timedelta | None = None,
+        attempt_id: str | None = None,
     ) -> list[ReceivedMessage]:
         """
         Hand out up to `maximum` (1 to 10) messages and hide them; none that is behind one in flight of its group.
 
         As many as possible come from the first group in the order of the settings, then from the next ones. A timeout
-        of zero leaves the messages visible.
+        of zero leaves the messages visible. A repeated `attempt_id` gets the messages and handles of its first receive
+        while they are in flight as that left them, and hides them anew.
         """
         if not 1 <= maximum <= MAXIMUM_RECEIVE:
             raise ValueError(f"a receive asks for 1 to {MAXIMUM_RECEIVE} messages, not {maximum}")
@@ -142,6 +151,12 @@ class FifoQueue:
         _check_visibility(visibility_timeout)
         now = self._advance()
         until = now + visibility_timeout.total_seconds()
+        repeated = self._attempts.find(attempt_id, now)
+        if repeated:
+            for message, _ in repeated:
+                self._hide_until(message, until)
+            self._attempts.remember(attempt_id, now, repeated)
+            return [received for _, received in repeated]
         taken: list[StoredMessage] = []
         while len(taken) < maximum and (group := self._store.next_group()) is not None:
             self._take_from(group, maximum, until, taken)
@@ -152,6 +167,7 @@ class FifoQueue:
         else:
             for message in taken:
                 self._note_deadline(message)
+        self._attempts.remember(attempt_id, now, list(zip(taken, received, strict=True)))
         return received
 
     def delete(self, receipt_handle: str) -> None:
@@ -179,14 +195,15 @@ class FifoQueue:
         Raises:
             ReceiptHandleUnknownError: the queue never gave out such a handle.
             ReceiptHandleExpiredError: the message was received again since.
-            MessageNotInFlightError: the message is gone or visible.
+            MessageGoneError: the message was deleted.
+            MessageNotInFlightError: the message is visible.
             VisibilityTimeoutError: outside 0 to 12 hours, or beyond 12 hours from the receive.
         """
         _check_visibility(visibility_timeout)
         now = self._advance()
         message, receive_count = self._receipts.resolve(receipt_handle, last_position=self._last_position)
         if message is None:
-            raise MessageNotInFlightError
+            raise MessageGoneError
         if message.receive_count != receive_count:
             raise ReceiptHandleExpiredError
         if message.state is not MessageState.IN_FLIGHT:
@@ -196,15 +213,13 @@ class FifoQueue:
         # (developer guide, "Visibility timeout").
         if until - message.received_at > _MAXIMUM_VISIBILITY_SECONDS:
             raise VisibilityTimeoutError
-        if visibility_timeout <= _NO_TIME:
-            self._store.land(message)
-        else:
-            message.visible_at = until
-            self._note_deadline(message)
+        self._hide_until(message, until)
 
     def purge(self) -> None:
-        """Drop every message; deduplication ids stay remembered."""
+        """Drop every message and forget their deduplication ids."""
         self._advance()
+        self._window.clear()
+        self._attempts.clear()
         self._store.clear()
         self._receipts.clear()
         self._deadlines.clear()
@@ -297,6 +312,13 @@ class FifoQueue:
             else:
                 self._store.take_off(message, until=until)
                 taken.append(message)
+
+    def _hide_until(self, message: StoredMessage, until: float) -> None:
+        if until <= self._now:
+            self._store.land(message)
+        else:
+            message.visible_at = until
+            self._note_deadline(message)
 
     def _forget(self, message: StoredMessage) -> None:
         self._receipts.forget(message)
