@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sqlalchemy import String
@@ -54,6 +55,13 @@ def change_customer(session: Session, customer: str, change: Callable[[], None])
     outbox.lock_group(session, customer)
     change()
     outbox.add(session, "customer.changed", {"customer": customer}, group=customer)
+    session.commit()
+
+
+def remind_and_report(session: Session, order: Order) -> None:
+    """Send a reminder in two weeks, and build the report of the day once for all its orders."""
+    outbox.add(session, "invoice.remind", {"order": order.id}, not_before=timedelta(days=14))
+    outbox.add(session, "report.build", {"day": "42"}, unique="nightly-42", on_duplicate="keep")
     session.commit()
 
 

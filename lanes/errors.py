@@ -117,6 +117,22 @@ class OutboxTransactionError(OutboxError):
     """What was given to an outbox has no transaction that an entry can join; nothing was written."""
 
 
+class DuplicateEntryError(OutboxError):
+    """
+    An entry with the same unique key waits in the outbox; nothing was written.
+
+    Attributes:
+        key: the key.
+    """
+
+    def __init__(self, *, key: str, waiting: str) -> None:
+        self.key = key
+        super().__init__(
+            f"the entry {waiting!r} with the unique key {key!r} waits already; pass on_duplicate='keep' to leave it at "
+            f"that, or choose another key"
+        )
+
+
 class OutboxStoreError(OutboxError):
     """A SQL database refused a statement or was unreachable; if `retryable`, a later try may succeed."""
 

@@ -140,6 +140,7 @@ def entry_row(entry: Entry) -> dict[str, Any]:
         "lane": entry.lane,
         "attempts": entry.attempts,
         "created": moment(entry.created_at),
+        **({} if entry.not_before is None else {"not_before": moment(entry.not_before)}),
         "code": error_code(entry.last_error) if entry.last_error else "",
         "last_error": entry.last_error,
     }

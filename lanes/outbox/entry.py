@@ -7,7 +7,8 @@ Owns the words entry and state. Times are epoch seconds.
        ▲                  │    │
        └──lock expired────┘    └─not sent─▶ FAILED ──claim──▶ PROCESSING, or ABANDONED after the last attempt
 
-An operator can cancel an entry that waits, which is then CANCELLED.
+An operator can cancel an entry that waits, which is then CANCELLED. An entry that may not be sent before a time is
+scheduled: PENDING, no candidate, and outside its group until then.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import json
 import threading
 import time
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from lanes.body import with_members
+from lanes.errors import InvalidMessageError
 from lanes.message import Message, in_xml
 
 if TYPE_CHECKING:
@@ -30,6 +33,31 @@ MICROSECONDS = 1_000_000
 LONGEST_ERROR = 1000
 # An INTEGER of PostgreSQL has 32 bits.
 LARGEST_PRIORITY = 2**31 - 1
+# Beyond it a time is a mistake of units, rather than a plan.
+LATEST = timedelta(days=3653)
+
+
+class EntryOptions(TypedDict, total=False):
+    """The options of an entry: see `Outbox.prepare`."""
+
+    group: str | None
+    priority: int | None
+    id: str | None
+    traceparent: str | None
+    not_before: datetime | timedelta | None
+
+
+class UniqueOptions(EntryOptions, total=False):
+    """
+    The options of an entry that is written in your transaction.
+
+    Attributes:
+        unique: of the entries with this key at most one waits for a relay to take it, up to 128 characters.
+        on_duplicate: if there is one, `refuse` raises an error and `keep` leaves you with that one.
+    """
+
+    unique: str | None
+    on_duplicate: Literal["refuse", "keep"]
 
 
 class EntryState(StrEnum):
@@ -81,6 +109,9 @@ class Entry:
         expires_at: time from which a finished entry may be removed.
         is_parked: whether it waits for an earlier entry of its group and lane, and is not a candidate.
         holds_group: whether it is abandoned and its group waits for an operator (`on_abandoned = "hold"`).
+        not_before: time before which it may not be sent; None for none.
+        is_scheduled: whether it waits for that time, and is not in its group yet.
+        unique_key: the key of which at most one entry waits for its first claim; None for none.
     """
 
     id: str
@@ -104,6 +135,14 @@ class Entry:
     expires_at: float | None = None
     is_parked: bool = False
     holds_group: bool = False
+    not_before: float | None = None
+    is_scheduled: bool = False
+    unique_key: str | None = None
+
+    @property
+    def sendable_from(self) -> float:
+        """The time from which the entry could be sent."""
+        return max(self.created_at, self.not_before or 0.0)
 
     @property
     def chain(self) -> str | None:
@@ -146,6 +185,33 @@ class WrittenMessage(Message):
 def chain_of(lane: str, group: str | None) -> str | None:
     """Return the name of the ordered sequence of a group in a lane; names of lanes contain no `#`."""
     return None if group is None else f"{lane}#{group}"
+
+
+def time_of(not_before: datetime | timedelta, now: float) -> float:
+    """
+    Return the time before which an entry may not be sent, in epoch seconds.
+
+    Args:
+        not_before: a time with its zone, or a duration from now.
+        now: the current time.
+
+    Raises:
+        InvalidMessageError: it is something else, or too far ahead.
+    """
+    if isinstance(not_before, timedelta):
+        found = now + not_before.total_seconds()
+    elif not isinstance(not_before, datetime):
+        problem = f"not_before is {not_before!r}; pass a datetime with a time zone, or a timedelta from now"
+        raise InvalidMessageError([problem])
+    elif not_before.utcoffset() is None:
+        problem = f"not_before is {not_before.isoformat()} without a time zone; add one, such as tzinfo=UTC"
+        raise InvalidMessageError([problem])
+    else:
+        found = not_before.timestamp()
+    if found > now + LATEST.total_seconds():
+        problem = f"not_before is {not_before}; must be at most {LATEST.days:,} days ahead"
+        raise InvalidMessageError([problem])
+    return max(found, 0.0)
 
 
 class Positions:

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from lanes.config import LanesConfig
 from lanes.config.deployment import Deployment
 from lanes.errors import ConfigurationError, InvalidMessageError
-from lanes.message import LARGEST_BODY_BYTES, Message, size_bytes
-from lanes.outbox.entry import LARGEST_PRIORITY, MICROSECONDS, Entry, Positions
+from lanes.message import LARGEST_BODY_BYTES, LONGEST_ID, Message, size_bytes
+from lanes.outbox.entry import (
+    LARGEST_PRIORITY,
+    MICROSECONDS,
+    Entry,
+    EntryOptions,
+    Positions,
+    UniqueOptions,
+    time_of,
+)
 from lanes.priority import PriorityRules, priority_to_send
 from lanes.source import program_source
 from lanes.trace_context import current_traceparent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime, timedelta
 
     import boto3
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -156,6 +165,7 @@ class Outbox:
         priority: int | None = None,
         id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
         traceparent: str | None = None,
+        not_before: datetime | timedelta | None = None,
     ) -> Entry:
         """
         Create an entry without writing it; `entry` and `add` do both.
@@ -167,6 +177,7 @@ class Outbox:
             priority: overrides the priority block, the rules of the kind and NORMAL.
             id: of the event; by default a new one. The same id of the same source and kind is the same message.
             traceparent: W3C trace context to pass on; by default the current one, if any.
+            not_before: the entry is not sent before this time, or this long from now.
 
         Raises:
             MessageError: the message breaks a rule.
@@ -179,9 +190,22 @@ class Outbox:
             source=self._source,
             traceparent=traceparent,
         )
-        return self._entry_of(message if id is None else replace(message, id=id))
+        return self._entry_of(message if id is None else replace(message, id=id), not_before)
 
-    def _entry_of(self, message: Message) -> Entry:
+    def prepare_unique(self, kind: str, data: Any, options: UniqueOptions) -> tuple[Entry, bool]:
+        """Create an entry without writing it; return also whether a waiting one with its key is kept instead."""
+        key, on_duplicate = options.pop("unique", None), options.pop("on_duplicate", "refuse")
+        problems = []
+        if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_ID and "\0" not in key):
+            problems.append(f"unique is {key!r}; must be a text of 1 to {LONGEST_ID} characters")
+        if on_duplicate not in ("refuse", "keep"):
+            problems.append(f"on_duplicate is {on_duplicate!r}; must be 'refuse' or 'keep'")
+        if problems:
+            raise InvalidMessageError(problems)
+        entry = self.prepare(kind, data, **cast("EntryOptions", options))
+        return replace(entry, unique_key=key), on_duplicate == "keep"
+
+    def _entry_of(self, message: Message, not_before: datetime | timedelta | None = None) -> Entry:
         """Create the entry of a message, without its number."""
         if message.traceparent is None:
             message = replace(message, traceparent=current_traceparent())
@@ -195,6 +219,7 @@ class Outbox:
             limit = f"{LARGEST_BODY_BYTES - ROOM_BYTES:,}, since a new priority or a trace makes it longer"
             raise InvalidMessageError([f"the message has {size:,} bytes; an outbox accepts at most {limit}"])
         position = self._positions.next()
+        written_at = position / MICROSECONDS
         return Entry(
             id=message.id,
             kind=message.kind,
@@ -204,18 +229,17 @@ class Outbox:
             priority=resolved,
             lane=self.config.lane_for(resolved).name,
             position=position,
-            created_at=position / MICROSECONDS,
+            created_at=written_at,
+            not_before=None if not_before is None else time_of(not_before, written_at),
+            # Also for a time in the past: only the relay's clock decides when it is due.
+            is_scheduled=not_before is not None,
         )
 
     def entry(
         self,
         kind: str,
         data: Any,
-        *,
-        group: str | None = None,
-        priority: int | None = None,
-        id: str | None = None,  # noqa: A002
-        traceparent: str | None = None,
+        **options: Unpack[EntryOptions],
     ) -> dict[str, Any]:
         """
         Return an entry as one action for your own `transact_write_items` (of a boto3 client).
@@ -229,8 +253,7 @@ class Outbox:
         """
         from lanes.outbox.dynamodb.item import put_action
 
-        entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
-        return put_action(self._dynamodb_table(), entry)
+        return put_action(self._dynamodb_table(), self.prepare(kind, data, **options))
 
     @contextmanager
     def transaction(self) -> Iterator[OutboxTransaction]:
@@ -247,7 +270,7 @@ class Outbox:
         if self._dynamodb is None:
             raise ConfigurationError(["no DynamoDB client was given"], source="outbox")
         collected = OutboxTransaction(
-            prepare=self.prepare, table=self._dynamodb_table(), client=self._dynamodb
+            prepare=self.prepare_unique, table=self._dynamodb_table(), client=self._dynamodb
         )
         # Not in a `finally`: after an exception nothing is written, neither business data nor messages.
         yield collected
@@ -258,64 +281,55 @@ class Outbox:
         session: Session | scoped_session[Any] | Connection | Bridge,
         kind: str,
         data: Any,
-        *,
-        group: str | None = None,
-        priority: int | None = None,
-        id: str | None = None,  # noqa: A002
-        traceparent: str | None = None,
+        **options: Unpack[UniqueOptions],
     ) -> Entry:
         """
         Write an entry in your transaction; it is committed with your own writes.
 
         Args:
             session: a session or a connection of SQLAlchemy, or a bridge of `lanes.outbox.sql.bridges`.
-            kind: as all other arguments, that of `prepare`.
-            data: the data.
-            group: the message group.
-            priority: the priority.
-            id: the identity.
-            traceparent: the trace context.
+            kind: stable name for this sort of message.
+            data: any value that JSON can represent.
+            options: those of the entry, see `UniqueOptions`.
 
         Returns:
-            The entry with its number.
+            The entry with its number; with `on_duplicate="keep"` the one that waits, if there is one.
 
         Raises:
             MessageError: the message breaks a rule; nothing was written.
             OutboxTransactionError: the entry can't join a transaction of `session`; nothing was written.
+            DuplicateEntryError: an entry with this key waits; nothing was written.
         """
-        from lanes.outbox.sql.writing import write
+        from lanes.outbox.sql.writing import write_one
 
-        entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
-        return write(session, self._sql_table(), [entry])[0]
+        return write_one(session, self._sql_table(), *self.prepare_unique(kind, data, options))
 
     async def add_async(
         self,
         session: AsyncSession | async_scoped_session[Any] | AsyncConnection | Bridge,
         kind: str,
         data: Any,
-        *,
-        group: str | None = None,
-        priority: int | None = None,
-        id: str | None = None,  # noqa: A002
-        traceparent: str | None = None,
+        **options: Unpack[UniqueOptions],
     ) -> Entry:
-        """
-        Write an entry as `add` does, in the transaction of an asynchronous session or connection.
+        """Write an entry as `add` does, in the transaction of an asynchronous session or connection."""
+        from lanes.outbox.sql.writing import write_one_async
 
-        Raises:
-            MessageError: the message breaks a rule; nothing was written.
-            OutboxTransactionError: the entry can't join a transaction of `session`; nothing was written.
-        """
-        from lanes.outbox.sql.writing import write_async
-
-        entry = self.prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
-        return (await write_async(session, self._sql_table(), [entry]))[0]
+        return await write_one_async(session, self._sql_table(), *self.prepare_unique(kind, data, options))
 
     def add_many(
-        self, session: Session | scoped_session[Any] | Connection | Bridge, messages: Iterable[Message]
+        self,
+        session: Session | scoped_session[Any] | Connection | Bridge,
+        messages: Iterable[Message],
+        *,
+        not_before: datetime | timedelta | None = None,
     ) -> list[Entry]:
         """
         Write an entry for each message, a thousand with one statement, in your transaction.
+
+        Args:
+            session: as for `add`.
+            messages: the messages.
+            not_before: they are not sent before this time, or this long from now.
 
         Raises:
             MessageError: a message breaks a rule; nothing was written.
@@ -323,17 +337,22 @@ class Outbox:
         """
         from lanes.outbox.sql.writing import write
 
-        return write(session, self._sql_table(), [self._entry_of(message) for message in messages])
+        return write(
+            session, self._sql_table(), [self._entry_of(message, not_before) for message in messages]
+        )
 
     async def add_many_async(
         self,
         session: AsyncSession | async_scoped_session[Any] | AsyncConnection | Bridge,
         messages: Iterable[Message],
+        *,
+        not_before: datetime | timedelta | None = None,
     ) -> list[Entry]:
         """Write entries as `add_many` does, in the transaction of an asynchronous session or connection."""
         from lanes.outbox.sql.writing import write_async
 
-        return await write_async(session, self._sql_table(), [self._entry_of(one) for one in messages])
+        entries = [self._entry_of(message, not_before) for message in messages]
+        return await write_async(session, self._sql_table(), entries)
 
     def lock_group(self, session: Session | scoped_session[Any] | Connection | Bridge, *groups: str) -> None:
         """

@@ -19,7 +19,7 @@ from lanes.errors import AwsError, OutboxStoreError, UnwrittenMarksError
 from lanes.outbox.context import RelayContext
 from lanes.outbox.outages import STORE
 from lanes.outbox.publication import Publication, Publisher
-from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause
+from lanes.outbox.rules import LISTENING_TICK, Mark, lane_shares, next_pause, until_due
 from lanes.outbox.telemetry import RelayMetric, RelayRound
 from lanes.retries import OutageLog, RetryPolicy
 
@@ -114,7 +114,7 @@ class Relay:
         if claim.taken_over:
             self._telemetry.count(RelayMetric.TAKEN_OVER, claim.taken_over)
         if not claim.entries:
-            return RelayRound(is_idle=claim.is_idle)
+            return RelayRound(is_idle=claim.is_idle, next_due_at=claim.next_due_at)
 
         def should_stop() -> bool:
             return self._clock() >= claimed.send_until or self._should_stop()
@@ -165,11 +165,12 @@ class Relay:
         waited: timedelta | None = None
         self._should_stop = should_stop
         while not should_stop():
-            if not self._run_once_or_report().is_idle:
+            done = self._run_once_or_report()
+            if not done.is_idle:
                 waited = None
                 continue
             waited = next_pause(waited, self._longest_pause(wakes=wakes()))
-            pause(waited)
+            pause(until_due(waited, done.next_due_at, self._clock()))
 
     def _longest_pause(self, *, wakes: bool) -> timedelta:
         # No commit tells that a lane accepts again, or that its window has room.

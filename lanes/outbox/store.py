@@ -4,8 +4,8 @@ The protocols of an outbox's database, for a relay and for operators.
 Every store keeps three indexes:
 
 - ready: the candidates in claim order: priority descending, then age, then id;
-- timers: entries with a due time: the next attempt, the end of a lock or the end of parking;
-- chains: the unfinished entries of each group and lane, by age.
+- timers: entries with a due time: the next attempt, the end of a lock or of parking, the time of a scheduled entry;
+- chains: the unfinished entries of each group and lane, by age, without the scheduled ones.
 
 A claim first makes due entries ready. Then it reads candidates from the top of `ready`, compares those with a group to
 their chain, locks the first entries of each chain and parks the others. So an entry that is blocked by an earlier one
@@ -36,6 +36,7 @@ class Claim:
         parked: number of candidates that wait for an earlier entry of their group.
         taken_over: number of ripened entries with an expired lock.
         missed: number of candidates that another relay locked first.
+        next_due_at: time at which the next entry is due, if the store knows it.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -43,6 +44,7 @@ class Claim:
     parked: int = 0
     taken_over: int = 0
     missed: int = 0
+    next_due_at: float | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -58,12 +60,14 @@ class OutboxStatus:
     Attributes:
         counts: number of entries by state.
         held_groups: number of abandoned entries that hold their group until an operator decides.
-        oldest_at: time of writing of the oldest unfinished entry; None if there is none.
+        scheduled: number of pending entries that wait for the time before which they may not be sent.
+        oldest_at: time since which an unfinished entry could be sent, the earliest; None if there is none.
         is_complete: False if counting stopped at its limit, so that the counts are lower bounds.
     """
 
     counts: Mapping[EntryState, int]
     held_groups: int = 0
+    scheduled: int = 0
     oldest_at: float | None = None
     is_complete: bool = True
 

@@ -25,7 +25,9 @@ class RelayMetric(enum.StrEnum):
     LANE_FAILURES = "OutboxLaneFailures"  # rounds in which a lane accepted nothing, by lane and cause
     LOCK_LOST = "OutboxLocksLost"
     TAKEN_OVER = "OutboxLocksTakenOver"
-    LATENCY = "OutboxPublishLatency"  # milliseconds from written to marked as published
+    LATENCY = (
+        "OutboxPublishLatency"  # milliseconds from written, or from `not_before`, to marked as published
+    )
     WAITING = "OutboxPending"
     WAITING_FAILED = "OutboxFailed"
     KEPT_ABANDONED = "OutboxAbandoned"
@@ -44,6 +46,7 @@ class RelayRound:
         abandoned: failed entries without attempts left.
         lock_lost: entries that another relay took over meanwhile; they were not marked.
         is_idle: nothing was claimed, and an immediate next round would claim nothing either.
+        next_due_at: time at which the next entry is due, if the store knows it.
     """
 
     published: int = 0
@@ -52,6 +55,7 @@ class RelayRound:
     abandoned: int = 0
     lock_lost: int = 0
     is_idle: bool = True
+    next_due_at: float | None = None
 
     def plus(self, later: RelayRound) -> RelayRound:
         """Return the sum of two rounds; idle is what the later one says."""
@@ -62,6 +66,7 @@ class RelayRound:
             abandoned=self.abandoned + later.abandoned,
             lock_lost=self.lock_lost + later.lock_lost,
             is_idle=later.is_idle,
+            next_due_at=later.next_due_at,
         )
 
 

@@ -3,11 +3,12 @@ O3: the order of a group, searched with random faults.
 
 A relay never publishes an entry of a group before an earlier entry of the same group and lane. Earlier is what the
 database numbered first, whatever the clocks of the writers, here with the group's lock; an entry that an operator moves
-or retries is behind what a relay has claimed by then.
+or retries, or that was scheduled, is behind what a relay has claimed by then.
 """
 
 import itertools
 import random
+from datetime import timedelta
 
 import pytest
 
@@ -61,6 +62,8 @@ class Search:
         # operator's change that lets it join a chain.
         self.moments = itertools.count(1)
         self.claimed, self.sent_by, self.joined = {}, {}, {}
+        # The times of scheduled entries, and those of them that are not due yet.
+        self.scheduled, self.waiting = {}, set()
         self.depth = 0
         self.relays = [self._relay(name) for name in ("one", "two")]
         self.operator = Operator(store=subject.operations, config=CONFIG, who="ops", clock=clock)
@@ -91,7 +94,11 @@ class Search:
             self.step_relay()
 
     def claim(self, *args, **kwargs):
+        joins = next(self.moments)
         claim = self.subject.store.claim(*args, **kwargs)
+        due = {one for one in self.waiting if not self.subject.operations.entry(one).is_scheduled}
+        self.waiting -= due
+        self.joined.update(dict.fromkeys(due, joins))
         self.claimed.update(dict.fromkeys((entry.id for entry in claim.entries), next(self.moments)))
         self._may_happen()
         return claim
@@ -104,6 +111,7 @@ class Search:
             for message in messages:
                 if message.id in arrived:
                     self.sent_by.setdefault(message.id, self.claimed[message.id])
+                    assert self.clock() >= self.scheduled.get(message.id, 0)
             self._may_happen()
 
     def settle(self, *args, **kwargs):
@@ -132,6 +140,15 @@ class Search:
             for _ in range(self.chance.randint(1, 3))
         ]
         self.entries.update((entry.id, entry) for entry in subject.write_locked(outbox, messages))
+
+    def step_schedule(self):
+        """Write an entry of a group for later."""
+        delay = self.chance.choice([30, 200, 2000])
+        entry = self.outbox.prepare("k", None, group="g", not_before=timedelta(seconds=delay))
+        (entry,) = self.subject.write(entry)
+        self.entries[entry.id] = entry
+        self.scheduled[entry.id] = entry.not_before
+        self.waiting.add(entry.id)
 
     def step_overlap(self):
         """Begin a transaction of one group, and commit it after one of another group."""
@@ -164,7 +181,8 @@ class Search:
 
     def run(self, steps=40):
         actions = [self.step_relay] * 6 + [self.step_write] * 3
-        actions += [self.step_time, self.step_operator, self.step_cancel, self.step_retry, self.step_overlap]
+        actions += [self.step_time, self.step_operator, self.step_cancel, self.step_retry]
+        actions += [self.step_overlap, self.step_schedule]
         for _ in range(steps):
             self.chance.choice(actions)()
         self.faults = False

@@ -70,3 +70,18 @@ def test_orders_reach_the_lanes_of_their_urgency(lanes_in_memory):
     lanes_in_memory.assert_sent("order.placed", lane="MAIN", order=1)
     lanes_in_memory.assert_sent("order.placed", lane="MEDIUM", order=2, group="b")
     engine.dispose()
+
+
+def test_a_reminder_waits_and_a_report_is_built_once():
+    """However many orders ask for it."""
+    engine = sa.create_engine("sqlite://")
+    outbox_sql.Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        for customer in ("a", "b"):
+            session.add(order := outbox_sql.Order(customer=customer))
+            session.flush()
+            outbox_sql.remind_and_report(session, order)
+
+    status = SqlOutboxStore(engine).status()
+    assert (status.scheduled, sum(status.counts.values())) == (2, 3)
+    engine.dispose()

@@ -35,7 +35,10 @@ def transaction(subject, clock, client=None, pauses=None):
     outbox = Outbox(positions=Positions(clock))
     pauses = [] if pauses is None else pauses
     return OutboxTransaction(
-        prepare=outbox.prepare, table=subject.name, client=client or subject.client, pause=pauses.append
+        prepare=outbox.prepare_unique,
+        table=subject.name,
+        client=client or subject.client,
+        pause=pauses.append,
     )
 
 

@@ -93,7 +93,7 @@ class DynamoDBSubject:
 
     def write_locked(self, outbox, messages):
         """Commit entries in a transaction that locks their groups."""
-        transaction = OutboxTransaction(prepare=outbox.prepare, table=self.name, client=self.client)
+        transaction = OutboxTransaction(prepare=outbox.prepare_unique, table=self.name, client=self.client)
         transaction.lock_group(*{one.group for one in messages if one.group is not None})
         entries = [
             transaction.add(one.kind, one.data, group=one.group, priority=one.priority) for one in messages

@@ -89,7 +89,7 @@ class PowertoolsRelayTelemetry:
                 self.count(metric, value)
         latencies = self._values.setdefault(RelayMetric.LATENCY, [])
         published = (mark for mark in marks if mark.state is EntryState.PUBLISHED)
-        latencies += [1000 * (now - mark.entry.created_at) for mark in published]
+        latencies += [1000 * (now - mark.entry.sendable_from) for mark in published]
         # A flush writes one object, so the first 99 latencies are a sample of all; counts are complete.
         del latencies[MOST_VALUES:]
 

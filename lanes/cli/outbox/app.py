@@ -60,6 +60,7 @@ def status(context: typer.Context) -> None:
         {
             **counted,
             "held_groups": found.held_groups,
+            "scheduled": found.scheduled,
             "oldest_seconds": None if age is None else round(age, 1),
             "complete": found.is_complete,
             "relays": {
@@ -122,6 +123,7 @@ def show(context: typer.Context, entry_id: EntryId) -> None:
     details = {
         **entry_row(entry),
         "source": entry.source,
+        **({} if entry.unique_key is None else {"unique_key": entry.unique_key}),
         "locked_by": entry.locked_by or "none",
         "locked_until": moment(entry.locked_until),
         "next_attempt_at": moment(entry.next_attempt_at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lanes.outbox.dynamodb.item import DEAD, DUE, HELD, READY, part_of, sortable, typed
+from lanes.outbox.dynamodb.item import DEAD, DUE, HELD, READY, part_of, part_of_key, sortable, typed
 from lanes.outbox.entry import FINISHED, EntryState, chain_of
 from lanes.outbox.rules import Candidate
 
@@ -70,6 +70,20 @@ class Change:
 def id_of(item: Any) -> str:
     """Read the id from a key."""
     return str(item["sk"]["S"].partition("#")[2])
+
+
+def ripe(item: Any) -> dict[str, Any]:
+    """Return the attributes that make an item a candidate in its group; None removes one."""
+    in_group = item["pk"]["S"].startswith("group#") and "S" in item.get("lane", {})
+    return {
+        "ready": part_of_key(READY, item["pk"]["S"]),
+        "timer": None,
+        "due_at": None,
+        "is_parked": None,
+        "is_scheduled": None,
+        # As `chain_order` gives it.
+        **({"chain_order": f"{item['lane']['S']}#{item['sk']['S']}"} if in_group else {}),
+    }
 
 
 def candidate_of(item: Any) -> Candidate:

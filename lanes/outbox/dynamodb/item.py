@@ -9,7 +9,8 @@ Keys and indexes:
 - Both are spread over `PARTS` keys each, such as `ready#3`, by a hash of `pk`.
 - `chains` (sparse, and local, so that it can be read consistently): unfinished entries of a group by `chain_order`,
   which is LANE#POSITION#ID.
-- The counter of a locked group is under `counter#GROUP`, with `last_position`.
+- The counter of a locked group is under `counter#GROUP`, with `last_position`; a unique key is under `unique#KEY`, with
+  the `holder`, the `sk` of the entry that waits.
 - Audit entries are under `pk` `audit`.
 """
 
@@ -41,13 +42,14 @@ AUDIT = "audit"
 LARGEST_ITEM_BYTES = 400 * 1024
 RESERVED_BYTES = 6 * 1024
 PRIORITY_ORIGIN = 2**31
-COUNTER_SECONDS = 7 * 86_400
+# Of a counter that nobody writes to, and of a released key.
+KEPT_SECONDS = 7 * 86_400
 
 # The attributes of an entry except for its body, which may have hundreds of kilobytes.
 SHOWN_ATTRIBUTES = (
     "pk", "sk", "id", "kind", "source", "message_group", "priority", "lane", "position", "created_at", "state",
     "attempts", "last_error", "locked_by", "locked_until", "next_attempt_at", "changed_at", "published_at",
-    "sequence_number", "expires_at", "is_parked", "chain_order",
+    "sequence_number", "expires_at", "is_parked", "chain_order", "not_before", "is_scheduled", "unique_key",
 )  # fmt: skip
 
 _serializer = TypeSerializer()
@@ -74,9 +76,14 @@ def put_action(table: str, entry: Entry) -> dict[str, Any]:
 def counter_of(group: str, last: int) -> dict[str, Any]:
     """Return the item with the last number of a group that its writers lock."""
     # By then every clock is past the number.
-    expires_at = last // MICROSECONDS + COUNTER_SECONDS
+    expires_at = last // MICROSECONDS + KEPT_SECONDS
     key = {"pk": text(f"counter#{group}"), "sk": text("counter")}
     return {**key, "last_position": number(last), "expires_at": number(expires_at)}
+
+
+def unique_key_of(key: str) -> dict[str, Any]:
+    """Return the primary key of a unique key."""
+    return {"pk": text(f"unique#{key}"), "sk": text("unique")}
 
 
 def item_of(entry: Entry) -> dict[str, Any]:
@@ -95,12 +102,27 @@ def item_of(entry: Entry) -> dict[str, Any]:
         "attempts": number(0),
         "changed_at": number(entry.created_at),
         "claim_order": text(claim_order(entry, entry.priority)),
-        "ready": text(part_of(READY, entry)),
     }
     if entry.group is not None:
         item["message_group"] = text(entry.group)
-        item["chain_order"] = text(chain_order(entry, entry.lane))
-    return item
+    if entry.unique_key is not None:
+        item["unique_key"] = text(entry.unique_key)
+    if entry.not_before is not None:
+        item["not_before"] = number(entry.not_before)
+    return item | {name: typed(value) for name, value in waiting(entry).items() if value is not None}
+
+
+def waiting(entry: Entry) -> dict[str, Any]:
+    """Return the attributes of an entry that waits: as a candidate in its group, or until its time; None is absent."""
+    at = entry.not_before if entry.is_scheduled else None
+    return {
+        "ready": part_of(READY, entry) if at is None else None,
+        "chain_order": None if at is not None or entry.group is None else chain_order(entry, entry.lane),
+        "timer": None if at is None else part_of(DUE, entry),
+        "due_at": None if at is None else sortable(at),
+        "is_scheduled": None if at is None else True,
+        "is_parked": None,
+    }
 
 
 def entry_of(item: Mapping[str, Any]) -> Entry:
@@ -146,6 +168,14 @@ def position_of(item: Mapping[str, Any]) -> int | None:
     return int(position) if position.isdecimal() else None
 
 
+def sendable_from(item: Mapping[str, Any]) -> float | None:
+    """Return the time from which the entry of an item in an index could be sent; None if its key is invalid."""
+    position = position_of(item)
+    if position is None:
+        return None
+    return max(position / MICROSECONDS, float(item.get("not_before", {}).get("N", 0)))
+
+
 def _entry_of(item: Mapping[str, Any]) -> Entry:
     plain = {name: _deserializer.deserialize(value) for name, value in item.items()}
     return Entry(
@@ -170,6 +200,9 @@ def _entry_of(item: Mapping[str, Any]) -> Entry:
         sequence_number=plain.get("sequence_number", ""),
         expires_at=_optional(plain.get("expires_at")),
         is_parked=plain.get("is_parked", False),
+        not_before=_optional(plain.get("not_before")),
+        is_scheduled=plain.get("is_scheduled", False),
+        unique_key=plain.get("unique_key"),
         holds_group=plain["state"] == EntryState.ABANDONED and "chain_order" in plain,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lanes.aws.errors import aws_errors
@@ -27,6 +28,7 @@ from lanes.outbox.dynamodb.item import (
     partition_of,
     sortable,
     text,
+    waiting,
 )
 from lanes.outbox.entry import FINISHED, WAITING, Entry, EntryState
 from lanes.outbox.store import AuditEntry
@@ -149,7 +151,7 @@ class DynamoDBOutboxOperations:
                 "claim_order": claim_order(entry, priority),
                 "changed_at": now,
             }
-            if entry.group is not None:
+            if entry.group is not None and not entry.is_scheduled:
                 moved["chain_order"] = chain_order(entry, lane)
             if entry.is_parked:
                 moved |= {"ready": part_of(READY, entry), "is_parked": None, "timer": None, "due_at": None}
@@ -171,28 +173,32 @@ class DynamoDBOutboxOperations:
                 "next_attempt_at": None,
                 "ready": None,
                 "is_parked": None,
+                "is_scheduled": None,
                 "chain_order": None,
             }
 
-        return self._change(entries, setting, WAITING | {EntryState.ABANDONED})
+        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED})
+
+    def _released(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
+        """Release the unique keys of entries before they change: a key without a waiting entry would refuse all."""
+        for entry in entries:
+            if entry.unique_key is not None:
+                self._store.release(entry.unique_key, key_of(entry)["sk"]["S"], now)
+            yield entry
 
     def retry(self, entries: Iterable[Entry], *, now: float) -> int:
         """Reset finished or failed entries to pending."""
 
         def setting(entry: Entry) -> dict[str, Any]:
-            again: dict[str, Any] = {
+            return {
                 "state": EntryState.PENDING.value,
                 "attempts": 0,
                 "changed_at": now,
-                "ready": part_of(READY, entry),
                 "expires_at": None,
                 "published_at": None,
                 "next_attempt_at": None,
-                "is_parked": None,
-                "timer": None,
-                "due_at": None,
+                **waiting(replace(entry, is_scheduled=(entry.not_before or now) > now)),
             }
-            return again if entry.group is None else again | {"chain_order": chain_order(entry, entry.lane)}
 
         return self._change(entries, setting, FINISHED | {EntryState.FAILED})
 
@@ -213,10 +219,11 @@ class DynamoDBOutboxOperations:
         return changed
 
     def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:
-        """Change an entry if it is unchanged, except for parking by a relay."""
+        """Change an entry if it is unchanged, except that a relay has parked it or let it join its group."""
         for _ in range(MAX_TRIES):
             same: dict[str, Any] = {"state": entry.state.value, "priority": entry.priority}
             same["is_parked"] = True if entry.is_parked else None
+            same["is_scheduled"] = True if entry.is_scheduled else None
             if self._calls.update(key_of(entry), Change(setting(entry), same=same)):
                 return True
             now = next(iter(self._read([key_of(entry)])), None)

@@ -183,7 +183,8 @@ class RelayFunction:
         while True:
             relay.run_until(ends.last_round, calls_for=ends.last_call - self._clock())
             # Entries wait although nothing is due: a window holds them back.
-            is_held_back = EntryState.PENDING in relay.store.status(limit=1).counts
+            status = relay.store.status(limit=1)
+            is_held_back = status.counts.get(EntryState.PENDING, 0) > status.scheduled
             if self._clock() >= ends.last_round or not is_held_back:
                 return
             self._pause(relay.config.outbox.tick.total_seconds())

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.errors import AwsError, UnwrittenMarksError
 from lanes.outbox.dynamodb.calls import CONCURRENCY, TableCalls
-from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, runs_of
+from lanes.outbox.dynamodb.changes import Change, candidate_of, id_of, outcome_of, ripe, runs_of
 from lanes.outbox.dynamodb.item import (
     CHAINS_INDEX,
     DEAD,
     DUE,
     HELD,
+    KEPT_SECONDS,
     READY,
     READY_INDEX,
     TIMERS_INDEX,
@@ -30,10 +31,11 @@ from lanes.outbox.dynamodb.item import (
     key_of,
     part_of_key,
     parts_of,
-    position_of,
+    sendable_from,
     sortable,
     state_of,
     text,
+    unique_key_of,
 )
 from lanes.outbox.entry import Entry, EntryState
 from lanes.outbox.rules import choose, joined
@@ -103,12 +105,15 @@ class DynamoDBOutboxStore:
 
         def ripen(item: Any) -> bool:
             is_locked = state_of(item) is EntryState.PROCESSING
-            setting: dict[str, Any] = _as_candidate(item)
+            setting = ripe(item)
             if is_locked:
                 pending = {"state": EntryState.PENDING.value, "changed_at": now}
                 setting |= {**pending, "locked_by": None, "locked_until": None}
-            # If another relay has made it ready or locked it since, its due time or its state differs.
+            # If another relay has made it ready or locked it since, its due time or its state differs; if an operator
+            # has moved it to another lane, its place in its group.
             same = {"due_at": item["due_at"]["S"], "state": item.get("state", {}).get("S")}
+            if "chain_order" in setting:
+                same["lane"] = item["lane"]["S"]
             return self.calls.update(item, Change(setting, same=same)) is not None
 
         done = self.calls.in_parallel(ripen, due)
@@ -167,6 +172,9 @@ class DynamoDBOutboxStore:
         locked: list[Entry] = []
         for candidate in run:
             item = items[candidate.id]
+            if "unique_key" in item:
+                # Before the lock: from then on the message may have been handled before a second writer commits.
+                self.release(item["unique_key"]["S"], item["sk"]["S"], now)
             change = Change(
                 {
                     "state": EntryState.PROCESSING.value,
@@ -188,6 +196,12 @@ class DynamoDBOutboxStore:
             locked.append(entry_of(written))
         return locked
 
+    def release(self, key: str, holder: str, now: float) -> None:
+        """Let another entry have a unique key, if this one has it; time to live removes it."""
+        # Not removed here: a relay has no right to delete.
+        setting = {"holder": None, "expires_at": int(now) + KEPT_SECONDS}
+        self.calls.update(unique_key_of(key), Change(setting, same={"holder": holder}))
+
     def _park(self, items: Sequence[Any], *, until: float) -> int:
         def park(item: Any) -> bool:
             timer = {"timer": part_of_key(DUE, item["pk"]["S"]), "due_at": sortable(until)}
@@ -204,7 +218,7 @@ class DynamoDBOutboxStore:
             if order and "is_parked" in order[0]:
                 parked = [item for item in order if "is_parked" in item]
                 self.calls.in_parallel(
-                    lambda item: self.calls.update(item, Change(_as_candidate(item), present=["is_parked"])),
+                    lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
                     parked,
                 )
 
@@ -259,7 +273,8 @@ class DynamoDBOutboxStore:
         """Count the entries from the indexes; published entries are in no index."""
         counts: Counter[EntryState] = Counter()
         held_groups = 0
-        positions: list[int] = []
+        sendable: list[float] = []
+        scheduled = 0
         is_complete = True
         for index, key, value in (
             (READY_INDEX, "ready", READY),
@@ -273,10 +288,15 @@ class DynamoDBOutboxStore:
             if value == HELD:
                 held_groups += len(items)
             if value in {READY, DUE}:
-                positions += [position for item in items if (position := position_of(item)) is not None]
-        oldest_at = min(positions) / 1_000_000 if positions else None
+                due = [item for item in items if "is_scheduled" not in item]
+                scheduled += len(items) - len(due)
+                sendable += [at for item in due if (at := sendable_from(item)) is not None]
         return OutboxStatus(
-            counts=dict(counts), held_groups=held_groups, oldest_at=oldest_at, is_complete=is_complete
+            counts=dict(counts),
+            held_groups=held_groups,
+            scheduled=scheduled,
+            oldest_at=min(sendable, default=None),
+            is_complete=is_complete,
         )
 
     def _counted(
@@ -295,13 +315,3 @@ class DynamoDBOutboxStore:
         )
         is_whole = most is None or all(len(page) < most for page in pages)
         return [item for page in pages for item in page], is_whole
-
-
-def _as_candidate(item: Any) -> dict[str, Any]:
-    """Return the attributes that make an item a candidate again; None removes one."""
-    return {
-        "ready": part_of_key(READY, item["pk"]["S"]),
-        "timer": None,
-        "due_at": None,
-        "is_parked": None,
-    }

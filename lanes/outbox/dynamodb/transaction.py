@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lanes.aws.attribute_values import TypeSerializer
 from lanes.aws.errors import aws_errors
-from lanes.errors import AwsError, TransactionTooLargeError
-from lanes.outbox.dynamodb.item import counter_of, item_bytes, number, put_action
+from lanes.errors import AwsError, DuplicateEntryError, TransactionTooLargeError
+from lanes.outbox.dynamodb.item import (
+    counter_of,
+    item_bytes,
+    key_of,
+    number,
+    put_action,
+    text,
+    unique_key_of,
+)
 from lanes.outbox.entry import Entry
 
 if TYPE_CHECKING:
@@ -18,11 +27,13 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from lanes.outbox.entry import UniqueOptions
+
 # AWS: at most 100 actions, 4 MB in all and 400 KB per item (API_TransactWriteItems).
 MAX_ACTIONS = 100
 MAX_BYTES = 4 * 1024 * 1024
 MAX_ITEM_BYTES = 400 * 1024
-# For a transaction with locked groups, of which others write the counters at the same time.
+# For a transaction with locked groups or unique keys, of which others write the items at the same time.
 MAX_TRIES, FIRST_PAUSE = 10, 0.01
 CONDITION_FAILED = "ConditionalCheckFailed"
 
@@ -32,16 +43,19 @@ class OutboxTransaction:
     Collects writes and entries to commit together; created by `Outbox.transaction`.
 
     Args:
-        prepare: creates an entry, as `Outbox.prepare` does.
+        prepare: creates an entry, as `Outbox.prepare_unique` does.
         table: name of the outbox's table.
         client: makes the one call.
-        pause: waits for seconds between two tries of a transaction with a locked group.
+        pause: waits for seconds between two tries of a transaction with a locked group or a unique key.
+
+    Attributes:
+        kept: after the commit, ids of the entries that waited already, by the unique key.
     """
 
     def __init__(
         self,
         *,
-        prepare: Callable[..., Entry],
+        prepare: Callable[[str, Any, UniqueOptions], tuple[Entry, bool]],
         table: str,
         client: DynamoDBClient,
         pause: Callable[[float], None] = time.sleep,
@@ -52,27 +66,36 @@ class OutboxTransaction:
         self._pause = pause
         self._actions: list[dict[str, Any] | Entry] = []
         self._locked: set[str] = set()
+        self._keeping: set[str] = set()
+        self.kept: dict[str, str] = {}
 
     def add(
         self,
         kind: str,
         data: Any,
-        *,
-        group: str | None = None,
-        priority: int | None = None,
-        id: str | None = None,  # noqa: A002 - the name that CloudEvents gives it
-        traceparent: str | None = None,
+        **options: Unpack[UniqueOptions],
     ) -> Entry:
         """
-        Add a message; the arguments are those of `Outbox.prepare`.
+        Add a message; the arguments are those of `Outbox.add`.
+
+        With `on_duplicate="keep"` only the commit knows whether the entry is written: see `kept`.
 
         Raises:
             MessageError: the message breaks a rule.
             EntryTooLargeError: the item would exceed DynamoDB's limit.
+            DuplicateEntryError: this transaction has an entry with this key.
         """
-        entry = self._prepare(kind, data, group=group, priority=priority, id=id, traceparent=traceparent)
+        entry, keeps = self._prepare(kind, data, options)
         # Checked now, and made again by `commit`, which may give it another number.
         put_action(self._table, entry)
+        if (key := entry.unique_key) is not None:
+            first = next((one for one in self._entries() if one.unique_key == key), None)
+            if first is not None and not keeps:
+                raise DuplicateEntryError(key=key, waiting=first.id)
+            if first is not None:
+                return first
+            if keeps:
+                self._keeping.add(key)
         self._actions.append(entry)
         return entry
 
@@ -103,39 +126,77 @@ class OutboxTransaction:
         self._actions.append(dict(action))
 
     def commit(self) -> None:
-        """Write everything or nothing; without actions make no call."""
+        """
+        Write everything or nothing; without actions make no call.
+
+        Raises:
+            DuplicateEntryError: an entry with one of the unique keys waits, and was not to be kept.
+        """
         if not self._actions:
             return
-        numbers = {group: 0 for group in self._locked if self._entries_of(group)}
+        known = _Known(
+            numbers={group: 0 for group in self._locked if self._entries_of(group)},
+            keys={one.unique_key: None for one in self._entries() if one.unique_key is not None},
+        )
+        token, actions = str(uuid.uuid4()), self._written(known)
         for attempt in range(MAX_TRIES):
-            counters = [self._counter(group, after) for group, after in numbers.items()]
-            actions = [*counters, *(self._action(one, numbers) for one in self._actions)]
             check_limits(actions)
             try:
-                # boto3 adds a ClientRequestToken, so its own retries within ten minutes write once
-                # (API_TransactWriteItems).
                 with aws_errors("TransactWriteItems"):
-                    self._client.transact_write_items(TransactItems=actions)  # type: ignore[arg-type]
+                    # With one token a try that was written without an answer is not written again for ten minutes
+                    # (API_TransactWriteItems).
+                    self._client.transact_write_items(TransactItems=actions, ClientRequestToken=token)  # type: ignore[arg-type]
             except AwsError as error:
-                later = _later(error, list(numbers))
-                if not numbers or attempt == MAX_TRIES - 1 or (later is None and not error.retryable):
+                is_guarded = bool(known.numbers or known.keys)
+                blamed = _blamed(error, known.guards)
+                if not is_guarded or attempt == MAX_TRIES - 1 or (blamed is None and not error.retryable):
                     raise
-                numbers |= later or {}
+                self._learn(known, blamed or {}, error)
+                if error.answered:
+                    token, actions = str(uuid.uuid4()), self._written(known)
                 if error.retryable:
                     # Others write the counter at this moment; a different pause for each lets them pass one by one.
                     self._pause(random.uniform(0, FIRST_PAUSE * 2**attempt))  # noqa: S311 - not a secret
                 continue
-            self._actions, self._locked = [], set()
+            self.kept = {key: _id_in(holder) for key, holder in known.keys.items() if holder is not None}
+            self._actions, self._locked, self._keeping = [], set(), set()
             return
 
-    def _entries_of(self, group: str) -> list[Entry]:
-        return [one for one in self._actions if isinstance(one, Entry) and one.group == group]
+    def _learn(self, known: _Known, blamed: Mapping[tuple[str, str], Any], error: AwsError) -> None:
+        """Take over what the items say that were not as expected."""
+        for (sort, name), item in blamed.items():
+            if sort == "counter":
+                known.numbers[name] = int(item["last_position"]["N"])
+                continue
+            # Without a holder it was released meanwhile.
+            holder = item.get("holder", {}).get("S")
+            if holder is not None and name not in self._keeping:
+                raise DuplicateEntryError(key=name, waiting=_id_in(holder)) from error
+            known.keys[name] = holder
 
-    def _action(self, one: dict[str, Any] | Entry, numbers: Mapping[str, int]) -> dict[str, Any]:
-        if not isinstance(one, Entry):
-            return one
-        after = 0 if one.group is None else numbers.get(one.group, 0)
-        return put_action(self._table, replace(one, position=one.position + self._shift(one.group, after)))
+    def _entries(self) -> list[Entry]:
+        return [one for one in self._actions if isinstance(one, Entry)]
+
+    def _entries_of(self, group: str) -> list[Entry]:
+        return [one for one in self._entries() if one.group == group]
+
+    def _written(self, known: _Known) -> list[dict[str, Any]]:
+        """Return all actions, the guards first: entries whose key another one has are left out."""
+        entries = {id(one): self._numbered(one, known.numbers) for one in self._entries()}
+        by_key = {one.unique_key: one for one in entries.values()}
+        return [
+            *(self._counter(group, after) for group, after in known.numbers.items()),
+            *(self._key(key, holder, by_key[key]) for key, holder in known.keys.items()),
+            *(
+                put_action(self._table, entries[id(one)]) if isinstance(one, Entry) else one
+                for one in self._actions
+                if not isinstance(one, Entry) or known.keys.get(one.unique_key or "") is None
+            ),
+        ]
+
+    def _numbered(self, entry: Entry, numbers: Mapping[str, int]) -> Entry:
+        after = 0 if entry.group is None else numbers.get(entry.group, 0)
+        return replace(entry, position=entry.position + self._shift(entry.group, after))
 
     def _shift(self, group: str | None, after: int) -> int:
         """Return by how much the numbers of a group's entries must rise to be later than another number."""
@@ -146,28 +207,62 @@ class OutboxTransaction:
         """Write the last number of a group, if all numbers of this transaction are later than the one before."""
         entries = self._entries_of(group)
         shift = self._shift(group, after)
-        values = {":first": number(entries[0].position + shift)}
+        return self._guard(
+            counter_of(group, entries[-1].position + shift),
+            "attribute_not_exists(pk) OR last_position < :first",
+            {":first": number(entries[0].position + shift)},
+        )
+
+    def _key(self, key: str, holder: str | None, entry: Entry) -> dict[str, Any]:
+        """Take a unique key if no waiting entry has it, or confirm that a known one still has it."""
+        item = {**unique_key_of(key), "holder": text(holder or key_of(entry)["sk"]["S"])}
+        if holder is None:
+            return self._guard(item, "attribute_not_exists(holder)", {})
+        # A relay releases it before it sends: as the entry waits at this commit, its message is handled after it.
+        return self._guard(item, "holder = :holder", {":holder": text(holder)})
+
+    def _guard(self, item: dict[str, Any], condition: str, values: dict[str, Any]) -> dict[str, Any]:
         return {
             "Put": {
                 "TableName": self._table,
-                "Item": counter_of(group, entries[-1].position + shift),
-                "ConditionExpression": "attribute_not_exists(pk) OR last_position < :first",
-                "ExpressionAttributeValues": values,
+                "Item": item,
+                "ConditionExpression": condition,
+                **({"ExpressionAttributeValues": values} if values else {}),
                 "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             }
         }
 
 
-def _later(error: AwsError, groups: Sequence[str]) -> dict[str, int] | None:
-    """Return the last numbers of the groups whose counters alone were not as expected; None for another reason."""
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """
+    What a transaction knows of the items that guard it.
+
+    Attributes:
+        numbers: the last number of each locked group.
+        keys: for each unique key the entry that is kept; None if this transaction takes it.
+    """
+
+    numbers: dict[str, int]
+    keys: dict[str, str | None]
+
+    @property
+    def guards(self) -> list[tuple[str, str]]:
+        """The guards by sort and name, in the order in which they are written."""
+        return [("counter", group) for group in self.numbers] + [("key", key) for key in self.keys]
+
+
+def _id_in(holder: str) -> str:
+    return holder.partition("#")[2]
+
+
+def _blamed(error: AwsError, guards: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any] | None:
+    """Return the items of the guards that alone were not as expected; None for another reason."""
     blamed = [index for index, reason in enumerate(error.reasons) if reason == CONDITION_FAILED]
-    if not blamed or blamed[-1] >= len(groups):
+    if not blamed or blamed[-1] >= len(guards):
         return None
     response: Any = getattr(error.__cause__, "response", {})
-    return {
-        groups[index]: int(response["CancellationReasons"][index]["Item"]["last_position"]["N"])
-        for index in blamed
-    }
+    return {guards[index]: response["CancellationReasons"][index].get("Item", {}) for index in blamed}
 
 
 def check_limits(actions: Sequence[Mapping[str, Any]]) -> None:

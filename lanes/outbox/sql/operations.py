@@ -68,7 +68,7 @@ class SqlOutboxOperations:
             return {
                 "priority": priority,
                 "lane": lane,
-                "chain": chain_of(lane, entry.group),
+                "chain": sa.case((column.is_scheduled, None), else_=chain_of(lane, entry.group)),
                 "changed_at": now,
                 "is_ready": sa.or_(column.is_ready, column.is_parked),
                 "is_parked": False,
@@ -87,8 +87,10 @@ class SqlOutboxOperations:
             "next_attempt_at": None,
             "is_ready": False,
             "is_parked": False,
+            "is_scheduled": False,
             "due_at": None,
             "chain": None,
+            "waiting_key": None,
         }
         states = [EntryState.ABANDONED.value, *(state.value for state in WAITING)]
         return self._change(entries, lambda _: values, states=states, now=now)
@@ -97,6 +99,7 @@ class SqlOutboxOperations:
         """Reset finished or failed entries to pending."""
 
         def values(entry: Entry) -> dict[str, Any]:
+            is_early = (entry.not_before or now) > now
             return {
                 "state": EntryState.PENDING.value,
                 "attempts": 0,
@@ -104,10 +107,11 @@ class SqlOutboxOperations:
                 "changed_at": now,
                 "published_at": None,
                 "next_attempt_at": None,
-                "is_ready": True,
+                "is_ready": not is_early,
                 "is_parked": False,
-                "due_at": None,
-                "chain": entry.chain,
+                "is_scheduled": is_early,
+                "due_at": entry.not_before if is_early else None,
+                "chain": None if is_early else entry.chain,
             }
 
         states = [EntryState.FAILED.value, *(state.value for state in FINISHED)]

@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from lanes.errors import ConfigurationError
-from lanes.outbox.entry import Entry, EntryState, chain_of
+from lanes.outbox.entry import Entry, EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,6 +158,12 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         sa.Column("due_at", sa.Double),
         # A lane's name of at most 40 characters, the separator, and a group of at most 128.
         sa.Column("chain", sa.String(170)),
+        sa.Column("not_before", sa.Double),
+        sa.Column("is_scheduled", sa.Boolean, nullable=False),
+        sa.Column("unique_key", sa.String(128)),
+        # The key, until a relay first claims the entry: from then on its message may have been handled before the
+        # transaction of a second writer is committed.
+        sa.Column("waiting_key", sa.String(128)),
         # The identity of a message.
         sa.UniqueConstraint("id", "kind", "source"),
         schema=schema,
@@ -180,6 +186,14 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
         # SQLite has no boolean, so a query says `is_ready = 1`, and an index on `is_ready` alone would not serve it.
         written = where == sa.true() if where is column.is_ready else where
         sa.Index(f"{name}_{order}", *columns, postgresql_where=where, sqlite_where=written)
+    is_waiting = column.waiting_key.is_not(None)
+    sa.Index(
+        f"{name}_unique",
+        column.waiting_key,
+        unique=True,
+        postgresql_where=is_waiting,
+        sqlite_where=is_waiting,
+    )
     return table
 
 
@@ -199,9 +213,15 @@ def row_of(entry: Entry) -> dict[str, Any]:
         "last_error": "",
         "changed_at": entry.created_at,
         "sequence_number": "",
-        "is_ready": True,
+        "is_ready": not entry.is_scheduled,
         "is_parked": False,
-        "chain": chain_of(entry.lane, entry.group),
+        "due_at": entry.not_before if entry.is_scheduled else None,
+        # A scheduled entry joins its group when it is due.
+        "chain": None if entry.is_scheduled else entry.chain,
+        "not_before": entry.not_before,
+        "is_scheduled": entry.is_scheduled,
+        "unique_key": entry.unique_key,
+        "waiting_key": entry.unique_key,
     }
 
 
@@ -227,7 +247,10 @@ def entry_of(row: Mapping[Any, Any]) -> Entry:
         published_at=row["published_at"],
         sequence_number=row["sequence_number"],
         expires_at=row["expires_at"],
-        is_parked=row["is_parked"],
+        is_parked=bool(row["is_parked"]),
+        not_before=row["not_before"],
+        is_scheduled=bool(row["is_scheduled"]),
+        unique_key=row["unique_key"],
         holds_group=row["state"] == EntryState.ABANDONED and row["chain"] is not None,
     )
 

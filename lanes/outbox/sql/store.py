@@ -102,6 +102,7 @@ class SqlOutboxStore:
             "locked_until": locked_until,
             "next_attempt_at": None,
             "changed_at": now,
+            "waiting_key": None,
         }
         with self.writing() as connection:
             for turn in range(MOST_TURNS):
@@ -120,6 +121,8 @@ class SqlOutboxStore:
                 # Groups that wait leave the way, so the next candidates are of others.
                 parked += self._park(connection, blocked, until=locked_until)
                 waiting |= blocked.keys()
+            due_at = sa.select(sa.func.min(self._table.c.due_at))
+            next_due_at = None if claimed or parked or ripened else connection.execute(due_at).scalar()
         # An earlier entry may have been finished while these were parked: the later of the two writers sees both.
         self.wake(waiting, now=now)
         return Claim(
@@ -127,6 +130,7 @@ class SqlOutboxStore:
             ripened=ripened,
             parked=parked,
             taken_over=taken_over,
+            next_due_at=next_due_at,
         )
 
     def _chosen(
@@ -220,7 +224,9 @@ class SqlOutboxStore:
             locked_until=None,
             changed_at=now,
         )
-        self._set(connection, [row.position for row in due], is_ready=True, is_parked=False, due_at=None)
+        joined = {"chain": self._table.c.lane + "#" + self._table.c.message_group, "is_scheduled": False}
+        ripe = {"is_ready": True, "is_parked": False, "due_at": None}
+        self._set(connection, [row.position for row in due], **joined, **ripe)
         return len(due), len(locked)
 
     def _candidates(
@@ -322,11 +328,15 @@ class SqlOutboxStore:
     def status(self, *, limit: int | None = None) -> OutboxStatus:
         """Count the entries; published ones up to the limit, since no index tells their number."""
         column = self._table.c
+        sendable = sa.case(
+            (column.not_before > column.created_at, column.not_before), else_=column.created_at
+        )
         counted = (
             column.state,
             sa.func.count().label("number"),
             sa.func.count(column.chain).label("chained"),
-            sa.func.min(column.created_at).label("oldest_at"),
+            sa.func.count(sa.case((column.is_scheduled, 1))).label("scheduled"),
+            sa.func.min(sa.case((column.is_scheduled, None), else_=sendable)).label("oldest_at"),
         )
         unpublished = sa.select(*counted).where(column.published_at.is_(None)).group_by(column.state)
         published = sa.select(column.position).where(column.published_at.is_not(None)).limit(limit)
@@ -336,13 +346,14 @@ class SqlOutboxStore:
                 sa.select(sa.func.count()).select_from(published.subquery())
             ).scalar_one()
         counts = {state: row.number for state, row in rows.items()}
-        waiting = [row.oldest_at for state, row in rows.items() if state not in FINISHED]
+        since = (row.oldest_at for state, row in rows.items() if state not in FINISHED)
         held = rows.get(EntryState.ABANDONED)
         return OutboxStatus(
             counts={**counts, EntryState.PUBLISHED: number} if number else counts,
             # An abandoned entry is in a chain only while it holds its group.
             held_groups=0 if held is None else held.chained,
-            oldest_at=min(waiting, default=None),
+            scheduled=sum(row.scheduled for row in rows.values()),
+            oldest_at=min((one for one in since if one is not None), default=None),
             is_complete=limit is None or number < limit,
         )
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
+from lanes.errors import DuplicateEntryError
 from lanes.outbox.sql.bridges import Bridge
-from lanes.outbox.sql.schema import row_of
+from lanes.outbox.sql.schema import entry_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from lanes.outbox.entry import Entry
 
-# PostgreSQL takes 65,535 parameters in a statement, SQLite 32,766; an entry has 17.
+# PostgreSQL takes 65,535 parameters in a statement, SQLite 32,766; an entry has 22.
 WRITTEN_AT_ONCE = 1000
 
 
@@ -40,6 +42,32 @@ def write(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
     insert = table.insert().returning(table.c.position, sort_by_parameter_order=True)
     positions = joined.execute(insert, [row_of(entry) for entry in entries]).scalars()
     return [replace(entry, position=one) for entry, one in zip(entries, positions, strict=True)]
+
+
+def write_one(given: object, table: Table, entry: Entry, keeps: bool) -> Entry:  # noqa: FBT001 - as prepared
+    """
+    Write one entry, which may have a unique key; return it, or the waiting one that is kept.
+
+    Raises:
+        OutboxTransactionError: what was given has no transaction to join; nothing was written.
+        DuplicateEntryError: an entry with this key waits; nothing was written.
+    """
+    if entry.unique_key is None:
+        return write(given, table, [entry])[0]
+    joined = join(given, table)
+    (row,) = joined.execute(_unless_waiting(joined.dialect.name, table, entry))
+    return _kept(table, entry, row, keeps=keeps)
+
+
+async def write_one_async(given: object, table: Table, entry: Entry, keeps: bool) -> Entry:  # noqa: FBT001
+    """Write one entry as `write_one` does, in an asynchronous transaction."""
+    joined = join_async(given)
+    if not isinstance(joined, Bridge):
+        return await joined.run_sync(lambda inner: write_one(inner, table, entry, keeps))
+    if entry.unique_key is None:
+        return (await write_async(joined, table, [entry]))[0]
+    (row,) = await joined.execute(_unless_waiting(joined.dialect.name, table, entry))
+    return _kept(table, entry, row, keeps=keeps)
 
 
 async def write_async(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
@@ -77,6 +105,32 @@ def _inserts(table: Table, entries: Sequence[Entry]) -> Iterator[ReturningInsert
     for start in range(0, len(entries), WRITTEN_AT_ONCE):
         some = entries[start : start + WRITTEN_AT_ONCE]
         yield table.insert().values([row_of(entry) for entry in some]).returning(*_returned(table))
+
+
+def _unless_waiting(dialect: str, table: Table, entry: Entry) -> ReturningInsert[Any]:
+    """
+    Insert an entry, unless one with its unique key waits; return the row of either.
+
+    The waiting one stays locked until the caller's transaction ends, so no relay sends it before: its message is
+    handled after what the caller commits.
+    """
+    key = table.c.waiting_key
+    insert: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).values(row_of(entry))
+    same = insert.on_conflict_do_update(
+        index_elements=[key], index_where=key.is_not(None), set_={"waiting_key": insert.excluded.waiting_key}
+    )
+    written: ReturningInsert[Any] = same.returning(*table.c)
+    return written
+
+
+def _kept(table: Table, entry: Entry, row: Any, *, keeps: bool) -> Entry:
+    """Return the entry of the row that was inserted, or that waited already."""
+    found = entry_of(dict(zip(table.c.keys(), row, strict=True)))
+    # No two entries of a process have one time of writing.
+    is_own = (found.id, found.source, found.created_at) == (entry.id, entry.source, entry.created_at)
+    if not is_own and not keeps:
+        raise DuplicateEntryError(key=entry.unique_key or "", waiting=found.id)
+    return found
 
 
 def _numbered(entries: Sequence[Entry], rows: Sequence[Any]) -> list[Entry]:

@@ -58,6 +58,7 @@ def row_of(entry: Entry) -> dict[str, Any]:
         "lane": entry.lane,
         "attempts": entry.attempts,
         "created_at": entry.created_at,
+        "not_before": entry.not_before,
         "last_error": entry.last_error,
     }
 
@@ -67,6 +68,7 @@ def details_of(entry: Entry) -> dict[str, Any]:
     return {
         **row_of(entry),
         "source": entry.source,
+        "unique_key": entry.unique_key,
         "locked_by": entry.locked_by,
         "locked_until": entry.locked_until,
         "next_attempt_at": entry.next_attempt_at,

@@ -74,6 +74,7 @@ class MessageRoutes:
             "name": self._session.outbox.name,
             "counts": status.counts,
             "held_groups": status.held_groups,
+            "scheduled": status.scheduled,
             "relays": [
                 {"relay": one.relay, "entries": one.entries, "locked_until": one.locked_until}
                 for one in self._session.outbox.operator().relays()

@@ -47,12 +47,13 @@ export function leave() {
 async function stand() {
   const mine = view;
   try {
-    const { counts, oldest_at: oldest, is_complete: isComplete, held_groups: held, relays } = await ask("outbox");
+    const { counts, oldest_at: oldest, is_complete: isComplete, held_groups: held, scheduled, relays } = await ask("outbox");
     const tile = (title, text, kind) => el("div", { class: `tile ${kind ?? ""}` }, el("span", { class: "quiet" }, title), el("strong", {}, text));
     mine.counts.replaceChildren(
       // DynamoDB does not count published entries: that keeps a publish cheap.
       ...STATES.filter((state) => state !== "PUBLISHED" || state in counts).map((state) => tile(state.toLowerCase(), count(counts[state] ?? 0) + (isComplete ? "" : "+"),
         ["FAILED", "ABANDONED"].includes(state) && counts[state] ? "bad" : "")),
+      tile("scheduled", count(scheduled)),
       tile("held groups", count(held), held ? "bad" : ""),
       tile("oldest unfinished", oldest === null ? "none" : ago(oldest)),
       ...relays.map((one) => tile(`sent by ${one.relay}`, count(one.entries))));
@@ -114,6 +115,7 @@ const COLUMNS = [
   { title: "lane", cell: (row) => row.lane },
   { title: "attempts", kind: "number", cell: (row) => String(row.attempts) },
   { title: "written", kind: "when", value: (row) => row.created_at, cell: (row) => moment(row.created_at) },
+  { title: "not before", kind: "when", value: (row) => row.not_before, cell: (row) => (row.not_before ? moment(row.not_before) : "") },
   { title: "last error", kind: "long", cell: (row) => el("div", { class: "clamp" }, row.last_error) },
 ];
 

@@ -1,0 +1,302 @@
+"""
+O9: unique entries, of which at most one with a key waits for a relay to take it.
+
+A second one is refused, or the waiting one is kept. The message of a kept entry is handled after the second writer's
+commit.
+"""
+
+import contextlib
+import sqlite3
+import threading
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from botocore.exceptions import EndpointConnectionError
+
+from lanes.errors import DuplicateEntryError, InvalidMessageError
+from lanes.outbox import EntryFilter, EntryState, Operator
+from lanes.outbox.dynamodb.transaction import OutboxTransaction
+from lanes.outbox.rules import lane_shares
+from lanes.outbox.sql.bridges import sqlite3_transaction
+from tests.support.outbox import Clock, SqlSubject, new_outbox
+from tests.support.outbox_relay import Run
+from tests.support.sending import ACCEPT, REFUSE
+
+KEY = "nightly-42"
+
+
+class Writer:
+    """Writes entries with a key, in a transaction of its own each, on any store."""
+
+    def __init__(self, subject, clock, plan=lambda _: ACCEPT):
+        self.run = Run(subject, clock, plan=plan, max_attempts=50)
+        self.subject = subject
+        self.outbox = new_outbox(self.run.config, clock, sql=getattr(subject, "tables", None))
+
+    def add(self, id, **options):
+        """Write and commit; give the id of the entry that waits."""
+        options = {"unique": KEY, **options}
+        if isinstance(self.subject, SqlSubject):
+            with self.subject.engine.begin() as connection:
+                return self.outbox.add(connection, "k", None, id=id, **options).id
+        transaction = self.transaction()
+        entry = transaction.add("k", None, id=id, **options)
+        transaction.commit()
+        return transaction.kept.get(KEY, entry.id)
+
+    def transaction(self, client=None):
+        """Begin a transaction of DynamoDB."""
+        client = client or self.subject.client
+        return OutboxTransaction(
+            prepare=self.outbox.prepare_unique, table=self.subject.name, client=client, pause=lambda _: None
+        )
+
+    def ids(self):
+        """Give the ids of all entries."""
+        return sorted(entry.id for entry in self.subject.operations.entries(frozenset(EntryState)))
+
+
+@pytest.fixture
+def writer(subject, clock):
+    """Each store."""
+    return Writer(subject, clock)
+
+
+def test_a_second_waiting_entry_is_refused_or_the_first_is_kept(writer):
+    """Another key, and entries without one, have nothing to do with it."""
+    assert writer.add("a") == "a"
+    with pytest.raises(
+        DuplicateEntryError, match="the entry 'a' with the unique key 'nightly-42' waits already"
+    ):
+        writer.add("b")
+    assert writer.add("c", on_duplicate="keep") == "a"
+    assert writer.add("d", unique="other") == "d"
+    assert writer.add("e", unique=None) == "e"
+    assert writer.ids() == ["a", "d", "e"]
+    assert writer.subject.operations.entry("a").unique_key == KEY
+
+
+@pytest.mark.parametrize("until", ["claimed", "failed", "published", "cancelled"])
+def test_the_key_is_free_once_a_relay_has_taken_the_entry(subject, clock, until):
+    """From then on its message may have been handled before the second writer commits."""
+    writer = Writer(subject, clock, plan=lambda _: REFUSE if until == "failed" else ACCEPT)
+    writer.add("a")
+    if until == "claimed":
+        subject.store.claim(shares(writer), owner="o", now=clock(), locked_until=clock() + 60, limit=9)
+    elif until == "cancelled":
+        Operator(store=subject.operations, config=writer.run.config, who="ops", clock=clock).cancel(
+            EntryFilter()
+        )
+    else:
+        writer.run.relay.run_once()
+
+    assert writer.add("b") == "b"
+    with pytest.raises(DuplicateEntryError):
+        writer.add("c")
+
+
+def shares(writer):
+    """Give the priorities of all lanes."""
+    return lane_shares(writer.run.config)
+
+
+def test_a_scheduled_entry_has_its_key_until_it_is_taken(writer, clock):
+    """So that many changes within a minute are one message at its end."""
+    writer.add("a", not_before=timedelta(minutes=1))
+    for number in range(3):
+        clock.advance(20.1)
+        assert writer.add(f"more-{number}", on_duplicate="keep") == "a"
+    writer.run.relay.run_once()
+
+    assert writer.run.sent() == ["a"]
+    assert writer.add("b") == "b"
+
+
+@pytest.mark.parametrize("wrong", ["", "x" * 129, 7])
+def test_a_wrong_key_is_refused(wrong):
+    """As is another choice."""
+    with pytest.raises(InvalidMessageError, match=r"unique is .* must be a text of 1 to 128 characters"):
+        new_outbox().prepare_unique("k", None, {"unique": wrong})
+    with pytest.raises(InvalidMessageError, match="on_duplicate is 'drop'; must be 'refuse' or 'keep'"):
+        new_outbox().prepare_unique("k", None, {"unique": KEY, "on_duplicate": "drop"})
+
+
+@pytest.mark.parametrize(("ends", "waiting"), [("commit", "a"), ("rollback", "b")])
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "READ UNCOMMITTED"])
+def test_a_writer_waits_for_an_open_transaction_with_the_key(
+    postgresql_subject, clock, ends, waiting, isolation
+):
+    """It takes the key if that is rolled back, and keeps its entry if not."""
+    writer = Writer(postgresql_subject, clock)
+    first = postgresql_subject.engine.connect()
+    writer.outbox.add(first, "k", None, id="a", unique=KEY)
+    found = []
+
+    def second():
+        with postgresql_subject.engine.connect().execution_options(isolation_level=isolation) as connection:
+            found.append(writer.outbox.add(connection, "k", None, id="b", unique=KEY, on_duplicate="keep").id)
+            connection.commit()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    thread.join(0.2)
+    assert found == []
+    getattr(first, ends)()
+    thread.join(20)
+    first.close()
+
+    assert found == [waiting]
+    assert writer.ids() == [waiting]
+
+
+def test_of_many_writers_at_once_one_has_the_key(postgresql_subject, clock):
+    """Some of them roll back."""
+    writer = Writer(postgresql_subject, clock)
+
+    def write(number):
+        with postgresql_subject.engine.connect() as connection:
+            writer.outbox.add(connection, "k", None, id=f"e{number}", unique=KEY, on_duplicate="keep")
+            if number % 3:
+                connection.commit()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert len(writer.ids()) == 1
+    writer.run.relay.run_once()
+    assert len(writer.run.sent()) == 1
+
+
+def test_a_kept_entry_is_not_sent_before_the_second_writer_commits(postgresql_subject, clock):
+    """Or its handler could miss what that one has changed."""
+    writer = Writer(postgresql_subject, clock)
+    writer.add("a")
+    with postgresql_subject.engine.connect() as connection:
+        assert writer.outbox.add(connection, "k", None, unique=KEY, on_duplicate="keep").id == "a"
+        writer.run.relay.run_once()
+        assert writer.run.sent() == []
+        connection.commit()
+    writer.run.relay.run_once()
+
+    assert writer.run.sent() == ["a"]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_a_savepoint_that_is_rolled_back_frees_the_key(store, request, clock):
+    """Also a refusal leaves the transaction usable."""
+    writer = Writer(request.getfixturevalue(f"{store}_subject"), clock)
+    with writer.subject.engine.begin() as connection:
+        connection.execute(sa.text("SELECT 1"))
+        if store == "sqlite":
+            connection.exec_driver_sql("BEGIN")
+        savepoint = connection.begin_nested()
+        writer.outbox.add(connection, "k", None, id="a", unique=KEY)
+        savepoint.rollback()
+        writer.outbox.add(connection, "k", None, id="b", unique=KEY)
+        with pytest.raises(DuplicateEntryError):
+            writer.outbox.add(connection, "k", None, id="c", unique=KEY)
+        writer.outbox.add(connection, "k", None, id="d")
+
+    assert writer.ids() == ["b", "d"]
+
+
+def test_a_bridge_has_unique_entries_too(sqlite_subject, clock):
+    """Here the one of sqlite3."""
+    writer = Writer(sqlite_subject, clock)
+    connection = sqlite3.connect(sqlite_subject.engine.url.database)
+    for one in ("a", "b"):
+        kept = writer.outbox.add(
+            sqlite3_transaction(connection), "k", None, id=one, unique=KEY, on_duplicate="keep"
+        )
+        assert (kept.id, kept.is_scheduled) == ("a", False)
+    with pytest.raises(DuplicateEntryError):
+        writer.outbox.add(sqlite3_transaction(connection), "k", None, unique=KEY)
+    connection.commit()
+    connection.close()
+
+    assert writer.ids() == ["a"]
+
+
+def test_a_relay_that_dies_at_any_call_of_a_claim_leaves_the_key_free(dynamodb_subject, clock):
+    """A key whose entry is taken would refuse all others for ever."""
+    writer = Writer(dynamodb_subject, clock)
+    events = dynamodb_subject.client.meta.events
+    for dies_at in (1, 2, 3):
+        calls = []
+
+        def die(dies_at=dies_at, calls=calls, **_):
+            calls.append(None)
+            if len(calls) == dies_at:
+                raise KeyboardInterrupt
+
+        writer.add(f"a{dies_at}", on_duplicate="keep")
+        events.register("before-call.dynamodb.UpdateItem", die)
+        with contextlib.suppress(KeyboardInterrupt):
+            writer.run.relay.run_once()
+        events.unregister("before-call.dynamodb.UpdateItem", die)
+        clock.advance(400)
+        writer.run.relay.run_until(clock() + 1)
+        assert f"a{dies_at}" in writer.run.sent()
+        assert writer.add(f"b{dies_at}") == f"b{dies_at}"
+        writer.run.relay.run_until(clock() + 1)
+
+
+def test_an_entry_that_a_relay_takes_beside_the_commit_is_not_kept(dynamodb_subject, clock):
+    """The second entry is written then: the first one's message may be handled before this commit."""
+    writer = Writer(dynamodb_subject, clock)
+    writer.add("a")
+    events = dynamodb_subject.client.meta.events
+
+    def relay(**_):
+        # After the try that found the key taken.
+        events.unregister("after-call.dynamodb.TransactWriteItems", relay)
+        writer.run.relay.run_once()
+
+    events.register("after-call.dynamodb.TransactWriteItems", relay)
+
+    assert writer.add("b", on_duplicate="keep") == "b"
+    assert writer.ids() == ["a", "b"]
+
+
+class LosesAnAnswer:
+    """A client whose first write is made, and whose answer is lost."""
+
+    def __init__(self, client):
+        self._client = client
+        self.tokens = []
+
+    def transact_write_items(self, **parameters):
+        self.tokens.append(parameters["ClientRequestToken"])
+        if len(self.tokens) > 1 and self.tokens[-1] == self.tokens[0]:
+            return {}  # AWS: the same token within ten minutes writes nothing (API_TransactWriteItems).
+        answer = self._client.transact_write_items(**parameters)
+        if len(self.tokens) == 1:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb")
+        return answer
+
+
+@pytest.mark.parametrize("guard", ["key", "group"])
+def test_a_lost_answer_to_a_commit_writes_nothing_twice(dynamodb_subject, clock, guard):
+    """Neither is its own key taken for that of another entry."""
+    writer = Writer(dynamodb_subject, clock)
+    client = LosesAnAnswer(dynamodb_subject.client)
+    transaction = writer.transaction(client)
+    if guard == "group":
+        transaction.lock_group("g")
+    transaction.add("k", None, id="a", group="g", unique=KEY if guard == "key" else None)
+    transaction.commit()
+
+    assert writer.ids() == ["a"]
+
+
+def test_one_transaction_has_a_key_once(dynamodb_subject, clock):
+    """DynamoDB takes one action for an item."""
+    transaction = Writer(dynamodb_subject, Clock()).transaction()
+    transaction.add("k", None, id="a", unique=KEY)
+    with pytest.raises(DuplicateEntryError):
+        transaction.add("k", None, id="b", unique=KEY)
+    assert transaction.add("k", None, id="c", unique=KEY, on_duplicate="keep").id == "a"
