@@ -1,8 +1,11 @@
 """A group that waits for its first entry waits as one, in a SQL database."""
 
+from dataclasses import replace
+
 import pytest
 
 from lanes.outbox import EntryFilter, EntryState, Operator
+from tests.support.outbox_bench import SHARES, published
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
 
@@ -85,6 +88,25 @@ def test_a_relay_that_dies_before_it_wakes_a_group_leaves_it_a_timer(stores, clo
     while not run.relay.run_once().is_idle:
         clock.advance(1)
     assert len(run.sent()) == MANY + 2 - len(gone)
+
+
+def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_timer(stores, clock):
+    """Each of them after it has published one more entry."""
+    run = Run(stores, clock)
+    run.write(*(f"big-{number}" for number in range(5)), group="big")
+    run.relay._settings = replace(run.config.outbox, batch=1)
+    held = stores.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
+    while not run.relay.run_once().is_idle:
+        pass
+    wake = stores.store.wake
+    stores.store.wake = lambda *_args, **_options: None
+    stores.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    for _ in range(10):
+        clock.advance(400)
+        run.relay.run_once()
+    stores.store.wake = wake
+
+    assert run.sent() == [f"big-{number}" for number in range(1, 5)]
 
 
 def test_what_an_operator_moves_out_of_a_waiting_group_is_sent_in_order(stores, clock):

@@ -109,7 +109,7 @@ class SqlOutboxStore:
                 found = self._candidates(connection, shares, limit, now, claimed)
                 # Mostly none is due, and the candidates say so without a statement of its own.
                 if turn == 0 and (not found or found[0]["is_any_due"]):
-                    ripened, taken_over = self._ripen(connection, now, limit)
+                    ripened, taken_over, parked = self._ripen(connection, now, limit, locked_until)
                     found = self._candidates(connection, shares, limit, now, claimed) if ripened else found
                 # An earlier entry of a group that was parked is for the next claim, as it came later in claim order.
                 others = [row for row in found if row["chain"] not in waiting]
@@ -174,7 +174,9 @@ class SqlOutboxStore:
     def due_statement(self, now: float, limit: int) -> Select[Any]:
         """Select the due entries."""
         column = self._table.c
-        statement = sa.select(column.position, column.state).where(column.due_at <= now)
+        statement = sa.select(column.position, column.state, column.is_parked, column.chain).where(
+            column.due_at <= now
+        )
         # SQLAlchemy leaves FOR UPDATE out for SQLite, where the write lock of the transaction does its work.
         return statement.order_by(column.due_at).limit(limit).with_for_update(skip_locked=True)
 
@@ -213,21 +215,39 @@ class SqlOutboxStore:
         found = connection.execute(sa.select(given.c.key, last)).all()
         return {str(position): str(behind) for position, behind in found if behind is not None}
 
-    def _ripen(self, connection: Connection, now: float, limit: int) -> tuple[int, int]:
-        due = connection.execute(self.due_statement(now, limit)).all()
-        locked = [row.position for row in due if row.state == PROCESSING]
-        self._set(
-            connection,
-            locked,
-            state=EntryState.PENDING.value,
-            locked_by=None,
-            locked_until=None,
-            changed_at=now,
+    def _ripen(self, connection: Connection, now: float, limit: int, until: float) -> tuple[int, int, int]:
+        """Make due entries candidates; return their number, that of ended locks, and that of groups that still wait."""
+        due = connection.execute(self.due_statement(now, limit)).mappings().all()
+        parked = {
+            row["position"]: row["chain"] for row in due if row["is_parked"] and row["chain"] is not None
+        }
+        behind = self._behind(connection, [row for row in due if row["position"] in parked])
+        blocked = [position for position in parked if str(position) in behind]
+        self._set(connection, blocked, due_at=until)
+        # A relay may die between the end of the first one and the wake of the next, again and again.
+        self._pass_timers(
+            connection, {one: chain for one, chain in parked.items() if one not in blocked}, until
         )
+        ripe = [row for row in due if row["position"] not in blocked]
+        locked = [row["position"] for row in ripe if row["state"] == PROCESSING]
+        free = {"state": EntryState.PENDING.value, "locked_by": None, "locked_until": None, "changed_at": now}
+        self._set(connection, locked, **free)
         joined = {"chain": self._table.c.lane + "#" + self._table.c.message_group, "is_scheduled": False}
-        ripe = {"is_ready": True, "is_parked": False, "due_at": None}
-        self._set(connection, [row.position for row in due], **joined, **ripe)
-        return len(due), len(locked)
+        ready = {"is_ready": True, "is_parked": False, "due_at": None}
+        self._set(connection, [row["position"] for row in ripe], **joined, **ready)
+        return len(ripe), len(locked), len(blocked)
+
+    def _pass_timers(self, connection: Connection, heads: Mapping[int, str], until: float) -> None:
+        """Give the timer of each group to the parked entry after its first one."""
+        if not heads:
+            return
+        given = _given(connection, heads)
+        later = self._table.alias("later")
+        is_later = sa.and_(later.c.chain == given.c.value, later.c.position > given.c.key, later.c.is_parked)
+        following = sa.select(sa.func.min(later.c.position)).where(is_later).scalar_subquery()
+        found = connection.execute(sa.select(following).select_from(given)).scalars().all()
+        positions = [position for position in found if position is not None]
+        self._set(connection, positions, self._table.c.is_parked, due_at=until)
 
     def _candidates(
         self,
