@@ -8,6 +8,7 @@ ran out.
 import itertools
 
 import pytest
+import sqlalchemy as sa
 
 from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
@@ -53,9 +54,53 @@ def test_killed_relays_publish_everything_in_order(store, seeds, request):
     assert any(found.doubled for found in runs)
 
 
+@pytest.mark.parametrize(
+    ("store", "seeds"), [("postgresql", 4), pytest.param("dynamodb", 1, marks=pytest.mark.deep)]
+)
+def test_four_relays_share_the_work_and_send_every_entry_once_and_in_order(store, seeds, request):
+    """Their clocks differ, and none of them is killed or slow."""
+    subject = request.getfixturevalue(store)
+    for seed in range(seeds):
+        assert_shared(subject(), seed)
+
+
+def assert_shared(subject, seed):
+    """Run four relays and check what each of them claimed."""
+    world = World(subject, seed, relays=4, kills=0)
+    found = world.run()
+    check(world, found)
+    owners = [claim.relay for claims in found.claims.values() for claim in claims]
+
+    assert found.doubled == []
+    assert len(owners) == len(found.claims) == len(world.entries)
+    assert len(set(owners)) > 1
+
+
 def everything(candidates):
     """Ignore the order of groups."""
     return Choice(claimed=tuple(candidates), blocked=())
+
+
+def unlocked(statement, **_):
+    """Lock no row, as a database without FOR UPDATE."""
+    return statement
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "broken"),
+    [(sql_store, "choose", everything), (sa.Select, "with_for_update", unlocked)],
+    ids=["order", "row locks"],
+)
+def test_the_search_without_faults_notices_a_broken_store(postgresql, monkeypatch, place, name, broken):
+    """Several relays alone are enough to break it."""
+    monkeypatch.setattr(place, name, broken)
+
+    def share_all():
+        for seed in range(10):
+            assert_shared(postgresql(), seed)
+
+    with pytest.raises(AssertionError):
+        share_all()
 
 
 def due_early(store, now, limit, *, real=SqlOutboxStore.due_statement):

@@ -8,6 +8,7 @@ or retries, or that was scheduled, is behind what a relay has claimed by then.
 
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 
 import pytest
@@ -20,11 +21,14 @@ from lanes.outbox.operations import Operator
 from lanes.outbox.relay import Relay, RelayContext
 from lanes.outbox.rules import Choice
 from lanes.outbox.sql import store as sql_store
+from lanes.outbox.sql import writing
 from tests.support.outbox import Clock, SqlSubject, new_outbox, publisher
 from tests.support.sending import ACCEPT, LEAVE_OUT, LOSE_CALL, REFUSE
 
 SEEDS = {"sqlite": 40, "postgresql": 4, "dynamodb": 4}
 CONFIG = LanesConfig.from_dict({"outbox": {"batch": 3, "max_attempts": 3}})
+# So long a second transaction of a group has to commit, if its lock does not keep it waiting.
+WAITS_SECONDS = 0.05
 
 
 class RelayDied(BaseException):
@@ -133,13 +137,18 @@ class Search:
 
     def _write(self, group, subject):
         """Write as one of several servers, with clocks that differ."""
+        written = subject.write_locked(*self._messages(group))
+        self.entries.update((entry.id, entry) for entry in written)
+
+    def _messages(self, group):
+        """Give the outbox of a server, and messages for it."""
         clock = Clock(self.clock() + self.chance.uniform(-5, 5))
         outbox = new_outbox(CONFIG, clock, sql=getattr(self.subject, "tables", None))
         messages = [
             Message(kind="k", data=None, group=group, priority=self.chance.choice([-100, 0, 1, 100]))
             for _ in range(self.chance.randint(1, 3))
         ]
-        self.entries.update((entry.id, entry) for entry in subject.write_locked(outbox, messages))
+        return outbox, messages
 
     def step_schedule(self):
         """Write an entry of a group for later."""
@@ -159,6 +168,20 @@ class Search:
         self._write("h", self.subject)
         self.step_relay()
         held.commit()
+
+    def step_same_group(self):
+        """Begin a transaction of a group, and a second one of the same group that has to wait for it."""
+        if not isinstance(self.subject, SqlSubject) or self.subject.engine.dialect.name == "sqlite":
+            return
+        held = HeldTransaction(self.subject)
+        self._write("g", held)
+        outbox, messages = self._messages("g")
+        with ThreadPoolExecutor(1) as threads:
+            second = threads.submit(self.subject.write_locked, outbox, messages)
+            wait([second], timeout=WAITS_SECONDS)
+            self.step_relay()
+            held.commit()
+        self.entries.update((entry.id, entry) for entry in second.result())
 
     def step_time(self):
         self.clock.advance(self.chance.choice([1, 61, 301]))
@@ -182,7 +205,7 @@ class Search:
     def run(self, steps=40):
         actions = [self.step_relay] * 6 + [self.step_write] * 3
         actions += [self.step_time, self.step_operator, self.step_cancel, self.step_retry]
-        actions += [self.step_overlap, self.step_schedule]
+        actions += [self.step_overlap, self.step_same_group, self.step_schedule]
         for _ in range(steps):
             self.chance.choice(actions)()
         self.faults = False
@@ -218,6 +241,20 @@ def test_the_search_notices_a_store_that_ignores_the_order_of_groups(sqlite_subj
     def search():
         for seed in range(20):
             check_run(sqlite_subject, clock, seed)
+
+    with pytest.raises(AssertionError):
+        search()
+
+
+def test_the_search_notices_transactions_of_a_group_that_do_not_wait_for_each_other(
+    postgresql_subject, clock, monkeypatch
+):
+    """The later one would be sent before the one that was numbered first."""
+    monkeypatch.setattr(writing, "_locks", lambda *_: ())
+
+    def search():
+        for seed in range(20):
+            check_run(postgresql_subject, clock, seed)
 
     with pytest.raises(AssertionError):
         search()

@@ -40,10 +40,11 @@ class RelayDied(BaseException):
 
 @dataclass
 class Claimed:
-    """A claim of one entry: when, and until when by the clock of its relay."""
+    """A claim of one entry: when, until when by the clock of its relay, and which one that is."""
 
     at: float
     locked_until: float
+    relay: str
 
 
 @dataclass
@@ -187,7 +188,9 @@ class RecordedStore:
         """Claim and note it."""
         claim = self._store.claim(shares, owner=owner, now=now, locked_until=locked_until, limit=limit)
         for entry in claim.entries:
-            self._world.found.claims[entry.id].append(Claimed(self._world.clock(), locked_until))
+            self._world.found.claims[entry.id].append(
+                Claimed(self._world.clock(), locked_until, owner.partition("/")[0])
+            )
         return claim
 
     def settle(self, marks, *, owner, now):
