@@ -12,6 +12,8 @@ PLATFORM_KEY = "lanes_platform"
 MAPPING_KEY = "lanes_mapping"
 DEPLOY_KEY = "lanes_deploy"
 LOGS_KEY = "lanes_logs"
+NO_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+"""Variables that leave the settings of the user's AWS files out."""
 _SECRET = "not-a-secret"  # noqa: S105 - the server checks no signature
 
 
@@ -34,8 +36,7 @@ def connection_variables(endpoint_url: str, access_key: str = USER_KEY) -> dict[
 
 def isolated_variables(endpoint_url: str, access_key: str) -> dict[str, str]:
     """The same for a process that we start: it reads no settings of the user either."""
-    files = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-    return connection_variables(endpoint_url, access_key) | files
+    return connection_variables(endpoint_url, access_key) | NO_FILES
 
 
 def without_aws_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from lanes.cli.usage import UsageError
 from lanes.errors import ConfigurationError
 from lanes.installing import install_hint
 
+from .account import NO_FILES, without_aws_settings
 from .state import running
 
 HERE = Path()
@@ -88,9 +89,8 @@ def run(
 ) -> None:
     """Run a command against the app of `lanes local up`: with its addresses, and no credentials of yours."""
     variables = running(folder.resolve())
-    os.environ.pop("AWS_PROFILE", None)
-    os.environ.update(variables)
+    environment = without_aws_settings(os.environ) | NO_FILES | variables
     try:
-        os.execvp(command[0], command)  # noqa: S606 - the user's own command
+        os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own command
     except OSError as error:
         raise UsageError([f"{command[0]} can't be run: {error.strerror}"], source="COMMAND") from error

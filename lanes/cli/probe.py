@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,7 +78,7 @@ def run(
     _check_quota(target)
     confirm(f"deploy {STACK} into {region}?", yes=yes)
     profile = run_probe(
-        ProbeStack(plan, environment=_environment(target), report=say),
+        ProbeStack(plan, environment=target.environment(os.environ), report=say),
         lambda queues, table: _stand(target, queues, table),
         plan,
         out,
@@ -112,17 +113,6 @@ def _show(context: typer.Context, profile: Profile, out: Path) -> None:
 def _region(target: Target) -> str:
     """Return the region, or the address of a local AWS."""
     return target.endpoint or str(target.clients().sqs().meta.region_name)
-
-
-def _environment(target: Target) -> dict[str, str]:
-    """Return the variables that lead the `cdk` command to the target."""
-    named = {
-        "AWS_PROFILE": target.profile,
-        "AWS_REGION": target.region,
-        "AWS_DEFAULT_REGION": target.region,
-        "AWS_ENDPOINT_URL": target.endpoint,
-    }
-    return {name: value for name, value in named.items() if value}
 
 
 def _stand(target: Target, queues: Mapping[str, str], table: str) -> ProbeStand:

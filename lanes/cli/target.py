@@ -11,11 +11,16 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import typer
 
     from lanes.config.deployment import Deployment
 
 DEFAULT_STACK = "PriorityLanes"
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+ENDPOINTS = ("AWS_ENDPOINT_URL_", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+"""Beginnings of the variables that have priority over AWS_ENDPOINT_URL."""
 
 
 class Output(enum.StrEnum):
@@ -60,6 +65,23 @@ class Target:
             endpoint_url=self.endpoint,
             config=relay_config() if for_relay else None,
         )
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process that is to reach the same account and address."""
+        variables = dict(environ)
+        if self.profile is not None:
+            # boto3 prefers keys in variables to a profile in a variable, but not to one that is typed.
+            variables = {name: value for name, value in variables.items() if name not in KEYS}
+        if self.endpoint is not None:
+            # Both win over AWS_ENDPOINT_URL, as the clients of this command don't let them.
+            variables = {name: value for name, value in variables.items() if not name.startswith(ENDPOINTS)}
+        chosen = {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_PROFILE": self.profile,
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+        return variables | {name: value for name, value in chosen.items() if value is not None}
 
     def deployment(self) -> Deployment:
         """

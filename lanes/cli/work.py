@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 STDERR = 2
 STOPPING = b"stopping: each slot finishes its record; another Ctrl-C or SIGTERM kills the slots\n"
 KILLING = b"killing the slots\n"
-KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def work(
@@ -138,15 +137,4 @@ def with_slots(deployment: Deployment, slots: int | None) -> Deployment:
 
 def environment_of(target: Target, deployment: Deployment) -> dict[str, str]:
     """Return the variables of the slots, which have the same lanes and the same account as this command."""
-    variables = dict(os.environ)
-    if target.profile is not None:
-        # boto3 prefers keys in variables to a profile in a variable, but not to one that is typed.
-        variables = {name: value for name, value in variables.items() if name not in KEYS}
-    chosen = {
-        VARIABLE: deployment.to_json(),
-        "AWS_ENDPOINT_URL": target.endpoint,
-        "AWS_PROFILE": target.profile,
-        "AWS_REGION": target.region,
-        "AWS_DEFAULT_REGION": target.region,
-    }
-    return variables | {name: value for name, value in chosen.items() if value is not None}
+    return target.environment(os.environ) | {VARIABLE: deployment.to_json()}

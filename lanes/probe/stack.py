@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
 import re
 import shlex
 import shutil
@@ -101,7 +100,7 @@ class ProbeStack:
                 stdin=subprocess.DEVNULL,
                 stdout=lines,
                 stderr=subprocess.STDOUT,
-                env=os.environ | self._environment,
+                env=self._environment,
                 start_new_session=True,
                 check=False,
             ).returncode

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from lanes.aws.clients import Clients
 from lanes.aws.parameters import parameter_name
 from lanes.aws.runtime import runtime_from_env
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment, LaneQueues
+from lanes.errors import ConfigurationError
 from lanes.outbox.dynamodb.table import create_table
 from lanes.producer import Producer
 from lanes.testing.bell import BELL
@@ -19,7 +22,7 @@ from lanes.testing.entries import message_of
 from lanes.testing.entry_point import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -35,8 +38,19 @@ LEDGER, OUTBOX = "lanes-ledger", "lanes-outbox"
 LAST_RESORT = 1000
 """maxReceiveCount of the lanes' queues, as the stack sets it."""
 
-ENVIRONMENT = {"AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION}
+ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_REGION": REGION,
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
 """The required environment variables; credentials are moto's own."""
+
+HARMLESS = ("AWS_LAMBDA_", "AWS_XRAY_", "AWS_EXECUTION_ENV", "AWS_SAM_LOCAL")
+"""Beginnings of variables of AWS that a test may set: they describe a function and lead to no account or address."""
+
+ANOTHER_MODE = ("TEST_SERVER_MODE", "TEST_SERVER_MODE_ENDPOINT", "TEST_PROXY_MODE")
+"""Variables that send moto's calls to a server."""
 
 
 class MotoLanes:
@@ -146,6 +160,15 @@ class MotoLanes:
         ]
 
 
+def leading_elsewhere(environ: Iterable[str]) -> list[str]:
+    """Return the variables that could lead a client of boto3 to another AWS than moto's in this process."""
+    return [
+        name
+        for name in environ
+        if (name.startswith("AWS_") and not name.startswith(HARMLESS)) or name in ANOTHER_MODE
+    ]
+
+
 def _in_event(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message attribute as Lambda's event has it: keys in small letters, binary values in base64."""
     content = (
@@ -161,9 +184,11 @@ def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
     """
     Make queues, table, outbox and parameter of a stack on moto for the length of a block.
 
-    The variables of `ENVIRONMENT` have to be set before, and LANES_DEPLOYMENT inside.
+    The variables of `ENVIRONMENT` have to be set before, those of `leading_elsewhere` unset, and LANES_DEPLOYMENT set
+    inside.
 
     Raises:
+        ConfigurationError: a setting leads to another AWS; nothing was made there.
         ImportError: moto is not installed.
 
     """
@@ -172,6 +197,7 @@ def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
     with mock_aws():
         clients = Clients(region=REGION)
         sqs, database = clients.sqs(), clients.dynamodb()
+        _refuse_another_aws(sqs.meta.endpoint_url, database.meta.endpoint_url)
         create_ledger(database, LEDGER)
         if config.outbox.enabled:
             create_table(database, OUTBOX)
@@ -184,6 +210,14 @@ def lanes_on_moto(config: LanesConfig) -> Iterator[MotoLanes]:
         )
         clients.ssm().put_parameter(Name=parameter_name(STACK), Value=deployment.to_json(), Type="String")
         yield MotoLanes(deployment)
+
+
+def _refuse_another_aws(*addresses: str) -> None:
+    """Refuse what moto does not answer: it takes calls to AWS's own addresses alone, others reach a running AWS."""
+    for address in addresses:
+        if not (urlsplit(address).hostname or "").endswith(".amazonaws.com"):
+            problem = f"the clients of boto3 call {address} instead of moto: unset that address in the tests"
+            raise ConfigurationError([problem], source="lanes_on_moto")
 
 
 def create_ledger(client: DynamoDBClient, table: str) -> None:

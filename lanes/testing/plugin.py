@@ -6,6 +6,7 @@ pytest loads it where the package is installed. It imports nothing of the librar
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,10 +96,10 @@ def lanes_on_moto(lanes_config: LanesConfig, monkeypatch: pytest.MonkeyPatch) ->
     from lanes.config.deployment import VARIABLE
     from lanes.testing import on_moto
 
+    for name in on_moto.leading_elsewhere(os.environ):
+        monkeypatch.delenv(name)
     for name, value in on_moto.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
     with on_moto.lanes_on_moto(lanes_config) as lanes:
         monkeypatch.setenv(VARIABLE, lanes.deployment.to_json())
         yield lanes

@@ -400,6 +400,8 @@ def test_defaults_follow_the_number_of_slots():
 def test_a_typed_profile_and_region_hold_in_the_slots(monkeypatch):
     """Keys in variables would have priority over a profile in a variable."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of somebody else")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:2")
+    monkeypatch.setenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "true")
     target = Target(profile="work", region="eu-west-1", endpoint="http://127.0.0.1:1")
 
     variables = environment_of(target, deployment_of())
@@ -408,6 +410,8 @@ def test_a_typed_profile_and_region_hold_in_the_slots(monkeypatch):
     assert variables["AWS_PROFILE"] == "work"
     assert variables["AWS_REGION"] == variables["AWS_DEFAULT_REGION"] == "eu-west-1"
     assert variables["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    # boto3 gives priority to these.
+    assert not {"AWS_ENDPOINT_URL_SQS", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"} & set(variables)
     assert Deployment.from_env(variables) == deployment_of()
 
 

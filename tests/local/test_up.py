@@ -193,8 +193,11 @@ def test_a_running_app_is_found_by_its_folder(app):
 
 
 def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, capfd):
-    """Options behind it are its own, and no profile of yours reaches it."""
-    code = "import os, sys; print(os.environ['LANES_STACK'], 'AWS_PROFILE' in os.environ, sys.argv[1:])"
+    """Options behind it are its own, and no setting of yours that could lead a call elsewhere reaches it."""
+    code = (
+        "import os, sys; print(os.environ['LANES_STACK'], sys.argv[1:], "
+        "sorted(name for name in os.environ if name.startswith('AWS_')))"
+    )
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with recorded(app, {"AWS_ENDPOINT_URL": url, "LANES_STACK": "Up"}):
@@ -209,10 +212,13 @@ def test_a_command_runs_with_the_addresses_of_the_app_and_its_own_options(app, c
                 "--stage",
                 "x",
                 AWS_PROFILE="mine",
+                AWS_ENDPOINT_URL_SQS="http://127.0.0.1:1",
+                AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true",
             )
             missing = lanes_process("local", "run", "--app", str(app), "no-such-command")
 
-    assert done.stdout == "Up False ['--stage', 'x']\n", done.stderr
+    names = ["AWS_CONFIG_FILE", "AWS_ENDPOINT_URL", "AWS_SHARED_CREDENTIALS_FILE"]
+    assert done.stdout == f"Up ['--stage', 'x'] {names}\n", done.stderr
     assert (missing.returncode, "no-such-command can't be run: No such file" in missing.stderr) == (2, True)
 
 

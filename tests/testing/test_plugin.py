@@ -7,6 +7,9 @@ import tomllib
 
 import pytest
 
+from lanes import LanesConfig
+from lanes.errors import ConfigurationError
+from lanes.testing.on_moto import lanes_on_moto
 from tests.docs.pages import ROOT
 
 pytest_plugins = ["pytester"]
@@ -291,3 +294,55 @@ def test_lanes_testing_needs_neither_pytest_nor_moto(pytester, module):
     code = f"import sys; sys.modules.update(pytest=None, moto=None); import {module}; {module}"
 
     assert pytester.runpython_c(code).ret == 0
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        {"AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:9"},
+        {"AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9"},
+        {"TEST_SERVER_MODE": "true", "TEST_SERVER_MODE_ENDPOINT": "http://127.0.0.1:9"},
+        {"AWS_CONFIG_FILE": "config"},
+        {"AWS_CONFIG_FILE": "config", "AWS_PROFILE": "stack"},
+    ],
+    ids="-".join,
+)
+def test_lanes_on_moto_reach_no_other_aws(pytester, monkeypatch, variable):
+    """No setting of the developer's leads there, in a variable or in a file; those that describe a function stay."""
+    (pytester.path / "config").write_text(
+        "[default]\nendpoint_url = http://127.0.0.1:9\n"
+        "[profile stack]\nservices = running\n[services running]\nsqs =\n  endpoint_url = http://127.0.0.1:9\n"
+    )
+    for name, value in variable.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+
+    result = run(
+        pytester,
+        """
+        import os
+        import boto3
+        from lanes import Producer
+
+        def test_it(lanes_on_moto):
+            Producer.from_env().send("order.placed", {"order": 7})
+            for service in ("sqs", "dynamodb", "sns"):
+                assert boto3.client(service).meta.endpoint_url.endswith(".amazonaws.com")
+            assert os.environ["AWS_LAMBDA_FUNCTION_NAME"] == "orders"
+        """,
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+def test_lanes_on_moto_refuse_another_address(monkeypatch):
+    """Before anything is made there."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
+
+    with (
+        pytest.raises(
+            ConfigurationError, match=r"the clients of boto3 call http://127\.0\.0\.1:9 instead of moto"
+        ),
+        lanes_on_moto(LanesConfig.from_dict({})),
+    ):
+        pass

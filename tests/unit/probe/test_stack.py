@@ -1,6 +1,7 @@
 """The stack of a probe through a `cdk` command that a test writes."""
 
 import json
+import os
 import shlex
 
 import pytest
@@ -41,7 +42,7 @@ def said():
 @pytest.fixture
 def stack(said):
     """A stack in no account."""
-    return ProbeStack(QUICK, environment={}, report=said.append)
+    return ProbeStack(QUICK, environment=os.environ, report=said.append)
 
 
 def test_a_deployment_gives_the_queues_and_the_table(cdk, stack):
