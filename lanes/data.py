@@ -18,7 +18,9 @@ from decimal import Decimal
 from enum import Enum
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
+    ForwardRef,
     Literal,
     TypeAlias,
     TypeVar,
@@ -108,20 +110,18 @@ def _wanted_by(handler: Callable[..., Any], *, takes_several: bool) -> Any:
     """Return the type of the data that a handler names, None for any; its message may follow other parameters."""
     unknown: list[TypeError] = []
     for place, parameter in enumerate(inspect.signature(handler).parameters.values()):
-        annotation = parameter.annotation
-        if isinstance(annotation, str):
-            try:
-                annotation = _evaluated(annotation, handler)
-            except TypeError as error:
-                if place == 0 or "Message[" in parameter.annotation:
-                    unknown.append(error)
-                continue
-        item = _item_of(annotation)
+        try:
+            annotation = _meant(parameter.annotation, handler)
+            item = _meant(_item_of(annotation), handler)
+        except TypeError as error:
+            if place == 0 or "Message[" in str(parameter.annotation):
+                unknown.append(error)
+            continue
         one = annotation if item is None else item
         if one is Message or get_origin(one) is Message:
             if takes_several is (item is None):
                 raise TypeError(_wrong_number(handler, parameter.name, takes_several=takes_several))
-            return next(iter(get_args(one)), None)
+            return _meant(next(iter(get_args(one)), None), handler)
     if unknown:
         # It may be an alias of a message with a type, whose data would arrive without it.
         raise unknown[0]
@@ -381,6 +381,36 @@ def _refuse(value: Any, where: str, problems: Findings, expected: str, *, types:
 
 def _name(wanted: Any) -> str:
     return wanted.__name__ if isinstance(wanted, type) and not get_args(wanted) else str(wanted)
+
+
+def _meant(annotation: Any, handler: Any) -> Any:
+    """Return the type that an annotation stands for: behind text, an alias, Annotated or `| None`."""
+    while True:
+        if isinstance(annotation, ForwardRef):
+            annotation = annotation.__forward_arg__
+        if isinstance(annotation, str):
+            annotation = _evaluated(annotation, handler)
+        elif (value := _value_of(annotation)) is not None:
+            annotation = value
+        elif get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
+        elif get_origin(annotation) in (Union, types.UnionType) and _is_optional_message(annotation, handler):
+            annotation = next(one for one in get_args(annotation) if one is not type(None))
+        else:
+            return annotation
+
+
+def _value_of(alias: Any) -> Any:
+    """Return the type behind a `type` statement, which evaluates it here; None for another type."""
+    try:
+        return getattr(alias, "__value__", None)
+    except NameError as error:
+        raise TypeError(_hidden(f"the type {alias}", error)) from error
+
+
+def _is_optional_message(union: Any, handler: Any) -> bool:
+    members = [_meant(one, handler) for one in get_args(union) if one is not type(None)]
+    return len(members) == 1 and (members[0] is Message or get_origin(members[0]) is Message)
 
 
 def _evaluated(annotation: str, handler: Any) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Literal, NamedTuple, NewType, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NewType, Optional, TypeVar
 from uuid import UUID
 
 import pydantic
@@ -399,6 +399,50 @@ def test_the_type_is_that_of_the_first_parameter(handler):
     read_data = data_reader(handler)
 
     assert read_data({"order": 7, "customer": {"id": "c"}}) == (Order(7, Customer(id="c")), "", 0)
+
+
+class TypeStatement:
+    """As `type OrderMessage = ...` of Python 3.12, which is evaluated when it is asked for."""
+
+    def __init__(self, evaluate):
+        self._evaluate = evaluate
+
+    @property
+    def __value__(self):
+        return self._evaluate()
+
+
+def taking(annotation):
+    """Give a handler of one message with an annotation."""
+
+    def handle(message): ...
+
+    handle.__annotations__["message"] = annotation
+    return handle
+
+
+@pytest.mark.parametrize("name", ["Order", "OnlyForTheTypeChecker"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda name: f"Message[{name}]",
+        lambda name: f"'Message[{name}]'",
+        lambda name: Message[name],
+        lambda name: Annotated[Message[name], "first"],
+        lambda name: Optional[Message[name]],  # noqa: UP045 - text in a union has no other form
+        lambda name: TypeStatement(lambda: eval(f"Message[{name}]")),  # noqa: S307
+    ],
+    ids=["text", "text-in-text", "text-inside", "annotated", "optional", "type-statement"],
+)
+def test_an_alias_of_a_message_is_read_or_refused(form, name):
+    """Never registered as a handler of plain data, which would get a dict."""
+    handler = taking(form(name))
+
+    if name == "Order":
+        assert data_reader(handler)({"order": 7, "customer": {"id": "c"}})[0] == Order(7, Customer(id="c"))
+    else:
+        with pytest.raises(TypeError, match=r" is not defined.*, not under TYPE_CHECKING"):
+            data_reader(handler)
 
 
 @pytest.mark.parametrize(
