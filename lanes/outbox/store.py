@@ -9,8 +9,9 @@ Every store keeps three indexes:
 
 A claim first makes due entries ready. Then it reads candidates from the top of `ready`, compares those with a group to
 their chain, locks the first entries of each chain and parks the others. So an entry that is blocked by an earlier one
-of its group is read once, and leaves the top of `ready` until that one is finished. The SQL store parks all candidates
-of such a group at once, with one timer, and claims from other groups in the same transaction.
+of its group is read once, and leaves the top of `ready` until that one is finished. A group that waits has one timer,
+of its first parked entry. The SQL store parks all candidates of such a group at once, and claims from other groups in
+the same transaction; the DynamoDB store parks as many as a claim takes, with a write for each.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READY_INDEX, TIMERS_INDEX, CHAINS_INDEX = "ready", "timers", "chains"
-# `dead` lists abandoned and cancelled entries by their age, `held` those of them that hold their group.
-READY, DUE, DEAD, HELD = "ready", "due", "dead", "held"
+# `parked` lists entries that wait for the timer of their group, by their age, `dead` abandoned and cancelled ones, and
+# `held` those of them that hold their group.
+READY, DUE, PARKED, DEAD, HELD = "ready", "due", "parked", "dead", "held"
 
 # AWS: a partition of an index takes 1,000 write units a second, and an index that can't keep up throttles the writes to
 # its table (DynamoDB developer guide, "GSI write throttling and back pressure"). An entry takes two units in each

@@ -14,6 +14,7 @@ from lanes.outbox.dynamodb.item import (
     DEAD,
     DUE,
     HELD,
+    PARKED,
     PARTS,
     READY,
     READY_INDEX,
@@ -86,6 +87,7 @@ class DynamoDBOutboxOperations:
         for index, key, value in (
             (TIMERS_INDEX, "timer", HELD),
             (TIMERS_INDEX, "timer", DEAD),
+            (TIMERS_INDEX, "timer", PARKED),
             (TIMERS_INDEX, "timer", DUE),
             (READY_INDEX, "ready", READY),
         ):
@@ -157,7 +159,7 @@ class DynamoDBOutboxOperations:
                 moved |= {"ready": part_of(READY, entry), "is_parked": None, "timer": None, "due_at": None}
             return moved
 
-        return self._change(entries, setting, WAITING)
+        return self._change(entries, setting, WAITING, now)
 
     def cancel(self, entries: Iterable[Entry], *, reason: str, now: float, expires_at: float) -> int:
         """Cancel waiting or abandoned entries."""
@@ -177,7 +179,7 @@ class DynamoDBOutboxOperations:
                 "chain_order": None,
             }
 
-        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED})
+        return self._change(self._released(entries, now), setting, WAITING | {EntryState.ABANDONED}, now)
 
     def _released(self, entries: Iterable[Entry], now: float) -> Iterator[Entry]:
         """Release the unique keys of entries before they change: a key without a waiting entry would refuse all."""
@@ -200,13 +202,14 @@ class DynamoDBOutboxOperations:
                 **waiting(replace(entry, is_scheduled=(entry.not_before or now) > now)),
             }
 
-        return self._change(entries, setting, FINISHED | {EntryState.FAILED})
+        return self._change(entries, setting, FINISHED | {EntryState.FAILED}, now)
 
     def _change(
         self,
         entries: Iterable[Entry],
         setting: Callable[[Entry], dict[str, Any]],
         states: Collection[EntryState],
+        now: float,
     ) -> int:
         changed = 0
         chains = set()
@@ -215,7 +218,8 @@ class DynamoDBOutboxOperations:
                 changed += 1
                 chains.add(entry.chain)
         # A cancelled or moved entry may have been the one that others waited for.
-        self._store.wake(chains)
+        self._store.wake(chains, now=now)
+        self._store.keep_timers(chains, now=now)
         return changed
 
     def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:

@@ -23,6 +23,7 @@ from lanes.outbox.dynamodb.item import (
     DUE,
     HELD,
     KEPT_SECONDS,
+    PARKED,
     READY,
     READY_INDEX,
     TIMERS_INDEX,
@@ -42,7 +43,7 @@ from lanes.outbox.rules import choose, joined
 from lanes.outbox.store import Claim, OutboxStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -72,7 +73,7 @@ class DynamoDBOutboxStore:
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, each with a conditional update."""
-        ripened, taken_over = self._ripen(now, limit)
+        ripened, taken_over, waits = self._ripen(now, limit, locked_until)
         by_id: dict[str, Any] = {}
         for item in self._candidates(shares, limit):
             # An application may write an id twice: a later claim takes the second entry.
@@ -82,18 +83,20 @@ class DynamoDBOutboxStore:
         locked = self.calls.in_parallel(lambda run: self._lock(run, by_id, owner, now, locked_until), runs)
         entries = {entry.id: entry for run in locked for entry in run}
         ordered = tuple(entries[one.id] for one in choice.claimed if one.id in entries)
-        parked = self._park([by_id[one.id] for one in choice.blocked], until=locked_until)
+        blocked = [[by_id[one.id] for one in run] for run in runs_of(choice.blocked)]
+        parked = sum(self._park(run, until=locked_until) for run in blocked)
         # An earlier entry may have been finished while this one was parked: the later of the two writers sees both.
-        self.wake(one.chain for one in choice.blocked)
+        self.wake((one.chain for one in choice.blocked), now=now)
         return Claim(
             entries=ordered,
             ripened=ripened,
-            parked=parked,
+            parked=parked + waits,
             taken_over=taken_over,
             missed=len(by_id) - len(ordered) - parked,
         )
 
-    def _ripen(self, now: float, limit: int) -> tuple[int, int]:
+    def _ripen(self, now: float, limit: int, until: float) -> tuple[int, int, int]:
+        """Make due entries candidates; return their number, that of ended locks, and that of groups that still wait."""
         due = self.calls.first(
             parts_of(DUE),
             order="due_at",
@@ -102,8 +105,12 @@ class DynamoDBOutboxStore:
             IndexName=TIMERS_INDEX,
             KeyConditionExpression="timer = :part AND due_at <= :now",
         )
+        keys = {item["sk"]["S"] for item in due}
+        waits = set(self.calls.in_parallel(lambda item: self._waits(item, keys, until), due)) - {None}
 
         def ripen(item: Any) -> bool:
+            if id(item) in waits:
+                return False
             is_locked = state_of(item) is EntryState.PROCESSING
             setting = ripe(item)
             if is_locked:
@@ -118,7 +125,54 @@ class DynamoDBOutboxStore:
 
         done = self.calls.in_parallel(ripen, due)
         locked = [state_of(item) is EntryState.PROCESSING for item in due]
-        return sum(done), sum(one and was for one, was in zip(done, locked, strict=True))
+        return sum(done), sum(one and was for one, was in zip(done, locked, strict=True)), len(waits)
+
+    def _waits(self, item: Any, due: Collection[str], until: float) -> int | None:
+        """
+        Set the timer of a parked entry again if an earlier one of its group is not due, else pass it to the next.
+
+        Return the identity of an item that waits on.
+        """
+        chain = candidate_of(item).chain
+        if "is_parked" not in item or chain is None:
+            return None
+        order = self._chain(chain, WOKEN_AT_ONCE)
+        if any(one["sk"]["S"] < item["sk"]["S"] and one["sk"]["S"] not in due for one in order):
+            self._wait_on(item, order, until)
+            return id(item)
+        # Before it is a candidate: a relay may die between its end and the wake of the next, again and again.
+        self._pass_timer(chain, order, until, besides=due)
+        return None
+
+    def _wait_on(self, item: Any, order: Sequence[Any], until: float) -> None:
+        """Set the timer of a parked entry again, or end it if the first parked one of its group has one."""
+        before = [one for one in order if one["sk"]["S"] < item["sk"]["S"]]
+        first = next((one for one in before if "is_parked" in one), None)
+        due = part_of_key(DUE, item["pk"]["S"])
+        # It changes nothing: a timer that is set later would keep another relay from the first entry.
+        has_timer = Change({"is_parked": True}, same={"timer": due}, present=["is_parked"])
+        setting = {"due_at": sortable(until)}
+        if first is not None and self.calls.update(first, has_timer) is not None:
+            listed = part_of_key(PARKED, item["pk"]["S"])
+            setting = {"timer": listed, "due_at": sortable(sendable_from(item) or 0.0)}
+        same = {"due_at": item["due_at"]["S"]}
+        self.calls.update(item, Change(setting, same=same, present=["is_parked"]))
+
+    def _pass_timer(
+        self, chain: str, order: Sequence[Any], at: float, *, besides: Collection[str] = ()
+    ) -> None:
+        """Give the timer of a group to the first parked entry among these, or after them."""
+        timer = Change(
+            {"timer": part_of_key(DUE, _pk_of(chain)), "due_at": sortable(at)}, present=["is_parked"]
+        )
+
+        def take(items: Iterable[Any]) -> bool:
+            parked = (one for one in items if "is_parked" in one and one["sk"]["S"] not in besides)
+            return any(self.calls.update(one, timer) is not None for one in parked)
+
+        if order and not take(order):
+            last = str(order[-1]["sk"]["S"])
+            take(one for one in self._chain(chain, None) if one["sk"]["S"] > last)
 
     def _candidates(self, shares: Sequence[LaneShare], limit: int) -> list[Any]:
         found: list[Any] = []
@@ -154,14 +208,14 @@ class DynamoDBOutboxStore:
             for one in candidates
         ]
 
-    def _chain(self, chain: str, limit: int) -> list[Any]:
+    def _chain(self, chain: str, limit: int | None) -> list[Any]:
         """Read the earliest unfinished entries of a chain, consistently."""
-        lane, _, group = chain.partition("#")
+        lane = chain.partition("#")[0]
         return self.calls.query(
             limit=limit,
             IndexName=CHAINS_INDEX,
             KeyConditionExpression="pk = :pk AND begins_with(chain_order, :lane)",
-            ExpressionAttributeValues={":pk": text(f"group#{group}"), ":lane": text(f"{lane}#")},
+            ExpressionAttributeValues={":pk": text(_pk_of(chain)), ":lane": text(f"{lane}#")},
             ConsistentRead=True,
         )
 
@@ -203,24 +257,47 @@ class DynamoDBOutboxStore:
         self.calls.update(unique_key_of(key), Change(setting, same={"holder": holder}))
 
     def _park(self, items: Sequence[Any], *, until: float) -> int:
-        def park(item: Any) -> bool:
-            timer = {"timer": part_of_key(DUE, item["pk"]["S"]), "due_at": sortable(until)}
+        """
+        Park entries of one group; return their number.
+
+        The group has one timer: a timer for each entry would wake thousands again and again.
+        """
+
+        def park(item: Any, timer: Mapping[str, str]) -> bool:
             setting = {"ready": None, "is_parked": True, **timer}
             same = {"claim_order": item["claim_order"]["S"]}
             return self.calls.update(item, Change(setting, same=same, present=["ready"])) is not None
 
-        return sum(self.calls.in_parallel(park, items))
+        rest = sorted(items, key=lambda item: str(item["sk"]["S"]))
+        part = rest[0]["pk"]["S"]
+        due = {"timer": part_of_key(DUE, part), "due_at": sortable(until)}
+        has_timer = False
+        while rest and not has_timer:
+            has_timer = park(rest.pop(0), due)
 
-    def wake(self, chains: Iterable[str | None]) -> None:
-        """Make the parked first entries of each chain candidates again."""
+        def park_later(item: Any) -> bool:
+            return park(
+                item, {"timer": part_of_key(PARKED, part), "due_at": sortable(sendable_from(item) or 0.0)}
+            )
+
+        return has_timer + sum(self.calls.in_parallel(park_later, rest))
+
+    def wake(self, chains: Iterable[str | None], *, now: float) -> None:
+        """Make the parked first entries of each chain candidates again, and the next one soon."""
         for chain in sorted({one for one in chains if one is not None}):
-            order = self._chain(chain, WOKEN_AT_ONCE)
+            order = self._chain(chain, WOKEN_AT_ONCE + 1)
             if order and "is_parked" in order[0]:
-                parked = [item for item in order if "is_parked" in item]
+                # First, as this relay may die here. It keeps the timer when a claim finds it blocked.
+                self._pass_timer(chain, order[WOKEN_AT_ONCE:], now)
                 self.calls.in_parallel(
                     lambda item: self.calls.update(item, Change(ripe(item), present=["is_parked"])),
-                    parked,
+                    [item for item in order[:WOKEN_AT_ONCE] if "is_parked" in item],
                 )
+
+    def keep_timers(self, chains: Iterable[str | None], *, now: float) -> None:
+        """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
+        for chain in sorted({one for one in chains if one is not None}):
+            self._pass_timer(chain, self._chain(chain, WOKEN_AT_ONCE), now)
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""
@@ -241,7 +318,7 @@ class DynamoDBOutboxStore:
             worst = min(errors, key=lambda error: not error.retryable)
             raise UnwrittenMarksError(held=held, unwritten=unwritten, error=worst) from worst
         # Of all marks: a repeat does not know which of them an earlier try has written.
-        self.wake(mark.entry.chain for mark in marks if mark.leaves_chain)
+        self.wake((mark.entry.chain for mark in marks if mark.leaves_chain), now=now)
         return held
 
     def remove_expired(self, *, now: float, limit: int) -> int:
@@ -279,6 +356,7 @@ class DynamoDBOutboxStore:
         for index, key, value in (
             (READY_INDEX, "ready", READY),
             (TIMERS_INDEX, "timer", DUE),
+            (TIMERS_INDEX, "timer", PARKED),
             (TIMERS_INDEX, "timer", HELD),
             (TIMERS_INDEX, "timer", DEAD),
         ):
@@ -287,7 +365,7 @@ class DynamoDBOutboxStore:
             counts.update(state for item in items if (state := state_of(item)) is not None)
             if value == HELD:
                 held_groups += len(items)
-            if value in {READY, DUE}:
+            if value in {READY, DUE, PARKED}:
                 due = [item for item in items if "is_scheduled" not in item]
                 scheduled += len(items) - len(due)
                 sendable += [at for item in due if (at := sendable_from(item)) is not None]
@@ -315,3 +393,8 @@ class DynamoDBOutboxStore:
         )
         is_whole = most is None or all(len(page) < most for page in pages)
         return [item for page in pages for item in page], is_whole
+
+
+def _pk_of(chain: str) -> str:
+    """Return the partition of a chain's group."""
+    return f"group#{chain.partition('#')[2]}"

@@ -222,13 +222,15 @@ class SqlOutboxStore:
             row["position"]: row["chain"] for row in due if row["is_parked"] and row["chain"] is not None
         }
         behind = self._behind(connection, [row for row in due if row["position"] in parked])
-        blocked = [position for position in parked if str(position) in behind]
+        ripening = {row["position"] for row in due} - parked.keys()
+        for position in sorted(parked):
+            if str(position) not in behind or int(behind[str(position)]) in ripening:
+                ripening.add(position)
+        blocked = [position for position in parked if position not in ripening]
         self._set(connection, blocked, due_at=until)
         # A relay may die between the end of the first one and the wake of the next, again and again.
-        self._pass_timers(
-            connection, {one: chain for one, chain in parked.items() if one not in blocked}, until
-        )
-        ripe = [row for row in due if row["position"] not in blocked]
+        self._pass_timers(connection, {one: chain for one, chain in parked.items() if one in ripening}, until)
+        ripe = [row for row in due if row["position"] in ripening]
         locked = [row["position"] for row in ripe if row["state"] == PROCESSING]
         free = {"state": EntryState.PENDING.value, "locked_by": None, "locked_until": None, "changed_at": now}
         self._set(connection, locked, **free)
@@ -287,8 +289,9 @@ class SqlOutboxStore:
                 still = self._table.c.is_parked
                 woken = parked[:WOKEN_AT_ONCE]
                 self._set(connection, woken, still, is_ready=True, is_parked=False, due_at=None)
-                # It gets the group's timer when a claim finds it blocked.
-                self._set(connection, parked[WOKEN_AT_ONCE:], still, due_at=now)
+                # Others after them get the group's timer, which is set again while they are blocked.
+                if woken and len(rows) > WOKEN_AT_ONCE:
+                    self._pass_timers(connection, {woken[-1]: chain}, now)
 
     def keep_timers(self, chains: Collection[str], *, now: float) -> None:
         """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
