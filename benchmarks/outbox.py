@@ -13,7 +13,12 @@ import sys
 from typing import Any
 
 from benchmarks.outbox_claims import dynamodb_costs, postgresql_costs
-from benchmarks.outbox_speed import commit_to_send, publish_rates, urgent_behind_backlog
+from benchmarks.outbox_speed import (
+    dynamodb_commit_to_send,
+    postgresql_commit_to_send,
+    publish_rates,
+    urgent_behind_backlog,
+)
 from tests.support.postgres import PostgresServer
 
 FULL = {
@@ -39,8 +44,9 @@ def measure(scale: dict[str, Any]) -> dict[str, Any]:
         rates = publish_rates(server.url, scale["published"])
         _say("urgent entries behind a backlog")
         urgent = urgent_behind_backlog(server.url, backlog=scale["backlog"], urgent=scale["urgent"])
-    _say("from commit to queue")
-    latency = commit_to_send(scale["commits"])
+        _say("from commit to send")
+        latency = postgresql_commit_to_send(server.url, scale["commits"])
+    latency |= dynamodb_commit_to_send(scale["commits"])
 
     def ratio(costs: dict[int, dict[str, float]], what: str) -> float:
         return round(costs[largest][what] / costs[smallest][what], 3)
