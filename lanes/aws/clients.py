@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import InvalidRegionError, NoCredentialsError, NoRegionError
+from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    InvalidRegionError,
+    NoCredentialsError,
+    NoRegionError,
+    ParamValidationError,
+)
 
 from lanes.aws.errors import aws_errors
 from lanes.errors import ConfigurationError
@@ -36,6 +45,28 @@ NO_REGION = (
     "no AWS region is known: neither region= (or --region), nor AWS_REGION or AWS_DEFAULT_REGION, nor the profile of "
     "the AWS configuration names one; give --region or set AWS_REGION"
 )
+
+
+# Settings that botocore reads without an error of its own, by the file or variable that has them, in the order of its
+# search, with the next step for each.
+CREDENTIAL_SETTINGS = {
+    "AWS_CREDENTIAL_EXPIRATION": "must be a time in the future, such as 2027-01-31T12:00:00Z: renew the keys",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "must be a readable file with the token of your identity provider",
+    "web_identity_token_file": "must be a readable file with the token of your identity provider",
+    "mfa_serial": "asks for a code: run the command in a terminal, or sign in with temporary keys first",
+    "credential_process": "must be a command that prints JSON with Version 1, AccessKeyId, SecretAccessKey and, if "
+    "they expire, a later Expiration: run it in a terminal",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "must be an address on this machine or of the container service",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "must be a readable file with one line",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN": "must be one line of text",
+    "AWS_METADATA_SERVICE_TIMEOUT": "must be a whole number of seconds",
+    "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "must be a whole number",
+    "metadata_service_timeout": "must be a whole number of seconds",
+    "metadata_service_num_attempts": "must be a whole number",
+}
+
+CONFIDENTIAL = frozenset({"AWS_CONTAINER_AUTHORIZATION_TOKEN", "credential_process"})
+"""Of these the settings whose value isn't shown: it may contain a key."""
 
 
 def producer_config() -> Config:
@@ -146,26 +177,63 @@ class Clients:
         Create a client of a service by its name, such as `lambda` or `cloudwatch`.
 
         Raises:
-            ConfigurationError: the region is unknown or invalid, the endpoint is not an address, or the file of
-                trusted certificates is missing.
+            AwsError: the AWS configuration has another fault.
+            ConfigurationError: the region is unknown or invalid, the endpoint is not an address, credentials can't be
+                read, or the file of trusted certificates is missing.
         """
         session: Any = self._session
-        try:
-            client = session.client(
-                service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
-            )
-        except NoRegionError as error:
-            raise ConfigurationError([NO_REGION], source="AWS") from error
-        except InvalidRegionError as error:
-            problem = f"{error.kwargs['region_name']!r} is no AWS region; one such as eu-central-1 is needed"
-            raise ConfigurationError([problem], source="AWS") from error
-        except ValueError as error:
-            # botocore's own way to refuse an address; the message names it.
-            problem = f"{error}; an address such as http://127.0.0.1:4566 is needed, or none for AWS itself"
-            raise ConfigurationError([problem], source="AWS") from error
+        with aws_errors("Client"):
+            self._check_credentials()
+            try:
+                client = session.client(
+                    service, region_name=self._region, endpoint_url=self._endpoint_url, config=self._config
+                )
+            except NoRegionError as error:
+                raise ConfigurationError([NO_REGION], source="AWS") from error
+            except InvalidRegionError as error:
+                problem = (
+                    f"{error.kwargs['region_name']!r} is no AWS region; one such as eu-central-1 is needed"
+                )
+                raise ConfigurationError([problem], source="AWS") from error
+            except ValueError as error:
+                # botocore's own way to refuse an address; the message names it.
+                problem = (
+                    f"{error}; an address such as http://127.0.0.1:4566 is needed, or none for AWS itself"
+                )
+                raise ConfigurationError([problem], source="AWS") from error
         if client.meta.endpoint_url.startswith("https:"):
             self._check_ca_bundle()
         return client
+
+    def _check_credentials(self) -> None:
+        """Read them as botocore does at the first call, where a missing file or command is a traceback."""
+        found = self._read(self._session.get_credentials)
+        if isinstance(found, RefreshableCredentials):
+            # A provider that can't be reached now is the affair of the call, which tries again.
+            with suppress(BotoCoreError, ClientError):
+                self._read(found.get_frozen_credentials)
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except ParamValidationError as error:  # of a call with what it read, such as an empty token
+            raise self._unreadable(error) from error
+        except (BotoCoreError, ClientError):
+            raise
+        except Exception as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> ConfigurationError:
+        """Name the settings that may be to blame, each with the next step."""
+        # Only botocore's session knows the profile's settings, which boto3 hides.
+        profile = self._session._session.get_scoped_config()  # noqa: SLF001
+        steps = [
+            f"{name}{'' if name in CONFIDENTIAL else f' ({value})'} {step}"
+            for name, step in CREDENTIAL_SETTINGS.items()
+            if (value := os.environ.get(name) if name.isupper() else profile.get(name)) is not None
+        ]
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return ConfigurationError([f"AWS credentials can't be read: {reason}", *steps], source="AWS")
 
     def _check_ca_bundle(self) -> None:
         named = self.ca_bundle()

@@ -26,6 +26,20 @@ FIND_CREDENTIALS = (
     "with `aws sso login`, or name a profile; for AWS on this machine use `lanes local run`, or paste the export lines "
     "that `lanes local up` prints."
 )
+RETRIEVE = (
+    "The next line names their source: custom-process is the credential_process of the profile, which you can run in a "
+    "terminal; container-role an address in AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI; Environment the "
+    "variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. For another one sign in again, for example with "
+    "`aws sso login`."
+)
+CORRECT = (
+    "Correct the setting in the AWS configuration (~/.aws/config and ~/.aws/credentials, or the files that "
+    "AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE name) or in its variable; `aws configure list` shows the "
+    "source of each value."
+)
+INSTALL = "Install the package that the next line names into the environment of this command."
+MAKING = frozenset({"Client", "Session"})
+"""Operations that read the AWS configuration and call nothing."""
 FIND_AWS = (
     "Check the network, the VPN, the region and --endpoint (or AWS_ENDPOINT_URL). For AWS on this machine, check that "
     "`lanes local up` still runs and prints this address."
@@ -54,16 +68,8 @@ class Explanation:
 def explained(error: AwsError) -> Explanation:
     """Explain an error of AWS; the message of AWS is in the error itself."""
     code, cause = bare(error.code), cause_of(error.code)
-    if cause is Cause.CREDENTIALS and code not in NO_CREDENTIALS:
-        title = "Your AWS credentials have expired or are not valid"
-        return Explanation(title=title, advice=SIGN_IN, needs_sign_in=True)
     if cause is Cause.CREDENTIALS:
-        title = (
-            "There are no AWS credentials"
-            if code == "NoCredentialsError"
-            else "AWS credentials are incomplete"
-        )
-        return Explanation(title=title, advice=FIND_CREDENTIALS, needs_sign_in=True)
+        return _credentials(code)
     if cause is Cause.PERMISSION:
         return _denied(error)
     if cause is Cause.THROTTLED:
@@ -72,6 +78,18 @@ def explained(error: AwsError) -> Explanation:
     if cause is Cause.UNREACHABLE and NOT_AWS not in str(error):
         return Explanation(title="AWS can't be reached", advice=FIND_AWS, passes=True)
     return _other(error, code)
+
+
+def _credentials(code: str) -> Explanation:
+    if code == "CredentialRetrievalError":
+        title, advice = "AWS credentials could not be retrieved", RETRIEVE
+    elif code == "NoCredentialsError":
+        title, advice = "There are no AWS credentials", FIND_CREDENTIALS
+    elif code in NO_CREDENTIALS:
+        title, advice = "AWS credentials are incomplete", FIND_CREDENTIALS
+    else:
+        title, advice = "Your AWS credentials have expired or are not valid", SIGN_IN
+    return Explanation(title=title, advice=advice, needs_sign_in=True)
 
 
 def _denied(error: AwsError) -> Explanation:
@@ -90,6 +108,10 @@ def _other(error: AwsError, code: str) -> Explanation:
             "List your profiles with `aws configure list-profiles`; name one with --profile or AWS_PROFILE."
         )
         return Explanation(title="There is no such profile in the AWS configuration", advice=advice)
+    if code == "MissingDependencyException":
+        return Explanation(title="A package of the AWS SDK is missing", advice=INSTALL)
+    if error.operation in MAKING:
+        return Explanation(title="The AWS configuration can't be used", advice=CORRECT)
     if cause_of(code) is Cause.MISSING:
         advice = "Run `lanes check` to find the missing part of the stack, then deploy the stack again."
         return Explanation(title=f"{error.operation} names a resource that does not exist", advice=advice)

@@ -7,7 +7,6 @@ import enum
 from typing import TYPE_CHECKING
 
 from lanes.aws.clients import Clients, relay_config
-from lanes.aws.errors import aws_errors
 from lanes.aws.parameters import read_deployment
 
 if TYPE_CHECKING:
@@ -91,10 +90,7 @@ class Target:
             LanesError: the parameter of the stack can't be found or read.
 
         """
-        # Creating a client reads the profile, which can fail like a call.
-        with aws_errors("Client"):
-            ssm = self.clients().ssm()
-        return read_deployment(ssm, self.stack_name)
+        return read_deployment(self.clients().ssm(), self.stack_name)
 
 
 def target_of(context: typer.Context) -> Target:
