@@ -62,7 +62,7 @@ EFFECTS_ONCE = frozenset(
 )
 """Faults under which a handler's effect happens once with idempotency."""
 
-PULL_ONLY = ("linger", "policy", "max_rate")
+PULL_ONLY = ("linger", "policy", "max_rate", "weight", "tenant_share")
 """Settings that take effect with the pull engine only."""
 
 DEPLOY_TAKES = 20.0
@@ -177,8 +177,6 @@ class Round:
         }
         if "operator" in self.faults and self.chance("holds").random() < 0.7:  # noqa: PLR2004
             consumer["on_dead_letter"] = {KIND: "hold"}
-        if self.chance("tenants").random() < 0.3:  # noqa: PLR2004 - one round in three
-            lanes = [lane | {"tenant_share": 0.4} for lane in lanes]
         return self._with_engine(lanes, consumer, self.chance("engine"))
 
     def deployed(self, chance: Random) -> LanesConfig:
@@ -188,7 +186,9 @@ class Round:
         for key in PULL_ONLY:
             document["consumer"].pop(key, None)
         consumer = {**document["consumer"], "reserved_concurrency": slots}
-        lanes = [{key: value for key, value in lane.items() if key != "weight"} for lane in document["lanes"]]
+        lanes = [
+            {key: value for key, value in lane.items() if key not in PULL_ONLY} for lane in document["lanes"]
+        ]
         return self._with_engine(lanes, consumer, chance)
 
     @staticmethod
@@ -199,6 +199,8 @@ class Round:
             consumer["policy"] = chance.choice(("strict", "strict", "weighted"))
             if chance.random() < 0.2:  # noqa: PLR2004 - one round in five
                 consumer["max_rate"] = chance.choice((5, 100))
+            if chance.random() < 0.3:  # noqa: PLR2004 - one round in three
+                lanes = [lane | {"tenant_share": 0.4} for lane in lanes]
         return LanesConfig.from_dict({"lanes": lanes, "consumer": consumer})
 
     @property

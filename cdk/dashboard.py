@@ -127,14 +127,12 @@ def _lane(
         *(consumer.metric(receives(cause), name, label=cause.replace("_", " ")) for cause in Cause),
     )
     yield _graph("Dead letters", queue.metric_dead_letters(), line=alarms.get(f"{name}DeadLetters"))
-    higher = config.lanes_above(queue.lane)
     if queue.bell is not None:
         yield _graph("Served from the reserve", consumer.metric(Metric.RESERVE, name))
         return
-    if higher or queue.lane.tenant_share is not None:
+    if config.lanes_above(queue.lane):
         yield _graph("Share of receives that yielded (%)", _yield_ratio(consumer, name))
         yield _graph("Served from the reserve, woken early", *_reserve_and_woken(consumer, name))
-    if higher:
         yield _graph("Work done while a higher lane waited (ms)", consumer.metric(Metric.INVERSION, name))
 
 

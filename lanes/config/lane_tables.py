@@ -15,6 +15,7 @@ from lanes.config.settings import (
     TABLE_OF,
     VISIBILITY_FACTOR,
     ConsumerSettings,
+    EngineName,
     Lane,
     default_lanes,
 )
@@ -167,6 +168,10 @@ def _lane(table: ConfigTable, consumer: ConsumerSettings) -> Lane:
         table.problem(
             'weight takes effect with engine = "pull" and policy = "weighted" only; '
             "remove it, or set both in [consumer]"
+        )
+    if table.has("tenant_share") and consumer.engine is not EngineName.PULL:
+        table.problem(
+            'tenant_share takes effect with engine = "pull" only; remove it, or set that engine in [consumer]'
         )
     # AWS: at least six times the function timeout (lambda/latest/dg/services-sqs-configure).
     if lane.visibility_timeout < needed:

@@ -39,7 +39,8 @@ class Lane:
         max_wait: messages that have waited longer are served from the reserve; without it priority is strict.
         maximum_concurrency: maximum number of concurrent invocations of this lane's mapping; in the pull engine, of
             slots that serve the lane at once.
-        tenant_share: maximum share of the slots for the messages of one tenant while others may wait.
+        tenant_share: maximum share of the slots for the messages of one tenant while others may wait; for
+            `EngineName.PULL`.
         weight: the lane's part of the records under saturation, relative to the other lanes; for `Policy.WEIGHTED`.
         closing: whether producers skip the lane; its messages are handled as before, until it is empty and removed.
     """

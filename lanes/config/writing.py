@@ -36,7 +36,7 @@ def plain(
 
 def without_effect(consumer: ConsumerSettings) -> tuple[str, ...]:
     """Return the keys of consumer and lanes that reading refuses for this engine and this policy."""
-    pull_keys = () if consumer.engine is EngineName.PULL else PULL_KEYS
+    pull_keys = () if consumer.engine is EngineName.PULL else (*PULL_KEYS, "tenant_share")
     return pull_keys if consumer.is_weighted else (*pull_keys, "weight")
 
 

@@ -211,26 +211,6 @@ def test_a_held_group():
     check("held_group", stage.steps)
 
 
-def test_tenants_share_a_lane():
-    """Beyond its share of slots a tenant's records are parked."""
-    lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "batch_size": 2, "tenant_share": 0.5}]
-    consumer = {"reserved_concurrency": 2}
-    stage = Stage({"lanes": lanes, "consumer": consumer}, environments=2)
-    for number in range(4):
-        stage.send("MAIN", f"acme-{number}", group=f"acme:{number}")
-    stage.advance(5)
-
-    def meanwhile():
-        stage.step("another batch of the tenant while its share is taken", "MAIN", environment=2)
-
-    stage.during["acme-0"] = meanwhile
-    stage.step("within its share", "MAIN")
-    stage.advance(120)
-    stage.step("handled later", "MAIN", environment=2)
-
-    check("tenants", stage.steps)
-
-
 def test_the_reserve():
     """An overdue record is served although a higher lane waits."""
     lanes = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "max_wait": 60}]

@@ -442,16 +442,6 @@ def test_the_dashboard_has_a_section_for_each_lane_the_function_and_the_outbox(w
     assert titles.count("Work done while a higher lane waited (ms)") == 2
 
 
-def test_a_lane_that_yields_between_tenants_shows_how_much():
-    """The highest lane yields to no other lane, but one tenant in it may yield to others."""
-    lanes = [{"name": "TOP", "threshold": 0, "tenant_share": 0.5}, {"name": "REST"}]
-    template = observed(LanesConfig.from_dict({"lanes": lanes}))
-
-    titles = [one["properties"].get("title") for one in shown_on(template)]
-    assert titles.count("Share of receives that yielded (%)") == 2
-    assert titles.count("Work done while a higher lane waited (ms)") == 1
-
-
 def test_the_state_of_every_alarm_is_on_the_dashboard(whole):
     """Those of the outbox too."""
     (states,) = [one for one in shown_on(whole) if one["type"] == "alarm"]

@@ -34,10 +34,8 @@ def make_deployment(config=None):
         {"consumer": {"function_timeout": 60, "record_time": 1.5, "on_dead_letter": {"pay.*": "hold"}}},
         {"lanes": [{"name": "ONLY", "threshold": 7, "visibility_timeout": 181, "max_wait": 60}]},
         {
-            "lanes": [
-                {"name": "A", "threshold": -1, "tenant_share": 0.5},
-                {"name": "B"},
-            ]
+            "consumer": {"engine": "pull"},
+            "lanes": [{"name": "A", "threshold": -1, "tenant_share": 0.5}, {"name": "B"}],
         },
         {"lanes": [{"name": "A", "maximum_concurrency": 9, "batch_size": 1, "yield_delay_max": 20}]},
         {"outbox": {"enabled": True, "lane_window": 5}},

@@ -108,10 +108,6 @@ class BacklogCheck:
             return False
         return self._read(self._above[lane.name]) is not None
 
-    def has_visible(self, lane: Lane) -> bool:
-        """Whether any record of a lane is visible, deliverable or not; raises `AwsError`."""
-        return self._depths.depth(lane.name).backlog > 0
-
     def seconds_unchecked(self, *, since: float) -> float:
         """Return the seconds since the last check without a backlog, or since a later moment."""
         return self._clock() - max(self._clear_at, since)

@@ -17,8 +17,6 @@ from lanes.bell import BODY
 from lanes.config.settings import MAX_RECEIVES
 from lanes.consumer import telemetry as report
 from lanes.consumer.engines import Beside, Pending, Proceed
-from lanes.consumer.interceptors.tenant_share import leaves_share
-from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.consumer.records import (
     SETTLING,
     Batch,
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.policy import Reserve
     from lanes.consumer.engines.presence import Peers
     from lanes.consumer.ledger import Entry
+    from lanes.consumer.outcome import Outcome, Outcomes
 
 CLEAR = Proceed(ages=True)
 
@@ -143,8 +142,8 @@ class MappedTurn:
         self, rest: Sequence[RawRecord], call: Call, *, expected: float, has_worked: bool
     ) -> Proceed | Outcome:
         """Yield if a higher lane has a backlog or can't be read; else shorten the visibility beside the record."""
-        is_last = has_worked and len(call.records) == len(rest)
-        way = self._judge(rest, expected=expected, has_worked=has_worked, is_last=is_last)
+        del call
+        way = self._judge(rest, expected=expected, has_worked=has_worked)
         # Not before: batches that only yield need no such call. Beside the handler it takes no time of the slot; before
         # it, 8 ms of each batch in simulation (docs/decisions/0017-records-left-behind.md).
         if not self._is_held and isinstance(way, Proceed):
@@ -153,10 +152,8 @@ class MappedTurn:
             self._holding = self._services.beside.start(hold)
         return way
 
-    def _judge(
-        self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool, is_last: bool
-    ) -> Proceed | Outcome:
-        """Judge the lanes above; keep time for waking others."""
+    def _judge(self, rest: Sequence[RawRecord], *, expected: float, has_worked: bool) -> Proceed | Outcome:
+        """Judge the lanes above."""
         services = self._services
         # One receive more, and SQS moves it to the dead-letter queue unhandled.
         if rest[0].receive_count >= MAX_RECEIVES:
@@ -169,9 +166,6 @@ class MappedTurn:
             self._report(Event.HIGHER_LANES_UNKNOWN)
             return self.yielded(rest, to=None)
         if above is None:
-            if is_last and not services.waker.has_time(self._batch, after=expected):
-                # It brings one more invocation, which wakes them; without one they wait for their delay to end.
-                return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
             return CLEAR
         if has_worked:
             # Records of this lane ran since the last check, and the backlog may be as old.
@@ -242,8 +236,8 @@ class Waker:
     ) -> None:
         self._needed = max(2 * SETTLING, WAKING_SHARE * config.consumer.function_timeout.total_seconds())
         self._last_lane = config.last_lane
-        # Nothing has priority over the highest lane, but its tenants may yield to each other.
-        self._lanes = config.lanes if config.lanes[0].tenant_share is not None else config.lanes[1:]
+        # Nothing has priority over the highest lane, so none of its records are parked.
+        self._lanes = config.lanes[1:]
         self._check = check
         self._peers = peers
         self._settlement = settlement
@@ -264,12 +258,6 @@ class Waker:
                 if not self._check.has_backlog_above(lane):
                     self._wake_lane(lane, batch)
                 return
-
-    def has_time(self, batch: Batch, *, after: float) -> bool:
-        """Whether there is time to wake the parked records after so many seconds, or none is parked."""
-        enough = batch.seconds_left - after > self._needed
-        parked = self._settlement.ledger.lanes_with_parked(self._peers.seen.parked_until)
-        return enough or parked.isdisjoint(lane.name for lane in self._lanes)
 
     def _wakeable(self, lane: Lane) -> list[Entry]:
         """
@@ -294,12 +282,8 @@ class Waker:
         return min(self._peers.free_slots() + 1, MOST_BATCHES)
 
     def _wake_lane(self, lane: Lane, batch: Batch) -> None:
-        batches = self._batches
-        if lane.tenant_share is not None and self._check.has_visible(lane):
-            # A tenant's parked records are older, and would come in front of those that others wait for.
-            batches = int(lane == batch.lane and leaves_share(batch, self._peers))
         # Again, if another environment was faster with one of them.
-        for _ in range(2 if batches else 0):
-            entries = oldest_batches(self._wakeable(lane), count=batches)
+        for _ in range(2):
+            entries = oldest_batches(self._wakeable(lane), count=self._batches)
             if not entries or self._settlement.wake(lane, entries, by=batch.lane):
                 return

@@ -14,7 +14,7 @@ from tests.support.memory import Calls, MemorySlots
 from tests.support.records import record_with
 
 LANES = [{"name": "HIGH", "threshold": 50}, {"name": "MAIN", "tenant_share": 0.5}]
-CONFIG = LanesConfig.from_dict({"lanes": LANES, "consumer": {"reserved_concurrency": 4}})
+CONFIG = LanesConfig.from_dict({"lanes": LANES, "consumer": {"reserved_concurrency": 4, "engine": "pull"}})
 HIGH, MAIN = CONFIG.lanes
 
 
