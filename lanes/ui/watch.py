@@ -47,6 +47,7 @@ class Look:
         at: time of the reading, epoch seconds.
         every: seconds between readings.
         lanes: the reading itself.
+        figures_read: whether CloudWatch could be read.
         engine: the engine and the bell in one line.
         notes: reasons of unknown values.
         samples: samples that the tab does not have yet.
@@ -55,6 +56,7 @@ class Look:
     at: float
     every: float
     lanes: Sequence[LaneStatus]
+    figures_read: bool
     engine: str
     notes: Sequence[str]
     samples: Sequence[Sample]
@@ -102,6 +104,7 @@ class Watch:
                 at=self._at,
                 every=self._every,
                 lanes=status.lanes,
+                figures_read=status.figures_read,
                 engine=status.engine_line,
                 notes=status.notes,
                 samples=[sample for sample in self._samples if sample.number > since],

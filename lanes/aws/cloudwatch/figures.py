@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from lanes.aws.cloudwatch.metric_data import metric_data
 from lanes.metrics import Metric
-from lanes.operate.lanes.figures import LaneFigures
+from lanes.operate.lanes.figures import AVERAGED, Depth, LaneFigures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lanes.config.deployment import Deployment
 
 PERIOD = timedelta(minutes=1)
-# One minute is no rate: a lane with a message every two minutes would change between idle and busy.
-AVERAGED = timedelta(minutes=5)
 LATE = timedelta(minutes=1)
 """Metrics of the minute that runs are not complete."""
 AGE, SENT, DELETED = "ApproximateAgeOfOldestMessage", "NumberOfMessagesSent", "NumberOfMessagesDeleted"
+VISIBLE, IN_FLIGHT = "ApproximateNumberOfMessagesVisible", "ApproximateNumberOfMessagesNotVisible"
 NAMESPACE = "PriorityLanes"
+_OF_QUEUE = ("age", "sent", "deleted", "visible", "taken")
+_OWN = ("handled", "dead", "yielded", "inversion")
 
 
 class CloudWatchFigures:
@@ -28,7 +29,7 @@ class CloudWatchFigures:
     Reads the figures of one deployment; raises `AwsError`.
 
     The consumer's metrics exist only for minutes with something to count. Without them a figure is zero if CloudWatch
-    has data of the queue, else unknown.
+    has data of the queue, and no message left it; otherwise it is not known yet.
 
     Args:
         deployment: the lanes.
@@ -54,10 +55,14 @@ class CloudWatchFigures:
         """Return the known figures by lane."""
         end = self._now().replace(second=0, microsecond=0) - LATE
         queries = [query for place in range(len(self._lanes)) for query in self._queries(place)]
-        found: dict[str, list[float]] = {}
+        found: dict[str, dict[float, float]] = {}
         for result in metric_data(self._client, queries, start=end - AVERAGED, end=end):
-            found.setdefault(result["Id"], []).extend(result["Values"])
-        return {lane: _figures(found, place) for place, lane in enumerate(self._lanes)}
+            times = (moment.timestamp() for moment in result["Timestamps"])
+            found.setdefault(result["Id"], {}).update(zip(times, result["Values"], strict=True))
+        # One span for all lanes: a new stack has no five minutes yet.
+        since = min((at for by_minute in found.values() for at in by_minute), default=0.0)
+        span = (since, end.timestamp())
+        return {lane: _figures(found, place, span) for place, lane in enumerate(self._lanes)}
 
     @property
     def _lanes(self) -> list[str]:
@@ -70,7 +75,10 @@ class CloudWatchFigures:
         yield figure_query(f"age{place}", "AWS/SQS", AGE, queue, "Maximum")
         yield figure_query(f"sent{place}", "AWS/SQS", SENT, queue, "Sum")
         yield figure_query(f"deleted{place}", "AWS/SQS", DELETED, queue, "Sum")
+        yield figure_query(f"visible{place}", "AWS/SQS", VISIBLE, queue, "Average")
+        yield figure_query(f"taken{place}", "AWS/SQS", IN_FLIGHT, queue, "Average")
         yield figure_query(f"handled{place}", NAMESPACE, Metric.HANDLED, own, "Sum")
+        yield figure_query(f"dead{place}", NAMESPACE, Metric.DEAD_LETTERED, own, "Sum")
         yield figure_query(f"yielded{place}", NAMESPACE, Metric.YIELDED, own, "Sum")
         yield figure_query(f"inversion{place}", NAMESPACE, Metric.INVERSION, own, "Sum")
 
@@ -93,19 +101,34 @@ def figure_query(
     }
 
 
-def _figures(found: dict[str, list[float]], place: int) -> LaneFigures:
-    ages, sent, deleted, handled, yielded, inversion = (
-        found.get(f"{name}{place}", [])
-        for name in ("age", "sent", "deleted", "handled", "yielded", "inversion")
-    )
-    known = bool(ages or sent or deleted or handled or yielded or inversion)
-    minutes = AVERAGED / PERIOD
-    # Results come the latest first (`metric_data`).
+def _figures(
+    found: Mapping[str, Mapping[float, float]], place: int, span: tuple[float, float]
+) -> LaneFigures:
+    of_queue, own = ({name: found.get(f"{name}{place}", {}) for name in names} for names in (_OF_QUEUE, _OWN))
+    if not any((*of_queue.values(), *own.values())):
+        return LaneFigures()
+    since, until = span
+    minutes = (until - since) / PERIOD.total_seconds()
+    rates = {
+        name: sum(by_minute.values()) / minutes for name, by_minute in (of_queue | own).items() if by_minute
+    }
+    # The log brings the consumer's metrics, and is later than SQS's own: messages that left say that some are missing.
+    absent = None if rates.get("deleted") and not any(own.values()) else 0.0
+    unseen = 0.0 if any(of_queue.values()) else None
+    age, visible, taken = of_queue["age"], of_queue["visible"], of_queue["taken"]
     return LaneFigures(
-        oldest_age=timedelta(seconds=ages[0]) if ages else None,
-        pace=sum(handled) / minutes if known else None,
-        leaving=sum(deleted) / minutes if known else None,
-        arrivals=sum(sent) / minutes if known else None,
-        yields=sum(yielded) / minutes if known else None,
-        inversion=sum(inversion) / minutes if known else None,
+        since=since,
+        until=until,
+        oldest_age=timedelta(seconds=age[max(age)]) if age else None,
+        pace=rates.get("handled", absent),
+        dead=rates.get("dead", absent),
+        leaving=rates.get("deleted", unseen),
+        arrivals=rates.get("sent", unseen),
+        yields=rates.get("yielded", absent),
+        inversion=rates.get("inversion", absent),
+        # AWS samples a queue once a minute, and does not say when in the minute.
+        depths=[
+            Depth(at=at + PERIOD.total_seconds() / 2, messages=visible[at] + taken.get(at, 0.0))
+            for at in sorted(visible)
+        ],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lanes.aws.cloudwatch.figures import NAMESPACE, figure_query
+from lanes.aws.cloudwatch.figures import IN_FLIGHT, NAMESPACE, VISIBLE, figure_query
 from lanes.aws.cloudwatch.metric_data import metric_data
 from lanes.metrics import Metric
 from lanes.operate.history.minutes import LaneMinute
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from lanes.config.deployment import Deployment
 
 # AWS: SQS sends a queue's figures every minute (SQS developer guide, available CloudWatch metrics).
-QUEUE_FIGURES = {
-    "waiting": "ApproximateNumberOfMessagesVisible",
-    "in_flight": "ApproximateNumberOfMessagesNotVisible",
-}
+QUEUE_FIGURES = {"waiting": VISIBLE, "in_flight": IN_FLIGHT}
 OWN_FIGURES = {
     "handled": Metric.HANDLED,
     "failed": Metric.FAILED,

@@ -9,6 +9,7 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.ledger import INDEX, sortable
+from lanes.aws.table.override_items import BOARD, held_groups
 from lanes.depth import LaneDepth
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Depths:
-    """Counts of lanes, dead-letter queues, parked messages and the bell; every method raises `AwsError`."""
+    """Counts of queues, parked messages and held groups; every method raises `AwsError`."""
 
     def __init__(self, *, deployment: Deployment, sqs: SQSClient, dynamodb: DynamoDBClient) -> None:
         self._lanes = LaneQueueCalls(deployment=deployment, client=sqs)
@@ -51,6 +52,12 @@ class Depths:
             backlog=int(counts["ApproximateNumberOfMessages"]),
             in_flight=int(counts["ApproximateNumberOfMessagesNotVisible"]),
         )
+
+    def held_groups(self) -> dict[str, int]:
+        """Return the number of held groups of the lanes that have one."""
+        with aws_errors("GetItem"):
+            answer = self._dynamodb.get_item(TableName=self._table, Key=BOARD)
+        return held_groups(answer.get("Item", {}))
 
     def parked(self, lane: str) -> int:
         """Return the number of messages of a lane that are parked now."""

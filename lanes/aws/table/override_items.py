@@ -14,7 +14,7 @@ from lanes.message_filter import MessageFilter
 from lanes.overrides import Action, ActiveOverrides, Cancelled, GroupRedirect, Override
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 BOARD = {"pk": {"S": "board"}}
 OVERRIDE, HELD = "override#", "held#"
@@ -60,7 +60,7 @@ def active_of(item: Mapping[str, Any], *, now: float) -> ActiveOverrides:
     living = [override for override in read if override.expires_at > now]
     return ActiveOverrides(
         overrides=tuple(sorted(living, key=lambda one: (one.created_at, one.id), reverse=True)),
-        held=frozenset(lanes_held(item)),
+        held=frozenset(held_groups(item)),
         unread=tuple(unread),
     )
 
@@ -78,12 +78,11 @@ def _override(override_id: str, raw: Mapping[str, Any]) -> Override:
     )
 
 
-def lanes_held(item: Mapping[str, Any]) -> Iterable[str]:
-    """Return the lanes that have held groups."""
-    for name, value in item.items():
-        # With an unreadable count the lane's holds are read in any case.
-        if name.startswith(HELD) and int(value.get("N", 1)) > 0:
-            yield name.removeprefix(HELD)
+def held_groups(item: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of held groups by lane."""
+    # With an unreadable count the lane's holds are read in any case.
+    counts = {name: int(value.get("N", 1)) for name, value in item.items() if name.startswith(HELD)}
+    return {name.removeprefix(HELD): count for name, count in counts.items() if count > 0}
 
 
 def item_of_redirect(follow: GroupRedirect) -> Any:

@@ -1,5 +1,5 @@
 """
-The last minutes of the function's log: waits by lane and kind, failures by error, and running invocations.
+Recent work from the function's log: waits by lane and kind, failures by error, and running invocations.
 
 The consumer logs each handled message with the times of its sending and its start, so waits are exact and need no
 metric. Metrics have one dimension, the lane, and CloudWatch charges for each further one.
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from lanes.consumer.engines.presence import Presence
     from lanes.operate.history.log import LogEvent, LogLine, Logs
 
-SPANS = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15), timedelta(hours=1))
-"""Periods of waits: the first with enough messages is taken."""
-# A p99 is the fifth longest wait of so many.
-ENOUGH = 500
+SPAN = timedelta(minutes=5)
+"""Period of waits: that of the rates from CloudWatch, so that they can be compared."""
+FEW_SPAN, FLOOD_SPAN = timedelta(hours=1), timedelta(minutes=1)
+"""Periods of waits if the log has none, or too many, in the usual one."""
+FAILED_SPANS = (timedelta(hours=1), timedelta(minutes=15), timedelta(minutes=5), timedelta(minutes=1))
+"""Periods of failures: the first that the log returns as a whole."""
 # CloudWatch Logs returns up to 10,000 lines a call, and an account has 5 to 25 calls a second (quotas).
 MAX_LINES = 10_000
-FAILED_SINCE = timedelta(hours=1)
 FAILING = (Event.MESSAGE_FAILED, Event.MESSAGE_DEAD_LETTERED)
 # AWS: Lambda writes these lines of text, or these objects, about each invocation (Lambda, "Log formats").
 STARTED, ENDED = ("START RequestId: ", "platform.start"), ("REPORT RequestId: ", "platform.report")
@@ -55,6 +56,7 @@ class Wait:
         handled: number of messages.
         p50: half of them waited no longer.
         p99: 99 of 100 waited no longer.
+        last_at: time of the last one, epoch seconds.
     """
 
     lane: str
@@ -62,6 +64,7 @@ class Wait:
     handled: int
     p50: timedelta
     p99: timedelta
+    last_at: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +121,15 @@ class RecentWork:
     Attributes:
         since: start of the waits, epoch seconds.
         waits: waits by lane and kind, all kinds of a lane first.
-        failures: failures of the last hour, the most frequent first.
+        failed_since: start of the failures, epoch seconds.
+        failures: failures, the most frequent first.
         running: invocations at work, the longest first; None if unknown.
         notes: reasons of unknown and incomplete values.
     """
 
     since: float
     waits: Sequence[Wait]
+    failed_since: float
     failures: Sequence[Failure]
     running: Sequence[Running] | None
     notes: Sequence[str]
@@ -155,29 +160,40 @@ class RecentWorkReader:
         self._clock = clock
 
     def read(self) -> RecentWork:
-        """Read once: two to six calls of CloudWatch Logs, and with presence records one of DynamoDB."""
+        """Read once: two to eight calls of CloudWatch Logs, and with presence records one of DynamoDB."""
         now = self._clock()
         notes: list[str] = []
         since, handled = self._handled(now, notes)
-        failed = self._events(now - FAILED_SINCE.total_seconds(), FAILING, "failures", notes)
+        failed_since, failed = self._failed(now, notes)
         return RecentWork(
             since=since,
             waits=waits_of(handled),
+            failed_since=failed_since,
             failures=failures_of(failed),
             running=self._running(now, [*handled, *failed], notes),
             notes=notes,
         )
 
     def _handled(self, now: float, notes: list[str]) -> tuple[float, list[LogEvent]]:
-        for span in SPANS:
-            since, found = now - span.total_seconds(), list[str]()
-            events = self._events(since, (Event.MESSAGE_HANDLED,), "waits", found)
-            # A full reading is cut at its end; a longer period would begin, and be cut, even earlier.
-            if found or len(events) >= ENOUGH or span == SPANS[-1]:
-                break
-        notes += found
+        names = (Event.MESSAGE_HANDLED,)
+        span, cut = SPAN, list[str]()
+        events = self._events(now - span.total_seconds(), names, "waits", cut)
+        if cut or not events:
+            span, cut = FLOOD_SPAN if cut else FEW_SPAN, []
+            events = self._events(now - span.total_seconds(), names, "waits", cut)
+        notes += cut
         if not events:
-            notes.append("waits unknown: the log has no handled message of the last hour")
+            notes.append("waits not yet known: the log has no handled message of the last hour")
+        return now - span.total_seconds(), events
+
+    def _failed(self, now: float, notes: list[str]) -> tuple[float, list[LogEvent]]:
+        # A full reading is cut at its end, which is not the latest: lines come by streams.
+        for span in FAILED_SPANS:
+            since, cut = now - span.total_seconds(), list[str]()
+            events = self._events(since, FAILING, "failures", cut)
+            if not cut:
+                break
+        notes += cut
         return since, events
 
     def _events(self, since: float, names: Sequence[Event], what: str, notes: list[str]) -> list[LogEvent]:
@@ -208,20 +224,22 @@ class RecentWorkReader:
 
 def waits_of(events: Iterable[LogEvent]) -> list[Wait]:
     """Return the waits of handled messages by lane, and by lane and kind."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for event in events:
         sent, started = event.fields.get("sent_at"), event.fields.get("started_at")
         if isinstance(sent, int | float) and isinstance(started, int | float):
             # Clocks of two machines differ by milliseconds.
-            wait = max(0.0, started - sent)
+            wait = (max(0.0, started - sent), event.line.at)
             found[event.lane, ""].append(wait)
             found[event.lane, str(event.fields.get("kind") or "no event")].append(wait)
-    return [_wait(lane, kind, sorted(waits)) for (lane, kind), waits in sorted(found.items())]
+    return [_wait(lane, kind, waits) for (lane, kind), waits in sorted(found.items())]
 
 
-def _wait(lane: str, kind: str, waits: Sequence[float]) -> Wait:
+def _wait(lane: str, kind: str, found: Sequence[tuple[float, float]]) -> Wait:
+    waits = sorted(wait for wait, _ in found)
     p50, p99 = (timedelta(seconds=percentile(waits, share)) for share in (0.5, 0.99))
-    return Wait(lane=lane, kind=kind, handled=len(waits), p50=p50, p99=p99)
+    last_at = max(at for _, at in found)
+    return Wait(lane=lane, kind=kind, handled=len(waits), p50=p50, p99=p99, last_at=last_at)
 
 
 def failures_of(events: Iterable[LogEvent]) -> list[Failure]:

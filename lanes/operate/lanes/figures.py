@@ -1,7 +1,7 @@
 """
-Age, rates and yields of the lanes from CloudWatch, and the time to drain that follows from them or from own counts.
+Age, rates and yields of the lanes from CloudWatch, and the trend of each lane's depth.
 
-An unknown figure is None; none is guessed.
+Each figure has its span. A figure that is not known yet is None; none is guessed.
 """
 
 from __future__ import annotations
@@ -14,35 +14,57 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lanes.operate.history.recent import RecentWork
+
+AVERAGED = timedelta(minutes=5)
+"""Span of the rates: in one minute a lane with a message every two minutes would change between idle and busy."""
 OBSERVED = 60.0
 """Seconds of own counts that make a trend: as many as the page's own column of trends."""
 # Records of a few seconds leave a lane in steps, and between two steps it would seem to stand still.
 MIN_OBSERVED = 10.0
+# Older counts of CloudWatch say nothing of now: it shows a minute one to two minutes after its end.
+MAX_OBSERVED = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """Waiting and in-flight messages of a lane at one moment, epoch seconds."""
+
+    at: float
+    messages: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
     """
-    The last minutes of a lane; None is unknown.
+    The last minutes of a lane; None is not known yet.
 
     Attributes:
-        oldest_age: age of the oldest message.
+        since: start of the rates, epoch seconds.
+        until: their end.
+        oldest_age: age of the oldest message at the end.
         pace: messages handled per minute.
+        dead: messages dead-lettered per minute by the consumer.
         leaving: messages deleted from the lane per minute: handled, skipped, dead-lettered, cancelled or moved.
         arrivals: messages sent to the lane per minute.
         yields: records per minute that yielded.
         inversion: milliseconds per minute of this lane's work while a higher lane had a backlog.
+        depths: the depth of the lane by minute, the oldest first.
 
     """
 
+    since: float | None = None
+    until: float | None = None
     oldest_age: timedelta | None = None
     pace: float | None = None
+    dead: float | None = None
     leaving: float | None = None
     arrivals: float | None = None
     yields: float | None = None
     inversion: float | None = None
+    depths: Sequence[Depth] = ()
 
 
 UNKNOWN = LaneFigures()
@@ -63,44 +85,66 @@ class Drain(enum.StrEnum):
     GROWING = "growing"
     STEADY = "steady"
     PAUSED = "paused"
-    UNKNOWN = "unknown"
+    NOT_YET = "not yet"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The observed change of a depth per minute, and the seconds over which it was observed."""
+
+    per_minute: float
+    over: float
 
 
 class DepthTrend:
     """
-    The change of each lane's depth, from the readings of the last minute.
+    The change of each lane's depth, from the readings of the last minute, and before these from those of CloudWatch.
 
-    CloudWatch averages minutes that are over, so a burst that already drains would still seem to grow.
+    Rates say nothing of it: they are of minutes that are over, so a burst that already drains would still seem to grow.
 
     Args:
-        clock: monotonic seconds.
+        clock: epoch seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._readings: dict[str, deque[tuple[float, int]]] = {}
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
+        self._readings: dict[str, deque[Depth]] = {}
 
-    def growth(self, lane: str, depth: int) -> float | None:
-        """Add a reading, and return the change per minute; None until the readings span ten seconds."""
-        now = self._clock()
+    def growth(self, lane: str, depth: int, earlier: Iterable[Depth] = ()) -> Growth | None:
+        """
+        Add a reading, and return the change.
+
+        Args:
+            lane: its name.
+            depth: its messages now.
+            earlier: depths from elsewhere, the oldest first.
+
+        Returns:
+            None if no reading is ten seconds old.
+        """
+        now = self.clock()
         readings = self._readings.setdefault(lane, deque())
-        readings.append((now, depth))
-        while readings[0][0] < now - OBSERVED:
+        readings.append(Depth(at=now, messages=depth))
+        while not now - OBSERVED <= readings[0].at <= now:
             readings.popleft()
-        began, depth_then = readings[0]
-        return (depth - depth_then) / (now - began) * 60 if now - began >= MIN_OBSERVED else None
+        if now - readings[0].at >= MIN_OBSERVED:
+            return _growth(readings[0], readings[-1])
+        known = [one for one in earlier if MIN_OBSERVED <= now - one.at <= MAX_OBSERVED]
+        return _growth(known[-1], readings[-1]) if known else None
 
 
-def drain_of(
-    depth: int, figures: LaneFigures, *, growth: float | None = None, is_paused: bool = False
-) -> tuple[Drain, timedelta | None]:
+def _growth(first: Depth, last: Depth) -> Growth:
+    over = last.at - first.at
+    return Growth(per_minute=(last.messages - first.messages) / over * 60, over=over)
+
+
+def drain_of(depth: int, growth: Growth | None, *, is_paused: bool = False) -> tuple[Drain, timedelta | None]:
     """
-    Return the trend of a depth and, if it falls, the time to drain at the current rates.
+    Return the trend of a depth and, if it falls, the time to drain at the observed rate.
 
     Args:
         depth: messages in the lane.
-        figures: the rates of the last minutes, used if `growth` is unknown.
-        growth: observed change of the depth per minute.
+        growth: observed change of the depth.
         is_paused: whether an operator paused the lane.
     """
     if depth == 0:
@@ -108,9 +152,30 @@ def drain_of(
     if is_paused:
         return Drain.PAUSED, None
     if growth is None:
-        if figures.leaving is None or figures.arrivals is None:
-            return Drain.UNKNOWN, None
-        growth = figures.arrivals - figures.leaving
-    if growth >= 0:
-        return Drain.GROWING if growth else Drain.STEADY, None
-    return Drain.FALLING, timedelta(minutes=depth / -growth)
+        return Drain.NOT_YET, None
+    # Less than one message in the whole span: CloudWatch's depths are means of a minute.
+    if abs(growth.per_minute) * growth.over / 60 < 1:
+        return Drain.STEADY, None
+    if growth.per_minute > 0:
+        return Drain.GROWING, None
+    return Drain.FALLING, timedelta(minutes=depth / -growth.per_minute)
+
+
+def without_late_zeros(
+    lane: str, figures: LaneFigures, *, growth: Growth | None, work: RecentWork | None
+) -> LaneFigures:
+    """Take back zeros of minutes that are over, if the lane was at work since: nobody knows its rate yet."""
+    until = figures.until or 0.0
+    waits = () if work is None else work.waits
+    failures = () if work is None else work.failures
+    sent = figures.arrivals == 0 and growth is not None and growth.per_minute > 0
+    handled = figures.pace == 0 and any(one.lane == lane and one.last_at > until for one in waits)
+    died = figures.dead == 0 and any(
+        one.lane == lane and one.dead_letters and one.last_at > until for one in failures
+    )
+    return dataclasses.replace(
+        figures,
+        arrivals=None if sent else figures.arrivals,
+        pace=None if handled else figures.pace,
+        dead=None if died else figures.dead,
+    )

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from lanes.config import EngineName
 from lanes.errors import AwsError
-from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Figures, LaneFigures, drain_of
+from lanes.operate.lanes.figures import (
+    UNKNOWN,
+    DepthTrend,
+    Drain,
+    Figures,
+    Growth,
+    LaneFigures,
+    drain_of,
+    without_late_zeros,
+)
 from lanes.operate.lanes.mappings import DISABLED
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
 
     from lanes.config import LanesConfig
     from lanes.depth import LaneDepth
+    from lanes.operate.history.recent import RecentWork
     from lanes.operate.lanes.mappings import LaneMapping
 
 T = TypeVar("T")
@@ -32,6 +42,9 @@ class Depths(Protocol):
 
     def parked(self, lane: str) -> int:
         """Return the number of parked messages of a lane, after a yield or in a backoff."""
+
+    def held_groups(self) -> Mapping[str, int]:
+        """Return the number of held groups of the lanes that have one."""
 
     def bell(self) -> LaneDepth:
         """Return the counts of the bell's queue; the pull engine has one."""
@@ -56,9 +69,11 @@ class LaneStatus:
         waiting: visible messages.
         in_flight: messages received and not deleted: being handled, waiting for a slot or in its hands, or parked.
         parked: messages in flight that are parked.
+        held_groups: groups of which a dead letter holds the later messages.
         figures: figures of the last minutes.
         drain: the trend of the depth.
-        time_to_drain: time to drain at the current rates, if the depth falls.
+        growth: the change of the depth from which the trend follows; None if it is not known yet.
+        time_to_drain: time to drain at that change, if the depth falls.
         mapping: state of the mapping, in AWS's words; in the pull engine that of the bell, disabled for a paused lane.
         dead_letters: messages in the dead-letter queue, visible or not.
 
@@ -68,8 +83,10 @@ class LaneStatus:
     waiting: int
     in_flight: int
     parked: int | None
+    held_groups: int | None
     figures: LaneFigures
     drain: Drain
+    growth: Growth | None
     time_to_drain: timedelta | None
     mapping: str | None
     dead_letters: int | None
@@ -104,8 +121,15 @@ class BellStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All lanes, the highest first, with notes on unknown values; the bell in the pull engine."""
+    """
+    All lanes at one moment, epoch seconds, the highest first, with notes on unknown values.
 
+    The pull engine has a bell. `figures_read` is False if the figures could not be read; otherwise those that are None
+    are not known yet.
+    """
+
+    at: float
+    figures_read: bool
     engine: EngineName
     lanes: Sequence[LaneStatus]
     bell: BellStatus | None
@@ -147,20 +171,34 @@ class StatusReader:
         self._mappings = mappings
         self._figures = figures
 
-    def read(self) -> Status:
+    def read(self, work: RecentWork | None = None) -> Status:
         """
         Read all lanes once.
+
+        Args:
+            work: recent work from the log, which knows of the minutes that CloudWatch does not show yet.
 
         Raises:
             AwsError: a lane's queue could not be counted.
         """
         notes: list[str] = []
-        nothing: Mapping[str, LaneFigures] = {}
-        known = _or_unknown(self._figures.read, notes, "age, rate and yields") or nothing
-        lanes = [self._lane(lane.name, known.get(lane.name, UNKNOWN), notes) for lane in self._config.lanes]
+        read = _or_unknown(self._figures.read, notes, "age, rate and yields")
+        held = _or_unknown(self._depths.held_groups, notes, "held groups")
+        known = read or {}
+        lanes = [
+            self._lane(lane.name, known.get(lane.name, UNKNOWN), held, work, notes)
+            for lane in self._config.lanes
+        ]
         engine = self._config.consumer.engine
         bell = self._bell(notes) if engine is EngineName.PULL else None
-        return Status(engine=engine, lanes=lanes, bell=bell, notes=list(dict.fromkeys(notes)))
+        return Status(
+            at=self._trend.clock(),
+            figures_read=read is not None,
+            engine=engine,
+            lanes=lanes,
+            bell=bell,
+            notes=list(dict.fromkeys(notes)),
+        )
 
     def _bell(self, notes: list[str]) -> BellStatus:
         depth = _or_unknown(self._depths.bell, notes, "rings of the bell")
@@ -170,23 +208,32 @@ class StatusReader:
             mapping=_state_of(_or_unknown(self._mappings.of_bell, notes, "states of mappings")),
         )
 
-    def _lane(self, lane: str, figures: LaneFigures, notes: list[str]) -> LaneStatus:
+    def _lane(
+        self,
+        lane: str,
+        figures: LaneFigures,
+        held: Mapping[str, int] | None,
+        work: RecentWork | None,
+        notes: list[str],
+    ) -> LaneStatus:
         depth = self._depths.depth(lane)
         dead = _or_unknown(lambda: self._depths.dead_letters(lane), notes, f"dead letters of {lane}")
         mapping = _state_of(_or_unknown(lambda: self._mappings.of_lane(lane), notes, "states of mappings"))
         messages = depth.backlog + depth.in_flight
-        drain, time_to_drain = drain_of(
-            messages, figures, growth=self._trend.growth(lane, messages), is_paused=mapping == DISABLED
-        )
+        growth = self._trend.growth(lane, messages, figures.depths)
+        figures = without_late_zeros(lane, figures, growth=growth, work=work)
+        drain, time_to_drain = drain_of(messages, growth, is_paused=mapping == DISABLED)
         return LaneStatus(
             lane=lane,
             waiting=depth.backlog,
             in_flight=depth.in_flight,
             # An operator with fewer rights sees the counts all the same.
             parked=_or_unknown(lambda: self._depths.parked(lane), notes, "parked messages"),
+            held_groups=None if held is None else held.get(lane, 0),
             # CloudWatch is a minute late: an empty queue would still have an oldest message.
             figures=dataclasses.replace(figures, oldest_age=None) if depth.is_empty else figures,
             drain=drain,
+            growth=growth,
             time_to_drain=time_to_drain,
             mapping=mapping,
             dead_letters=None if dead is None else dead.backlog + dead.in_flight,

@@ -1,6 +1,7 @@
 // Writes numbers, durations and times for people.
 
 export const UNKNOWN = "–";
+export const NOT_YET = "not yet";
 
 export function count(value) {
   return value === null || value === undefined ? UNKNOWN : Math.round(value).toLocaleString("en");

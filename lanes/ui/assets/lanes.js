@@ -3,7 +3,7 @@
 import { ask } from "./calls.js";
 import { offer } from "./change.js";
 import { el } from "./dom.js";
-import { count, duration, milliseconds, rate, UNKNOWN } from "./format.js";
+import { clock, count, duration, milliseconds, NOT_YET, rate, UNKNOWN } from "./format.js";
 import { BAR_BANDS, barsOf, pointsOf, Timeline } from "./timeline.js";
 import { faultBox, faultOf } from "./fault.js";
 import { Work } from "./work.js";
@@ -46,8 +46,10 @@ export function leave() {
 
 export function renew(state) {
   if (!view) return;
-  for (const lane of state.look.lanes) update(lane, trendOf(state.samples, state.look.lanes.indexOf(lane)));
-  view.engine.textContent = state.look.engine;
+  const absent = state.look.figures_read ? NOT_YET : UNKNOWN;
+  for (const lane of state.look.lanes) update(lane, trendOf(state.samples, state.look.lanes.indexOf(lane)), absent);
+  const until = Math.max(...state.look.lanes.map((lane) => lane.figures.until ?? 0));
+  view.engine.textContent = `${state.look.engine}${until ? `; columns from CloudWatch are of the 5 min until ${clock(until)}` : ""}`;
   view.notes.replaceChildren(...state.look.notes.map((note) => el("p", { class: "quiet" }, `Note: ${note}`)));
   draw(state);
   if (Date.now() / 1000 - view.slowAt > SLOW) slowly(state);
@@ -144,7 +146,7 @@ const COLUMNS = [
   ["handled", "handled/min", "number", "From CloudWatch, mean of five minutes"],
   ["sent", "sent/min", "number", "From CloudWatch, mean of five minutes"],
   ["yields", "yields/min", "number", "Records that yielded to a higher lane; from CloudWatch, mean of five minutes"],
-  ["drains", "drains in", "number", "At the rates of the last minute, as counted by this page; at first at those of CloudWatch"],
+  ["drains", "drains in", "number", "At the change of the last minute, as counted by this page; at first since the latest count of CloudWatch"],
   ["dead", "dead letters", "number", "In the lane's dead-letter queue"],
 ];
 
@@ -173,20 +175,21 @@ function laneRow(lane, index, target) {
     button ? el("td", { class: "act" }, button) : null);
 }
 
-function update(lane, trend) {
+function update(lane, trend, absent) {
   const cells = view.rows.get(lane.lane);
   const { figures } = lane;
   const nothing = lane.waiting + lane.in_flight === 0;
-  const drains = lane.drain === "falling" ? duration(lane.time_to_drain) : lane.drain === "unknown" ? UNKNOWN : lane.drain;
+  const drains = lane.drain === "falling" ? duration(lane.time_to_drain) : lane.drain;
+  const figure = (write, value) => (value === null ? absent : write(value));
   const texts = {
     waiting: count(lane.waiting), flight: count(lane.in_flight), parked: count(lane.parked),
-    oldest: nothing ? "none" : duration(figures.oldest_age), trend,
-    handled: rate(figures.pace), sent: rate(figures.arrivals), yields: rate(figures.yields),
-    drains, inversion: view.target.engine === "pull" ? UNKNOWN : milliseconds(figures.inversion),
+    oldest: nothing ? "none" : figure(duration, figures.oldest_age), trend,
+    handled: figure(rate, figures.pace), sent: figure(rate, figures.arrivals), yields: figure(rate, figures.yields),
+    drains, inversion: view.target.engine === "pull" ? UNKNOWN : figure(milliseconds, figures.inversion),
   };
   for (const [id, text] of Object.entries(texts)) {
     if (cells[id].textContent !== text) cells[id].textContent = text;
-    cells[id].classList.toggle("nothing", text === UNKNOWN || text === "0" || text === "0 ms" || text === "none" || text === "empty");
+    cells[id].classList.toggle("nothing", text === UNKNOWN || text === NOT_YET || text === "0" || text === "0 ms" || text === "none" || text === "empty");
   }
   cells.drains.classList.toggle("bad", drains === "growing");
   updateWait(lane);
@@ -234,7 +237,7 @@ function trendOf(samples, index) {
   const last = samples.at(-1);
   const from = samples.find((sample) => sample.at >= last.at - MINUTE);
   const seconds = last.at - from.at;
-  if (seconds < 5) return UNKNOWN;
+  if (seconds < 5) return NOT_YET;
   const depth = (sample) => sample.counts[index][0] + sample.counts[index][1];
   const change = Math.round(((depth(last) - depth(from)) / seconds) * MINUTE);
   if (!change) return "steady";

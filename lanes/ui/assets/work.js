@@ -15,14 +15,15 @@ export class Work {
     this.running = el("div", { id: "running" });
     this.failures = el("div", { id: "failures" });
     this.since = el("p", { class: "quiet" });
+    this.failedSince = el("p", { class: "quiet" });
     this.panels = [
       panel("waits-title", "Wait by kind", this.since, this.waits),
       panel("running-title", "Running now", el("p", { class: "quiet" }, "Invocations that have started and not ended."), this.running),
-      panel("failures-title", "Failures of the last hour", el("p", { class: "quiet" }, "Errors that differ in numbers and ids only are counted together."), this.failures),
+      panel("failures-title", "Failures", this.failedSince, this.failures),
     ];
   }
 
-  show({ since, waits, running, failures, notes }) {
+  show({ since, waits, running, failed_since, failures, notes }) {
     const place = (wait) => this.places.get(wait.lane) ?? this.places.size;
     const kinds = waits.filter((wait) => wait.kind).sort((one, other) => place(one) - place(other));
     remember("kind", ...kinds.map((wait) => wait.kind), ...failures.map((one) => one.kind));
@@ -30,6 +31,7 @@ export class Work {
     remember("id", ...failures.map((one) => one.last_id));
     const note = (begin) => notes.filter((one) => one.startsWith(begin)).map((one) => el("p", { class: "quiet" }, `Note: ${one}`));
     this.since.textContent = kinds.length ? `From sending to the start of the handler that succeeded, in the last ${duration(Math.round(Date.now() / MS - since))}.` : "";
+    this.failedSince.textContent = `In the last ${duration(Math.round(Date.now() / MS - failed_since))}. Errors that differ in numbers and ids only are counted together.`;
     this.waits.replaceChildren(table(WAITS, kinds, { caption: "Wait by kind", empty: "No message was handled in the last hour." }), ...note("waits"));
     this.running.replaceChildren(
       running === null ? "" : table(RUNNING, running, { caption: "Running now", empty: "Nothing runs, as far as the log and the presence records show." }),

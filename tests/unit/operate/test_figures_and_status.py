@@ -8,7 +8,7 @@ import pytest
 from lanes.config import LanesConfig
 from lanes.depth import LaneDepth
 from lanes.errors import AwsError
-from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, LaneFigures, drain_of
+from lanes.operate.lanes.figures import UNKNOWN, DepthTrend, Drain, Growth, LaneFigures, drain_of
 from lanes.operate.lanes.mappings import LaneMapping
 from lanes.operate.lanes.status import StatusReader
 
@@ -18,34 +18,27 @@ MAPPING = LaneMapping(
 
 
 @pytest.mark.parametrize(
-    ("depth", "leaving", "arrivals", "expected"),
+    ("depth", "growth", "expected"),
     [
-        (0, None, None, (Drain.EMPTY, timedelta(0))),
-        (60, 30.0, 10.0, (Drain.FALLING, timedelta(minutes=3))),
-        (60, 10.0, 30.0, (Drain.GROWING, None)),
-        (60, 30.0, 30.0, (Drain.STEADY, None)),
-        (60, 0.0, 0.0, (Drain.STEADY, None)),
-        (60, None, 1.0, (Drain.UNKNOWN, None)),
+        (0, None, (Drain.EMPTY, timedelta(0))),
+        (60, Growth(per_minute=-20.0, over=60), (Drain.FALLING, timedelta(minutes=3))),
+        (60, Growth(per_minute=20.0, over=60), (Drain.GROWING, None)),
+        (60, Growth(per_minute=0.0, over=60), (Drain.STEADY, None)),
+        # CloudWatch's depth is a mean of a minute: half a message is no change.
+        (60, Growth(per_minute=0.3, over=100), (Drain.STEADY, None)),
+        (60, None, (Drain.NOT_YET, None)),
     ],
 )
-def test_time_to_drain_counts_what_arrives_too(depth, leaving, arrivals, expected):
-    """A lane into which as much is sent as leaves it never ends by itself."""
-    assert drain_of(depth, LaneFigures(leaving=leaving, arrivals=arrivals)) == expected
-
-
-def test_own_counts_go_before_those_of_cloudwatch():
-    """A burst that drains still grows for CloudWatch, which averages the minutes in which it came."""
-    late = LaneFigures(leaving=100.0, arrivals=300.0)
-
-    assert drain_of(60, late, growth=-30.0) == (Drain.FALLING, timedelta(minutes=2))
-    assert drain_of(60, late, growth=0.0) == (Drain.STEADY, None)
-    assert drain_of(60, LaneFigures(), growth=6.0) == (Drain.GROWING, None)
+def test_the_trend_is_that_of_the_depth(depth, growth, expected):
+    """Rates of minutes that are over say nothing of now."""
+    assert drain_of(depth, growth) == expected
 
 
 def test_a_paused_lane_is_paused_and_not_growing():
     """It waits for you; an empty one has nothing to wait with."""
-    assert drain_of(60, LaneFigures(leaving=0.0, arrivals=9.0), is_paused=True) == (Drain.PAUSED, None)
-    assert drain_of(0, LaneFigures(), is_paused=True) == (Drain.EMPTY, timedelta(0))
+    grows = Growth(per_minute=9.0, over=60)
+    assert drain_of(60, grows, is_paused=True) == (Drain.PAUSED, None)
+    assert drain_of(0, None, is_paused=True) == (Drain.EMPTY, timedelta(0))
 
 
 def test_a_trend_is_known_after_ten_seconds_and_forgets_after_a_minute():
@@ -55,7 +48,8 @@ def test_a_trend_is_known_after_ten_seconds_and_forgets_after_a_minute():
 
     def seen(at, depth):
         now[0] = at
-        return trend.growth("MAIN", depth)
+        growth = trend.growth("MAIN", depth)
+        return None if growth is None else growth.per_minute
 
     assert [seen(100, 500), seen(105, 400), seen(110, 480)] == [None, None, -120.0]
     assert trend.growth("HIGH", 7) is None
@@ -65,18 +59,14 @@ def test_a_trend_is_known_after_ten_seconds_and_forgets_after_a_minute():
     assert seen(400, 90) is None
 
 
-def test_a_status_read_again_counts_by_itself():
-    """While CloudWatch says that the lane grows."""
-    now = [0.0]
+def test_a_clock_that_is_set_back_forgets_the_readings_after_it():
+    """A reading of the future would turn the trend round."""
+    now = [100.0]
     trend = DepthTrend(clock=lambda: now[0])
-    grows = {"MAIN": LaneFigures(leaving=10.0, arrivals=40.0)}
+    trend.growth("MAIN", 500)
+    now[0] = 50.0
 
-    first = status_of(Known(figures=grows), trend=trend).lanes[2]
-    now[0] = 30.0
-    second = status_of(Known(depth=LaneDepth(backlog=1, in_flight=2), figures=grows), trend=trend).lanes[2]
-
-    assert (first.drain, second.drain) == (Drain.GROWING, Drain.FALLING)
-    assert second.time_to_drain == timedelta(seconds=22.5)
+    assert trend.growth("MAIN", 400) is None
 
 
 def test_the_drain_of_a_paused_lane_is_paused():
@@ -115,6 +105,10 @@ class Known:
         self._allowed("mappings")
         return [self._mapping]
 
+    def held_groups(self):
+        self._allowed("holds")
+        return {"MAIN": 2}
+
     def bell(self):
         self._allowed("bell")
         return self._depth
@@ -145,7 +139,8 @@ def test_a_status_puts_together_what_is_known():
     assert [lane.lane for lane in status.lanes] == ["HIGH", "MEDIUM", "MAIN"]
     main = status.lanes[2]
     assert (main.waiting, main.in_flight, main.parked, main.dead_letters) == (5, 2, 1, 4)
-    assert (main.figures, main.mapping, main.time_to_drain) == (figures, "Enabled", timedelta(minutes=1))
+    assert (main.figures, main.mapping, main.drain) == (figures, "Enabled", Drain.NOT_YET)
+    assert [lane.held_groups for lane in status.lanes] == [0, 0, 2]
     assert status.lanes[0].figures == UNKNOWN
     assert status.notes == []
 

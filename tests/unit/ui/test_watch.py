@@ -38,12 +38,16 @@ def status(waiting):
         in_flight=2,
         parked=1,
         figures=UNKNOWN,
-        drain=Drain.UNKNOWN,
+        held_groups=0,
+        drain=Drain.NOT_YET,
+        growth=None,
         time_to_drain=None,
         mapping="Enabled",
         dead_letters=0,
     )
-    return Status(engine=EngineName.MAPPINGS, lanes=[lane], bell=None, notes=["note"])
+    return Status(
+        at=0.0, figures_read=True, engine=EngineName.MAPPINGS, lanes=[lane], bell=None, notes=["note"]
+    )
 
 
 def test_pages_that_ask_together_share_a_reading(clock):
