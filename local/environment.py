@@ -7,8 +7,6 @@ and after a crash.
 
 import contextlib
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from .runtime_api import RuntimeApi, RuntimeCall, RuntimeGoneError, RuntimeRequest
+from .runtime_process import kill_environment
 
 # AWS: the init phase is limited to 10 seconds; after that init runs again within the function timeout
 # (Understanding the Lambda execution environment lifecycle). Here init simply gets both.
@@ -256,8 +255,8 @@ class _RuntimeProcess:
         waiting.reply("200 OK", payload, headers)
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        # The address is this environment's alone, and a handler's processes inherit it.
+        kill_environment(self._process.pid, mark=f"AWS_LAMBDA_RUNTIME_API={self.api.address}")
 
     def end(self, *, grace: float) -> int:
         """Kill the process unless it ends by itself in time, read its last lines and free everything."""

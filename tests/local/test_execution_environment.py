@@ -285,7 +285,7 @@ def test_lines_of_both_streams_are_captured(make, lines):
 
 def test_environments_die_with_the_platform_even_when_it_is_killed(tmp_path):
     """A platform that ends without any cleaning up leaves no process."""
-    (tmp_path / "app.py").write_text("import os\ndef handle(event, context): return os.getpid()\n")
+    (tmp_path / "app.py").write_text(DAEMON)
     script = f"""
 import os, sys, signal
 from datetime import timedelta
@@ -295,7 +295,7 @@ environment = ExecutionEnvironment(
     EnvironmentSettings(function_arn="arn", handler="app.handle", task_root=Path({str(tmp_path)!r}),
                         timeout=timedelta(seconds=20), variables={_variables(tmp_path)!r}),
     write_line=print)
-environment.invoke(b"{{}}")
+print(environment.invoke(b'{{"how": "session"}}').payload.decode())
 print(environment.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -304,7 +304,37 @@ os.kill(os.getpid(), signal.SIGKILL)
     )
 
     assert ended.returncode == -signal.SIGKILL
-    until(lambda: _has_ended(int(ended.stdout.split()[-1])))
+    for pid in ended.stdout.split()[-2:]:
+        until(lambda pid=pid: _has_ended(int(pid)))
+
+
+DAEMON = """
+import os, subprocess, sys
+
+def handle(event, context):
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    if event["how"] == "orphan":
+        script = "import subprocess; "
+        script += f"print(subprocess.Popen({command!r}, stdout=subprocess.DEVNULL, start_new_session=True).pid)"
+        return int(subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True).stdout)
+    variables = {} if event["how"] == "no variables" else None
+    return subprocess.Popen(command, start_new_session=True, env=variables).pid
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found in /proc")
+@pytest.mark.parametrize("how", ["session", "no variables", "orphan"])
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_processes_of_a_handler_end_with_its_environment(make, how, end):
+    """Also in a session of their own, as Lambda ends an environment whole."""
+    environment = make(DAEMON)
+    pid, error = _invoke(environment, how=how)
+    assert error is None
+    assert not _has_ended(pid)
+
+    getattr(environment, end)()
+
+    until(lambda: _has_ended(pid))
 
 
 def _has_ended(pid):
