@@ -25,6 +25,7 @@ from moto.sqs.exceptions import (
 from moto.sqs.models import DEFAULT_SENDER_ID, Message, Queue
 
 from lanes.testing.fifo.errors import (
+    AttemptOverError,
     FifoQueueError,
     MessageGoneError,
     MessageNotInFlightError,
@@ -75,12 +76,19 @@ def receive_message(queue: Queue, parameters: Parameters) -> Answer:
     wait = parameters.get("WaitTimeSeconds", queue.receive_message_wait_time_seconds)
     _check_range("WaitTimeSeconds", wait, 0, _MAXIMUM_WAIT_SECONDS)
     visibility = parameters.get("VisibilityTimeout", queue.visibility_timeout)
-    received = LocalQueue.of(queue).receive(
-        maximum,
-        visibility_timeout=visibility_timeout(visibility),
-        wait=timedelta(seconds=wait),
-        attempt_id=parameters.get("ReceiveRequestAttemptId"),
-    )
+    attempt_id = parameters.get("ReceiveRequestAttemptId")
+    try:
+        received = LocalQueue.of(queue).receive(
+            maximum,
+            visibility_timeout=visibility_timeout(visibility),
+            wait=timedelta(seconds=wait),
+            attempt_id=attempt_id,
+        )
+    except AttemptOverError as error:
+        raise InvalidParameterValue(
+            f"Value {attempt_id} for parameter ReceiveRequestAttemptId is invalid. Reason: The receiveRequestAttemptId "
+            "is not valid anymore since the receive call is not retryable."
+        ) from error
     if not received:
         return {}
     system_names = {

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from lanes.config import LanesConfig
 from lanes.testing.fifo.errors import (
+    AttemptOverError,
     DeduplicationIdMissingError,
     FifoQueueError,
     MessageGoneError,
@@ -25,6 +26,7 @@ from simulator.parameters import Unknowns
 from simulator.scheduler import Scheduler
 
 CODES = {
+    AttemptOverError: "InvalidParameterValue",
     DeduplicationIdMissingError: "InvalidParameterValue",
     MessageGoneError: "InvalidParameterValue",
     MessageNotInFlightError: "MessageNotInflight",
@@ -104,7 +106,7 @@ class ModelSubject:
     def receive(self, maximum=10, *, visibility=None, attempt=None):
         """Receive up to `maximum` messages."""
         timeout = None if visibility is None else timedelta(seconds=visibility)
-        received = self._queue.receive(maximum, visibility_timeout=timeout, attempt_id=attempt)
+        received = self._call(self._queue.receive, maximum, visibility_timeout=timeout, attempt_id=attempt)
         return [self._delivery(m) for m in received]
 
     def receive_dead(self):
@@ -128,9 +130,9 @@ class ModelSubject:
         return tuple(self._queue.counts())
 
     @staticmethod
-    def _call(action, *arguments):
+    def _call(action, *arguments, **options):
         try:
-            action(*arguments)
+            return action(*arguments, **options)
         except FifoQueueError as error:
             raise RefusedError(CODES[type(error)]) from error
 
@@ -269,15 +271,19 @@ class BotoSubject:
         options = {} if visibility is None else {"VisibilityTimeout": visibility}
         if attempt is not None:
             options["ReceiveRequestAttemptId"] = attempt
-        answer = self.client.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=maximum, MessageSystemAttributeNames=["All"], **options
+        answer = self._call(
+            self.client.receive_message,
+            QueueUrl=url,
+            MaxNumberOfMessages=maximum,
+            MessageSystemAttributeNames=["All"],
+            **options,
         )
         return [self._delivery(message) for message in answer.get("Messages", [])]
 
     @staticmethod
     def _call(action, **arguments):
         try:
-            action(**arguments)
+            return action(**arguments)
         except ClientError as error:
             raise RefusedError(error.response["Error"]["Code"]) from error
 

@@ -236,8 +236,8 @@ def test_a_repeated_attempt_gets_the_same_messages_and_hides_them_anew(queue):
 
 
 @pytest.mark.parametrize("change", ["delete", "change_visibility", "expire"])
-def test_an_attempt_that_has_been_worked_on_is_not_repeated(queue, change):
-    """Its id receives what there is now."""
+def test_an_attempt_that_has_been_worked_on_is_refused(queue, change):
+    """It can't be repeated, and its id is not free for another receive."""
     for group in "ABC":
         queue.send("body", group=group)
     first = queue.receive(2, visibility=30, attempt="one")
@@ -247,10 +247,12 @@ def test_an_attempt_that_has_been_worked_on_is_not_repeated(queue, change):
         queue.change_visibility(first[0].handle, 60)
     else:
         queue.clock.advance(30)
-    later = queue.receive(10, visibility=30, attempt="one")
 
-    assert {one.handle for one in later}.isdisjoint(one.handle for one in first)
-    assert "C" in [one.group for one in later]
+    with pytest.raises(RefusedError) as refused:
+        queue.receive(10, visibility=30, attempt="one")
+
+    assert refused.value.code == "InvalidParameterValue"
+    assert "C" in [one.group for one in queue.receive(visibility=30, attempt="two")]
 
 
 def test_an_attempt_is_forgotten_after_five_minutes(queue):

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from lanes.testing.fifo.errors import AttemptOverError
 from lanes.testing.fifo.message import MessageState, ReceivedMessage, StoredMessage
 from lanes.testing.fifo.settings import DEDUPLICATION_INTERVAL
 
@@ -15,7 +16,7 @@ class Attempts:
     Remembers each receive that had an attempt id and messages, for five minutes.
 
     AWS: within the interval a repeat returns the same messages and receipt handles and resets their visibility
-    timeout, unless one of them was deleted or had its visibility changed (ReceiveMessage API page).
+    timeout, and is refused once one of them was deleted or had its visibility changed (ReceiveMessage API page).
     """
 
     __slots__ = ("_ages", "_receives")
@@ -25,7 +26,12 @@ class Attempts:
         self._receives: dict[str, tuple[Receive, list[float]]] = {}
 
     def find(self, attempt_id: str | None, now: float) -> Receive:
-        """Return the messages to hand out again; empty where the receive is a new one."""
+        """
+        Return the messages to hand out again; empty where the receive is a new one.
+
+        Raises:
+            AttemptOverError: one of its messages is no longer in flight as the receive left it.
+        """
         while self._ages and now - self._ages[0][0] >= _INTERVAL:
             del self._receives[self._ages.popleft()[1]]
         if attempt_id is None or attempt_id not in self._receives:
@@ -34,7 +40,7 @@ class Attempts:
         for (message, received), end in zip(receive, ends, strict=True):
             is_as_left = message.receive_count == received.receive_count and message.visible_at == end
             if message.state is not MessageState.IN_FLIGHT or not is_as_left:
-                return []
+                raise AttemptOverError
         return receive
 
     def remember(self, attempt_id: str | None, now: float, receive: Receive) -> None:

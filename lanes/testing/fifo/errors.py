@@ -2,6 +2,7 @@
 Refusals of a FIFO queue, as SQS documents them.
 
 FifoQueueError
+├── AttemptOverError
 ├── DeduplicationIdMissingError
 ├── ReceiptHandleUnknownError
 ├── ReceiptHandleExpiredError
@@ -16,6 +17,10 @@ class FifoQueueError(Exception):
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class AttemptOverError(FifoQueueError):
+    """The receive can't be repeated: one of its messages was deleted, changed or became visible."""
 
 
 class DeduplicationIdMissingError(FifoQueueError):

@@ -143,6 +143,9 @@ class FifoQueue:
         As many as possible come from the first group in the order of the settings, then from the next ones. A timeout
         of zero leaves the messages visible. A repeated `attempt_id` gets the messages and handles of its first receive
         while they are in flight as that left them, and hides them anew.
+
+        Raises:
+            AttemptOverError: they are no longer so.
         """
         if not 1 <= maximum <= MAXIMUM_RECEIVE:
             raise ValueError(f"a receive asks for 1 to {MAXIMUM_RECEIVE} messages, not {maximum}")
