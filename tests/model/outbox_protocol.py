@@ -37,6 +37,7 @@ class Entry:
     ready: bool = True
     parked: bool = False
     timer: bool = False
+    passed: bool = False
     owner: int = NOBODY
     attempts: int = 0
     in_queue: bool = False
@@ -66,6 +67,7 @@ class State:
     entries: tuple
     relays: tuple
     operator: str | None = None
+    moving: int | None = None
     crashes: int = 1
     failures: int = 1
     expiries: int = 2
@@ -85,6 +87,9 @@ class Mistakes:
     claim_by_read_then_write: bool = False
     mark_after_lock_lost: bool = False
     park_without_timer: bool = False
+    keep_timer_at_head: bool = False
+    move_before_timer: bool = False
+    end_due_timer: bool = False
     ignore_group_order: bool = False
 
 
@@ -94,6 +99,7 @@ class Protocol:
 
     mistakes: Mistakes = field(default_factory=Mistakes)
     batch: int = 2
+    woken_at_once: int = 2
 
     def successors(self, state):
         """Give every state that one step leads to, by the step's name."""
@@ -105,8 +111,11 @@ class Protocol:
                 yield from self._due(state, number, entry)
             if state.moves and entry.state in WAITING and state.operator is None:
                 yield from self._move(state, number, entry)
+        if state.moving is not None:
+            yield from self._moved(state, state.moving)
         if state.operator is not None:
-            yield "operator wakes", replace(self._woken(state, state.operator), operator=None)
+            woken = self._woken(state, state.operator)
+            yield "operator wakes", replace(_timed(woken, state.operator, 0), operator=None)
             yield "operator dies", replace(state, operator=None)
 
     def _due(self, state, number, entry):
@@ -117,17 +126,52 @@ class Protocol:
                 free = replace(entry, state=PENDING, owner=NOBODY, ready=True, timer=False)
                 after = replace(_put(state, number, free), expiries=state.expiries - spent)
                 yield f"lock of {number} ends", after
+        elif not entry.parked:
+            yield f"{number} is due", _put(state, number, replace(entry, ready=True, timer=False))
+        elif _behind(state, number, entry.chain) is not None:
+            yield from self._waits_on(state, number, entry)
         else:
-            ripe = replace(entry, ready=True, timer=False, parked=False)
+            yield from self._group_due(state, number, entry)
+
+    def _waits_on(self, state, number, entry):
+        """End the timer of a parked entry if the first parked one of its group has one; else it is set again."""
+        first = _first_parked(state, entry.chain)
+        before = state.entries[first]
+        # A timer that is due may be passed on at this moment, and that of an operator comes later than its change.
+        is_safe = self.mistakes.end_due_timer or not before.passed
+        if first < number and before.timer and is_safe and state.moving is None:
+            yield f"{number} waits on", _put(state, number, replace(entry, timer=False))
+
+    def _group_due(self, state, number, entry):
+        """Pass the timer of a group to the next parked entry; a relay may die before the first is a candidate."""
+        if not entry.passed:
+            passed = _put(state, number, replace(entry, passed=True))
+            passed = passed if self.mistakes.keep_timer_at_head else _timed(passed, entry.chain, number + 1)
+            yield f"{number} passes its timer", passed
+        else:
+            ripe = replace(entry, ready=True, timer=False, parked=False, passed=False)
             yield f"{number} is due", _put(state, number, ripe)
 
     def _move(self, state, number, entry):
+        if state.moving is not None:
+            return
+        begun = replace(state, moves=state.moves - 1, moving=number)
+        if entry.parked and not self.mistakes.move_before_timer:
+            begun = _timed(begun, entry.chain, number + 1)
+        yield f"operator begins to move {number}", begun
+
+    def _moved(self, state, number):
+        """Write the new lane if the entry still waits; its group has another timer by then."""
+        entry = state.entries[number]
+        yield "operator dies", replace(state, moving=None)
+        if entry.state not in WAITING:
+            return
         moved = replace(entry, lane=1 - entry.lane, moved=True)
         if entry.parked:
-            moved = replace(moved, ready=True, parked=False, timer=False)
+            moved = replace(moved, ready=True, parked=False, timer=False, passed=False)
         yield (
             f"operator moves {number}",
-            replace(_put(state, number, moved), moves=state.moves - 1, operator=entry.chain),
+            replace(_put(state, number, moved), moving=None, operator=entry.chain),
         )
 
     def _relay_steps(self, state, index):
@@ -180,7 +224,8 @@ class Protocol:
                 if todo == "park" or entry.chain is None or state.entries[one].chain != entry.chain
             )
         elif is_as_read:
-            timer = not self.mistakes.park_without_timer
+            # The group has one timer.
+            timer = not self.mistakes.park_without_timer and entry.chain not in wake
             state = _put(state, number, replace(entry, ready=False, parked=True, timer=timer))
             wake = (*wake, entry.chain)
         after = {"todo": rest, "held": held, "wake": wake}
@@ -245,23 +290,25 @@ class Protocol:
         yield f"relay {index} wakes", _reset(state, index)
 
     def _woken(self, state, chain):
-        """Make the parked entries of a chain candidates, where nothing else stands before them."""
+        """Make the first parked entries of a chain candidates if it begins with one, and give the next its timer."""
         order = [
             number
             for number, entry in enumerate(state.entries)
             if entry.chain == chain and entry.state not in FINISHED
         ]
         if order and state.entries[order[0]].parked:
-            for number in order:
+            if len(order) > self.woken_at_once:
+                state = _timed(state, chain, order[self.woken_at_once])
+            for number in order[: self.woken_at_once]:
                 entry = state.entries[number]
                 if entry.parked:
-                    awake = replace(entry, ready=True, parked=False, timer=False)
+                    awake = replace(entry, ready=True, parked=False, timer=False, passed=False)
                     state = _put(state, number, awake)
         return state
 
 
 def _outcome(entry, outcome):
-    free = replace(entry, owner=NOBODY, timer=False, parked=False, ready=False)
+    free = replace(entry, owner=NOBODY, timer=False, parked=False, ready=False, passed=False)
     if outcome == PUBLISHED:
         return replace(free, state=PUBLISHED)
     if outcome == "blocked":
@@ -312,6 +359,22 @@ def _behind(state, number, chain):
         if state.entries[other].chain == chain and state.entries[other].state not in FINISHED
     )
     return None if chain is None else next(earlier, None)
+
+
+def _first_parked(state, chain, start=0):
+    """Give the first parked entry of a chain from a number on."""
+    parked = (
+        number
+        for number, entry in enumerate(state.entries)
+        if number >= start and entry.parked and entry.chain == chain
+    )
+    return next(parked, None)
+
+
+def _timed(state, chain, start):
+    """Give the timer of a group to its first parked entry from a number on."""
+    number = _first_parked(state, chain, start)
+    return state if number is None else _put(state, number, replace(state.entries[number], timer=True))
 
 
 def _put(state, number, entry):

@@ -21,6 +21,7 @@ from tests.model.outbox_protocol import (
     _behind,
     _put,
     _relay,
+    _timed,
 )
 from tests.model.search import Violation
 
@@ -74,8 +75,9 @@ class SqlProtocol(Protocol):
             entry = state.entries[number]
             moved = replace(entry, lane=1 - entry.lane, moved=True)
             if entry.parked:
-                moved = replace(moved, ready=True, parked=False, timer=False)
+                moved = replace(moved, ready=True, parked=False, timer=False, passed=False)
             state = _put(state, number, moved)
+        state = state if self.mistakes.move_before_timer else _timed(state, chain, 0)
         return replace(state, changing=(), operator=chain)
 
     def _due(self, state, number, entry):
@@ -149,12 +151,34 @@ class SqlProtocol(Protocol):
             if verb == "lock":
                 locked = replace(entry, state=PROCESSING, owner=index, ready=False, timer=True)
                 state, held = _put(state, number, locked), (*held, number)
-            else:
-                state = _put(state, number, replace(entry, ready=False, parked=True, timer=True))
+            elif entry.chain not in wake:
+                state = self._parked(state, index, number)
                 wake = (*wake, entry.chain)
         after = {"phase": "send" if held else "wake", "todo": held, "held": held, "wake": wake}
         ended = {"snapshot": (), "rows": (), "earlier": frozenset()}
         return f"relay {index} commits", _relay(state, index, **after, **ended)
+
+    def _parked(self, state, index, first):
+        """Park the candidates of a chain from its first blocked one on, which has the timer of all."""
+        others = [relay.rows for place, relay in enumerate(state.relays) if place != index]
+        for number in range(first, len(state.entries)):
+            entry = state.entries[number]
+            is_locked = number in state.changing or any(number in rows for rows in others)
+            if entry.chain == state.entries[first].chain and entry.ready and not is_locked:
+                parked = replace(entry, ready=False, parked=True, timer=number == first)
+                state = _put(state, number, parked)
+        return state
+
+    def _waits_on(self, state, number, entry):
+        """A timer of a parked entry that waits is set again."""
+        return ()
+
+    def _group_due(self, state, number, entry):
+        """One transaction passes the timer and makes the first entry a candidate."""
+        if not self.mistakes.keep_timer_at_head:
+            state = _timed(state, entry.chain, number + 1)
+        ripe = replace(entry, ready=True, timer=False, parked=False)
+        yield f"{number} is due", _put(state, number, ripe)
 
 
 def _unfinished_before(state, number):

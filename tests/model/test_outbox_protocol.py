@@ -1,10 +1,14 @@
 """The outbox's protocol, searched exhaustively: two relays, crashes, ended locks, refusals, lost answers, operators."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.model.outbox_protocol import (
+    A_DEAD_CLAIM,
     HIGH,
     LOW,
+    PROCESSING,
     Entry,
     Mistakes,
     Protocol,
@@ -30,6 +34,10 @@ def sql_start(*entries, relays=2, **budgets):
 
 
 GROUP = (Entry("g", LOW), Entry("g", LOW))
+FIRST = Entry("g", LOW, state=PROCESSING, owner=A_DEAD_CLAIM, ready=False, timer=True)
+WAITS = Entry("g", LOW, ready=False, parked=True)
+# Of a group that waits as one; the relay that had its first entry has died.
+PARKED_GROUP = (FIRST, replace(WAITS, timer=True), WAITS)
 SCENES = {
     "a group, two relays, crash and refusal": start(*GROUP, expiries=1, moves=0),
     "a group, locks that end twice": start(*GROUP, crashes=0, failures=0, expiries=2, moves=0),
@@ -43,6 +51,10 @@ SCENES = {
         *GROUP, Entry(None, HIGH), crashes=1, failures=0, expiries=1, moves=0
     ),
     "an operator beside two relays": start(*GROUP, crashes=0, failures=0, expiries=0, moves=1),
+    "a group that waits as one": start(*PARKED_GROUP, crashes=2, failures=0, expiries=0, moves=0, relays=1),
+    "an operator beside a group that waits": start(
+        *PARKED_GROUP, crashes=1, failures=0, expiries=0, moves=1, relays=1
+    ),
 }
 
 
@@ -86,6 +98,12 @@ SQL_SCENES = {
     "an operator's transaction beside two relays": sql_start(
         *GROUP, crashes=0, failures=0, expiries=0, moves=1
     ),
+    "a group that waits as one": sql_start(
+        *PARKED_GROUP, crashes=2, failures=0, expiries=0, moves=0, relays=1
+    ),
+    "an operator beside a group that waits": sql_start(
+        *PARKED_GROUP, crashes=1, failures=0, expiries=0, moves=1, relays=1
+    ),
 }
 
 
@@ -106,3 +124,19 @@ def test_chains_that_are_read_by_the_statement_that_locks_are_found_to_be_old():
             SqlProtocol(reads_chains_with_rows=True),
             limit=LIMIT,
         )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "scene", "protocols"),
+    [
+        ("keep_timer_at_head", "a group that waits as one", (Protocol, SqlProtocol)),
+        ("end_due_timer", "a group that waits as one", (Protocol,)),
+        ("move_before_timer", "an operator beside a group that waits", (Protocol, SqlProtocol)),
+    ],
+)
+def test_a_timer_that_is_lost_gets_a_group_stuck(mistake, scene, protocols):
+    """Relays and operators may die before they wake the others, so a timer is passed on before its entry leaves."""
+    for protocol in protocols:
+        begin = (SCENES if protocol is Protocol else SQL_SCENES)[scene]
+        _, without_end = explore(begin, protocol(Mistakes(**{mistake: True})), limit=LIMIT)
+        assert without_end

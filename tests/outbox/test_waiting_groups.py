@@ -111,6 +111,32 @@ def test_relays_that_die_again_and_again_before_they_wake_a_group_leave_it_a_tim
     assert run.sent() == [f"big-{number}" for number in range(1, 5)]
 
 
+def test_an_operator_who_dies_after_a_change_leaves_a_waiting_group_a_timer(stores, clock):
+    """The entry that had the timer is in another lane, and nobody has woken the others."""
+    run = Run(stores, clock)
+    run.write("big-0", "big-1", "big-2", group="big")
+    held = stores.store.claim(SHARES, owner="slow", now=clock(), locked_until=clock() + 60, limit=1)
+    while not run.relay.run_once().is_idle:
+        pass
+    operator = Operator(store=stores.operations, config=run.config, who="ops", clock=clock)
+    wake, stores.store.wake = stores.store.wake, _die
+    with pytest.raises(KeyboardInterrupt):
+        operator.prioritize(EntryFilter(ids=("big-1",)), 60)
+    with pytest.raises(KeyboardInterrupt):
+        stores.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+    stores.store.wake = wake
+    clock.advance(400)
+    while not run.relay.run_once().is_idle:
+        pass
+
+    assert run.sent("HIGH") == ["big-1"]
+    assert run.sent() == ["big-2"]
+
+
+def _die(*_args, **_options):
+    raise KeyboardInterrupt
+
+
 def test_what_an_operator_moves_out_of_a_waiting_group_is_sent_in_order(stores, clock):
     """To a higher lane, where the group has no entry that fails."""
     run = Waiting(stores, clock)

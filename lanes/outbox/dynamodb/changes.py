@@ -22,6 +22,7 @@ class Change:
         setting: new values; None removes the attribute.
         same: attributes that must have these values; None requires that the attribute does not exist.
         present: attributes that must exist.
+        above: attributes that must be greater than these values.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Change:
         *,
         same: Mapping[str, Any] | None = None,
         present: Iterable[str] = (),
+        above: Mapping[str, Any] | None = None,
     ) -> None:
         self._names: dict[str, str] = {}
         self._values: dict[str, Any] = {}
@@ -47,6 +49,7 @@ class Change:
                 if value is None
                 else f"{self._name(name)} = {self._value(value)}"
             )
+        conditions += [f"{self._name(name)} > {self._value(value)}" for name, value in (above or {}).items()]
         self._condition = " AND ".join(conditions)
 
     def parameters(self) -> dict[str, Any]:

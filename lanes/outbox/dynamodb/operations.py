@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 # AWS: BatchGetItem reads 100 items (API reference).
 MAX_READ = 100
+# Longer than the changes of a batch take: a relay ends the timer of an entry that waits for one with a timer.
+KEEPS_TIMERS_FOR = 60.0
 # A relay may park or wake the entry between two tries; all other changes end them.
 MAX_TRIES = 3
 # Aliases, since DynamoDB reserves words such as `state`.
@@ -211,15 +213,22 @@ class DynamoDBOutboxOperations:
         states: Collection[EntryState],
         now: float,
     ) -> int:
+        changing = [entry for entry in entries if entry.state in states]
+        # One of them may have the timer of its group, and this process may die between two of its calls.
+        self._store.keep_timers(
+            {entry.chain for entry in changing if entry.is_parked},
+            at=now + KEEPS_TIMERS_FOR,
+            besides={key_of(entry)["sk"]["S"] for entry in changing},
+        )
         changed = 0
         chains = set()
-        for entry in entries:
-            if entry.state in states and self._change_one(entry, setting):
+        for entry in changing:
+            if self._change_one(entry, setting):
                 changed += 1
                 chains.add(entry.chain)
         # A cancelled or moved entry may have been the one that others waited for.
         self._store.wake(chains, now=now)
-        self._store.keep_timers(chains, now=now)
+        self._store.keep_timers(chains, at=now)
         return changed
 
     def _change_one(self, entry: Entry, setting: Callable[[Entry], dict[str, Any]]) -> bool:

@@ -106,7 +106,7 @@ class DynamoDBOutboxStore:
             KeyConditionExpression="timer = :part AND due_at <= :now",
         )
         keys = {item["sk"]["S"] for item in due}
-        waits = set(self.calls.in_parallel(lambda item: self._waits(item, keys, until), due)) - {None}
+        waits = set(self.calls.in_parallel(lambda item: self._waits(item, keys, now, until), due)) - {None}
 
         def ripen(item: Any) -> bool:
             if id(item) in waits:
@@ -127,7 +127,7 @@ class DynamoDBOutboxStore:
         locked = [state_of(item) is EntryState.PROCESSING for item in due]
         return sum(done), sum(one and was for one, was in zip(done, locked, strict=True)), len(waits)
 
-    def _waits(self, item: Any, due: Collection[str], until: float) -> int | None:
+    def _waits(self, item: Any, due: Collection[str], now: float, until: float) -> int | None:
         """
         Set the timer of a parked entry again if an earlier one of its group is not due, else pass it to the next.
 
@@ -138,19 +138,22 @@ class DynamoDBOutboxStore:
             return None
         order = self._chain(chain, WOKEN_AT_ONCE)
         if any(one["sk"]["S"] < item["sk"]["S"] and one["sk"]["S"] not in due for one in order):
-            self._wait_on(item, order, until)
+            self._wait_on(item, order, now, until)
             return id(item)
         # Before it is a candidate: a relay may die between its end and the wake of the next, again and again.
         self._pass_timer(chain, order, until, besides=due)
         return None
 
-    def _wait_on(self, item: Any, order: Sequence[Any], until: float) -> None:
+    def _wait_on(self, item: Any, order: Sequence[Any], now: float, until: float) -> None:
         """Set the timer of a parked entry again, or end it if the first parked one of its group has one."""
         before = [one for one in order if one["sk"]["S"] < item["sk"]["S"]]
         first = next((one for one in before if "is_parked" in one), None)
         due = part_of_key(DUE, item["pk"]["S"])
-        # It changes nothing: a timer that is set later would keep another relay from the first entry.
-        has_timer = Change({"is_parked": True}, same={"timer": due}, present=["is_parked"])
+        # It changes nothing: a timer that is set later would keep another relay from the first entry. Of one that is
+        # due, another relay may be passing the timer to this item.
+        has_timer = Change(
+            {"is_parked": True}, same={"timer": due}, present=["is_parked"], above={"due_at": sortable(now)}
+        )
         setting = {"due_at": sortable(until)}
         if first is not None and self.calls.update(first, has_timer) is not None:
             listed = part_of_key(PARKED, item["pk"]["S"])
@@ -294,10 +297,10 @@ class DynamoDBOutboxStore:
                     [item for item in order[:WOKEN_AT_ONCE] if "is_parked" in item],
                 )
 
-    def keep_timers(self, chains: Iterable[str | None], *, now: float) -> None:
-        """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
+    def keep_timers(self, chains: Iterable[str | None], *, at: float, besides: Collection[str] = ()) -> None:
+        """Let the first parked entry of each chain be checked at a time, besides entries that leave the chain."""
         for chain in sorted({one for one in chains if one is not None}):
-            self._pass_timer(chain, self._chain(chain, WOKEN_AT_ONCE), now)
+            self._pass_timer(chain, self._chain(chain, WOKEN_AT_ONCE), at, besides=besides)
 
     def settle(self, marks: Sequence[Mark], *, owner: str, now: float) -> frozenset[str]:
         """Write marks on the entries that this owner still holds, then wake the entries that waited for them."""

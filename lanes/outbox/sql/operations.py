@@ -132,9 +132,10 @@ class SqlOutboxOperations:
                 if done.rowcount:
                     changed += 1
                     chains.add(entry.chain)
-        grouped = {chain for chain in chains if chain is not None}
+            grouped = {chain for chain in chains if chain is not None}
+            # With the changes, as this process may die after them.
+            self._store.keep_timers(connection, grouped, now=now)
         self._store.wake(grouped, now=now)
-        self._store.keep_timers(grouped, now=now)
         return changed
 
     def add_audit(self, audit: AuditEntry) -> None:

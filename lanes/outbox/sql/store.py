@@ -293,20 +293,17 @@ class SqlOutboxStore:
                 if woken and len(rows) > WOKEN_AT_ONCE:
                     self._pass_timers(connection, {woken[-1]: chain}, now)
 
-    def keep_timers(self, chains: Collection[str], *, now: float) -> None:
+    def keep_timers(self, connection: Connection, chains: Collection[str], *, now: float) -> None:
         """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""
         if not chains:
             return
-        column = self._table.c
-        with self.writing() as connection:
-            given = _given(connection, dict(enumerate(chains)))
-            parked = self._table.alias("parked")
-            first = sa.select(sa.func.min(parked.c.position)).where(
-                parked.c.chain == given.c.value, parked.c.is_parked
-            )
-            positions = connection.execute(sa.select(first.scalar_subquery()).select_from(given)).scalars()
-            found = [position for position in positions if position is not None]
-            self._set(connection, found, column.is_parked, due_at=now)
+        given = _given(connection, dict(enumerate(chains)))
+        parked = self._table.alias("parked")
+        is_in_chain = sa.and_(parked.c.chain == given.c.value, parked.c.is_parked)
+        first = sa.select(sa.func.min(parked.c.position)).where(is_in_chain)
+        positions = connection.execute(sa.select(first.scalar_subquery()).select_from(given)).scalars()
+        found = [position for position in positions if position is not None]
+        self._set(connection, found, self._table.c.is_parked, due_at=now)
 
     def _blocked(self, chains: Collection[str]) -> list[str]:
         """Return the chains with a parked first entry, with one statement: mostly there are none."""
