@@ -20,6 +20,7 @@ from lanes.outbox.dynamodb.transaction import OutboxTransaction
 from lanes.outbox.rules import lane_shares
 from lanes.outbox.sql.bridges import sqlite3_transaction
 from tests.support.outbox import Clock, SqlSubject, new_outbox
+from tests.support.outbox_bench import published
 from tests.support.outbox_relay import Run
 from tests.support.sending import ACCEPT, REFUSE
 
@@ -183,6 +184,72 @@ def test_a_kept_entry_is_not_sent_before_the_second_writer_commits(postgresql_su
     writer.run.relay.run_once()
 
     assert writer.run.sent() == ["a"]
+
+
+def test_an_entry_that_a_relay_claims_beside_the_insert_is_not_kept(postgresql_subject, clock):
+    """It waited when the key was found taken, and does not any more when it is to be locked."""
+    writer = Writer(postgresql_subject, clock)
+    writer.add("a")
+
+    def relay(_connection, _cursor, statement, *_rest):
+        if "FOR KEY SHARE" in statement and not writer.run.sent():
+            writer.run.relay.run_once()
+
+    sa.event.listen(postgresql_subject.engine, "before_cursor_execute", relay)
+    assert writer.add("b", on_duplicate="keep") == "b"
+    assert writer.run.sent() == ["a"]
+
+
+@pytest.fixture
+def impatient(postgresql_subject):
+    """PostgreSQL, where a statement that waits for a lock fails."""
+
+    def limit(connection, _record):
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute("SET lock_timeout = '500ms'")
+        connection.commit()
+
+    sa.event.listen(postgresql_subject.engine, "connect", limit)
+    postgresql_subject.engine.dispose()
+    return postgresql_subject
+
+
+@pytest.mark.parametrize("open_is", ["a writer", "an operator"])
+@pytest.mark.parametrize("first_is", ["woken", "due"])
+def test_no_relay_waits_for_an_open_transaction(impatient, clock, open_is, first_is):
+    """It keeps or changes an entry of a waiting group, whose relay goes on with all others."""
+    writer = Writer(impatient, clock)
+    relay = writer.run.relay
+    for one in ("a", "b", "c"):
+        writer.add(one, group="g", unique=one)
+    held = impatient.store.claim(
+        shares(writer), owner="slow", now=clock(), locked_until=clock() + 60, limit=1
+    )
+    relay.run_until(clock() + 1)
+    writer.add("other", unique=None)
+    wake = impatient.store.wake
+    if first_is == "due":
+        impatient.store.wake = lambda *_args, **_options: None
+    with impatient.engine.connect() as connection:
+        for kept in ("c",) if first_is == "due" else ("b", "c"):
+            if open_is == "a writer":
+                writer.outbox.add(connection, "k", None, unique=kept, on_duplicate="keep")
+            else:
+                connection.execute(
+                    sa.update(impatient.tables.entries).values(changed_at=1).filter_by(id=kept)
+                )
+        impatient.store.settle([published(one) for one in held.entries], owner="slow", now=clock())
+        impatient.store.wake = wake
+        clock.advance(400 if first_is == "due" else 1)
+        relay.run_until(clock() + 1)
+        sent = writer.run.sent()
+        assert "other" in sent
+        assert "c" not in sent
+        connection.commit()
+    clock.advance(400)
+    relay.run_until(clock() + 1)
+
+    assert [one for one in writer.run.sent() if one != "other"] == ["b", "c"]
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

@@ -226,10 +226,11 @@ class SqlOutboxStore:
         for position in sorted(parked):
             if str(position) not in behind or int(behind[str(position)]) in ripening:
                 ripening.add(position)
+        # A relay may die between the end of the first one and the wake of the next, again and again.
+        heads = {one: chain for one, chain in parked.items() if one in ripening}
+        ripening -= self._pass_timers(connection, heads, until)
         blocked = [position for position in parked if position not in ripening]
         self._set(connection, blocked, due_at=until)
-        # A relay may die between the end of the first one and the wake of the next, again and again.
-        self._pass_timers(connection, {one: chain for one, chain in parked.items() if one in ripening}, until)
         ripe = [row for row in due if row["position"] in ripening]
         locked = [row["position"] for row in ripe if row["state"] == PROCESSING]
         free = {"state": EntryState.PENDING.value, "locked_by": None, "locked_until": None, "changed_at": now}
@@ -239,17 +240,30 @@ class SqlOutboxStore:
         self._set(connection, [row["position"] for row in ripe], **joined, **ready)
         return len(ripe), len(locked), len(blocked)
 
-    def _pass_timers(self, connection: Connection, heads: Mapping[int, str], until: float) -> None:
-        """Give the timer of each group to the parked entry after its first one."""
+    def _pass_timers(self, connection: Connection, heads: Mapping[int, str], until: float) -> set[int]:
+        """Give the timer of each group to the parked entry after its first one; return those that keep theirs."""
         if not heads:
-            return
+            return set()
         given = _given(connection, heads)
         later = self._table.alias("later")
         is_later = sa.and_(later.c.chain == given.c.value, later.c.position > given.c.key, later.c.is_parked)
         following = sa.select(sa.func.min(later.c.position)).where(is_later).scalar_subquery()
-        found = connection.execute(sa.select(following).select_from(given)).scalars().all()
-        positions = [position for position in found if position is not None]
-        self._set(connection, positions, self._table.c.is_parked, due_at=until)
+        found = connection.execute(sa.select(given.c.key, following).select_from(given)).all()
+        after = {head: position for head, position in found if position is not None}
+        locked = self._lock_parked(connection, sorted(after.values()))
+        self._set(connection, locked, due_at=until)
+        return {head for head, position in after.items() if position not in locked}
+
+    def _lock_parked(self, connection: Connection, positions: Sequence[int]) -> Sequence[int]:
+        """Lock parked entries, and pass over those that another transaction changes: an operator may change many."""
+        if not positions:
+            return ()
+        given = _given(connection, dict.fromkeys(positions, ""))
+        parked = self._table.c.position == given.c.key, self._table.c.is_parked
+        rows = sa.select(self._table.c.position).where(*parked).order_by(self._table.c.position)
+        # Without `key_share` it would also pass over an entry that an open transaction keeps for its unique key.
+        unlocked = rows.with_for_update(skip_locked=True, key_share=True, of=self._table)
+        return connection.execute(unlocked).scalars().all()
 
     def _candidates(
         self,
@@ -285,13 +299,12 @@ class SqlOutboxStore:
                 rows = connection.execute(self.chain_statement(chain, WOKEN_AT_ONCE + 1)).all()
                 # A relay that has claimed the first one meanwhile would park the others again.
                 parked = [row.position for row in rows if row.is_parked and rows[0].is_parked]
-                # A relay may have claimed or parked it again between the two statements.
-                still = self._table.c.is_parked
-                woken = parked[:WOKEN_AT_ONCE]
-                self._set(connection, woken, still, is_ready=True, is_parked=False, due_at=None)
+                woken = self._lock_parked(connection, parked[:WOKEN_AT_ONCE])
                 # Others after them get the group's timer, which is set again while they are blocked.
-                if woken and len(rows) > WOKEN_AT_ONCE:
-                    self._pass_timers(connection, {woken[-1]: chain}, now)
+                has_more = woken and len(rows) > WOKEN_AT_ONCE
+                if has_more and self._pass_timers(connection, {woken[-1]: chain}, now):
+                    continue
+                self._set(connection, woken, is_ready=True, is_parked=False, due_at=None)
 
     def keep_timers(self, connection: Connection, chains: Collection[str], *, now: float) -> None:
         """Let the first parked entry of each chain be checked soon: the one with the group's timer may be gone."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from lanes.errors import DuplicateEntryError
+from lanes.errors import DuplicateEntryError, OutboxTransactionError
 from lanes.outbox.sql.bridges import Bridge
 from lanes.outbox.sql.schema import entry_of, row_of
 from lanes.outbox.sql.transaction import join, join_async
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from sqlalchemy import Column, Connection, Select, Table, Update
     from sqlalchemy.sql.dml import ReturningInsert
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # PostgreSQL takes 65,535 parameters in a statement, SQLite 32,766; an entry has 22.
 WRITTEN_AT_ONCE = 1000
+MOST_TRIES = 100
 
 
 def write(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
@@ -55,8 +56,13 @@ def write_one(given: object, table: Table, entry: Entry, keeps: bool) -> Entry: 
     if entry.unique_key is None:
         return write(given, table, [entry])[0]
     joined = join(given, table)
-    (row,) = joined.execute(_unless_waiting(joined.dialect.name, table, entry))
-    return _kept(table, entry, row, keeps=keeps)
+    steps = _unless_waiting(joined.dialect.name, table, entry)
+    rows = None
+    while True:
+        try:
+            rows = list(joined.execute(steps.send(rows)))
+        except StopIteration as done:
+            return _kept(table, entry, done.value, keeps=keeps)
 
 
 async def write_one_async(given: object, table: Table, entry: Entry, keeps: bool) -> Entry:  # noqa: FBT001
@@ -66,8 +72,13 @@ async def write_one_async(given: object, table: Table, entry: Entry, keeps: bool
         return await joined.run_sync(lambda inner: write_one(inner, table, entry, keeps))
     if entry.unique_key is None:
         return (await write_async(joined, table, [entry]))[0]
-    (row,) = await joined.execute(_unless_waiting(joined.dialect.name, table, entry))
-    return _kept(table, entry, row, keeps=keeps)
+    steps = _unless_waiting(joined.dialect.name, table, entry)
+    rows = None
+    while True:
+        try:
+            rows = list(await joined.execute(steps.send(rows)))
+        except StopIteration as done:
+            return _kept(table, entry, done.value, keeps=keeps)
 
 
 async def write_async(given: object, table: Table, entries: Sequence[Entry]) -> list[Entry]:
@@ -107,27 +118,34 @@ def _inserts(table: Table, entries: Sequence[Entry]) -> Iterator[ReturningInsert
         yield table.insert().values([row_of(entry) for entry in some]).returning(*_returned(table))
 
 
-def _unless_waiting(dialect: str, table: Table, entry: Entry) -> ReturningInsert[Any]:
+def _unless_waiting(dialect: str, table: Table, entry: Entry) -> Generator[Any, Any, tuple[Any, bool]]:
     """
-    Insert an entry, unless one with its unique key waits; return the row of either.
+    Give statements that insert an entry, unless one with its unique key waits, and take their rows.
 
     The waiting one stays locked until the caller's transaction ends, so no relay sends it before: its message is
-    handled after what the caller commits.
+    handled after what the caller commits. In SQLite the insert has locked the database.
+
+    Returns:
+        The row of either, and whether it was inserted.
     """
     key = table.c.waiting_key
     insert: Any = (sqlite if dialect == "sqlite" else postgresql).insert(table).values(row_of(entry))
-    same = insert.on_conflict_do_update(
-        index_elements=[key], index_where=key.is_not(None), set_={"waiting_key": insert.excluded.waiting_key}
-    )
-    written: ReturningInsert[Any] = same.returning(*table.c)
-    return written
+    new = insert.on_conflict_do_nothing(index_elements=[key], index_where=key.is_not(None))
+    # The weakest lock: a relay's claim passes over the row, and nothing else waits for it.
+    waiting = sa.select(table).where(key == entry.unique_key).with_for_update(read=True, key_share=True)
+    for _ in range(MOST_TRIES):
+        if rows := (yield new.returning(*table.c)):
+            return rows[0], True
+        if rows := (yield waiting):
+            return rows[0], False
+        # A relay has claimed it between the two.
+    raise OutboxTransactionError(f"the unique key {entry.unique_key!r} is taken and released again and again")
 
 
-def _kept(table: Table, entry: Entry, row: Any, *, keeps: bool) -> Entry:
+def _kept(table: Table, entry: Entry, found_row: tuple[Any, bool], *, keeps: bool) -> Entry:
     """Return the entry of the row that was inserted, or that waited already."""
+    row, is_own = found_row
     found = entry_of(dict(zip(table.c.keys(), row, strict=True)))
-    # No two entries of a process have one time of writing.
-    is_own = (found.id, found.source, found.created_at) == (entry.id, entry.source, entry.created_at)
     if not is_own and not keeps:
         raise DuplicateEntryError(key=entry.unique_key or "", waiting=found.id)
     return found
