@@ -109,7 +109,7 @@ class TestOperated(Operated.TestCase):
     settings = SUITE
 
 
-@pytest.mark.deep
+@pytest.mark.nightly
 class TestOperatedDeep(Operated.TestCase):
     """More and longer ones."""
 

@@ -21,6 +21,11 @@ REFUSED, UNANSWERED, UNFORESEEN, CRASHED, CRASHED_AFTER = FAULTS
 SETTINGS = [(1, False), (1, True), (3, False), (3, True)]
 
 
+def _long(setting):
+    """Return the mark of a test that breaks every call: with the features at their opposites, the rest is alike."""
+    return pytest.mark.deep if setting in ((1, False), (3, True)) else pytest.mark.nightly
+
+
 def tell(slots, idempotency, *, engine="mappings", beside=None, position=None, fault=None, max_size=None):
     """Tell the scenario, with the call at a position broken, and return it at its end."""
     scenario = Scenario(
@@ -184,7 +189,7 @@ def test_the_scenario_touches_every_call(slots, idempotency):
         (3, True, 7),
         (1, True, 7),
         (3, False, 7),
-        *(pytest.param(*setting, 1, marks=pytest.mark.deep) for setting in SETTINGS),
+        *(pytest.param(*setting, 1, marks=_long(setting)) for setting in SETTINGS),
     ],
 )
 def test_any_one_call_may_fail(slots, idempotency, every, fault):
@@ -241,7 +246,7 @@ RECEIVES = 7
         (3, True, 11),
         pytest.param(1, True, 1, marks=pytest.mark.deep),
         pytest.param(3, True, 1, marks=pytest.mark.deep),
-        pytest.param(3, False, 1, marks=pytest.mark.deep),
+        pytest.param(3, False, 1, marks=pytest.mark.nightly),
     ],
 )
 def test_any_one_call_of_a_slot_may_fail(slots, idempotency, every, beside, fault):
@@ -269,7 +274,7 @@ def test_any_one_call_of_a_slot_may_fail(slots, idempotency, every, beside, faul
         ("mappings", 1, True, 11),
         ("pull", 3, False, 17),
         *(
-            pytest.param(engine, *setting, 1, marks=pytest.mark.deep)
+            pytest.param(engine, *setting, 1, marks=_long(setting))
             for engine in ("mappings", "pull")
             for setting in SETTINGS
         ),

@@ -40,7 +40,7 @@ def in_order(ids):
 @pytest.mark.parametrize("cause", CAUSES)
 def test_an_outage_of_a_lane_costs_no_attempt_no_order_and_no_other_lane(sqlite_subject, clock, cause, lasts):
     """The lane waits and says why, urgent payments of another lane leave at once, and all is sent when it is over."""
-    tick = 15 if lasts < HOUR else 60
+    tick = 15 if lasts < HOUR else 300
     run = Faulty(sqlite_subject, clock, tick=f"{tick}s")
     payments(run)
     run.fail("MEDIUM", cause)

@@ -49,8 +49,13 @@ def test_each_row_arrives_and_is_recorded_under_any_faults(monkeypatch):
     assert len(sum((job.sqs.faults for job in jobs), Counter())) == 11
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("start", range(100, 300, 40))
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(start, marks=pytest.mark.nightly if start > 140 else pytest.mark.deep)
+        for start in range(100, 300, 40)
+    ],
+)
 def test_no_seed_breaks_a_promise(start, monkeypatch):
     """Two hundred jobs of a thousand rows."""
     for seed in range(start, start + 40):
