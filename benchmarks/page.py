@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.charts import CHARTS
 from benchmarks.reasons import REASONS
-from benchmarks.report import TARGETS_TITLE, shown, word
+from benchmarks.report import RANGE_TITLE, SEEDS_TITLE, TARGETS_TITLE, shown, word
 from benchmarks.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -29,19 +29,14 @@ make bench ARGS=--quick
 
 The first takes minutes and renews this page; the second only checks that all benchmarks run. For one benchmark run
 `python -m benchmarks.wait`; add `--json` for its figures only and `--seed` for other random choices. The benchmarks
-of priority run the deployed consumer in virtual time ([architecture](architecture.md)), with the engine that
-`--engine` names, and compare it with no priority and with the plain pattern as its author deploys it: a mapping on each
-queue, a check of the higher queues before each record, the default visibility of 30 s left alone, and a native
-dead-letter queue after five receives; batches of one, as published, and of ten, of which the better counts. Each first
-checks that the system is saturated, and exits with 3 if it is not: if no message waits, its figures say nothing about
-priority.
+of priority run the deployed consumer in virtual time ([architecture](architecture.md)), and compare it with no priority
+and with the plain pattern as its author deploys it: a mapping on each queue, a check of the higher queues before each
+record, the default visibility of 30 s, and a native dead-letter queue after five receives; the better of batches of one
+and ten counts. Each first checks that the system is saturated, and exits with 3 if it is not.
 
-Waits end with the first start of the handler. Lambda starts at most ten invocations a second for each slot. A figure
-with a target is the worst of the seeds in its section, of one where it lists none; other figures and the tables are of
-the first seed. The range over undocumented behaviour is of the first seed too, at smaller sizes but for `finish`.
-
-Figures in virtual time depend on the seed alone, counts of instructions on the versions of Python and its packages, and
-times on the machine.
+Waits end with the first start of the handler. A figure with a target is the worst of its seeds; other figures and the
+tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. Both are
+whole in [benchmarks.json](benchmarks.json). Times depend on the machine; figures in virtual time depend on the seed alone.
 """
 
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile. The first two charts assume that Lambda retries a
@@ -85,8 +80,7 @@ def page_of(whole: Mapping[str, Any]) -> str:
         for figure in missed:
             reason = REASONS.get((name, figure), "Not explained yet.")
             parts.append(f"**Missed: `{figure}`.** {reason}\n")
-        printed = whole["printed"][name].partition(f"\n{TARGETS_TITLE}\n")[0].rstrip()
-        parts.append(f"```text\n{printed}\n```\n")
+        parts.append(f"```text\n{_tables(whole['printed'][name])}\n```\n")
     return "\n".join(parts)
 
 
@@ -95,6 +89,13 @@ def write_page(whole: Mapping[str, Any]) -> None:
     (DOCS / "benchmarks.md").write_text(page_of(whole), encoding="utf-8")
     for file, (_, draw) in CHARTS.items():
         (DOCS / "pictures" / file).write_text(draw(whole["results"]), encoding="utf-8")
+
+
+def _tables(printed: str) -> str:
+    """Return the printed tables that the table of targets does not sum up."""
+    summed = {SEEDS_TITLE, RANGE_TITLE, TARGETS_TITLE}
+    tables = [table for table in printed.strip().split("\n\n") if table.partition("\n")[0] not in summed]
+    return "\n\n".join(tables)
 
 
 def _left_out(results: Mapping[str, Any]) -> str:

@@ -34,7 +34,9 @@ SEEDS = 5
 """Seeds of figures at full size."""
 
 TARGETS_TITLE = "targets"
-"""Title of the last table; `docs/benchmarks.md` has its rows in one table for all benchmarks."""
+SEEDS_TITLE = "by seed"
+RANGE_TITLE = "over undocumented AWS behaviour"
+"""Titles of the tables that `docs/benchmarks.md` sums up in one table for all benchmarks."""
 
 RANGE = (
     "as given",
@@ -186,7 +188,7 @@ def _over_seeds(
     tables = [*first.tables]
     if others and targets:
         rows = [(str(seed), *map(one.get, targets)) for seed, one in zip(seeds, found, strict=True)]
-        tables.append(Table(title="by seed", columns=("seed", *targets), rows=rows))
+        tables.append(Table(title=SEEDS_TITLE, columns=("seed", *targets), rows=rows))
         by_seed = {
             str(seed): {name: one.get(name) for name in targets}
             for seed, one in zip(seeds, found, strict=True)
@@ -196,7 +198,7 @@ def _over_seeds(
         names = list(next(iter(ranges.values())))
         rows = [(variant, *map(one.get, names)) for variant, one in ranges.items()]
         tables.append(
-            Table(title="over undocumented AWS behaviour", columns=("behaviour", *names), rows=rows)
+            Table(title=RANGE_TITLE, columns=("behaviour", *names), rows=rows)
         )
         worst = worst_of(label, list(ranges.values()))
         figures |= {"worst_of_range": worst, "range": ranges, "held_in_range": _held(label, worst)}
