@@ -52,7 +52,7 @@ class OneTask:
 
 
 def deployment_document() -> str:
-    """Describe lanes whose queues are one."""
+    """Describe lanes with one queue."""
     config = LanesConfig.from_dict(LANES)
     queues = {lane.name: LaneQueues(url=QUEUE_URL, dead_letter_url=QUEUE_URL) for lane in config.lanes}
     return Deployment(config=config, queues=queues, table="ledger").to_json()

@@ -132,7 +132,7 @@ class MessageFilter:
 
     def matches_group(self, group: str) -> bool:
         """Check whether the filter can select messages of a group."""
-        # A body that is no event has a group all the same.
+        # A body that is not an event has a group all the same.
         return "group" not in self._patterns or self._meets("group", group)
 
     def describe(self) -> str:

@@ -2,7 +2,7 @@
 Who may call the servers of this machine: programs, and no web page.
 
 A page in the developer's browser can send requests to loopback addresses, and can lead its own host name to 127.0.0.1
-(DNS rebinding). Whoever may call the AWS server may create functions, whose code then runs here.
+(DNS rebinding). A caller of the AWS server may create functions, and their code then runs here.
 """
 
 from collections.abc import Callable, Iterable, Mapping

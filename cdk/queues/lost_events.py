@@ -1,4 +1,4 @@
-"""Find rules and schedules of EventBridge whose events a lane would refuse without a word."""
+"""Find rules and schedules of EventBridge that send events which a lane would silently refuse."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -192,7 +192,7 @@ class Clients:
                 raise ConfigurationError([NO_REGION], source="AWS") from error
             except InvalidRegionError as error:
                 problem = (
-                    f"{error.kwargs['region_name']!r} is no AWS region; one such as eu-central-1 is needed"
+                    f"{error.kwargs['region_name']!r} is not an AWS region. Use one such as eu-central-1"
                 )
                 raise ConfigurationError([problem], source="AWS") from error
             except ValueError as error:

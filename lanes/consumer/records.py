@@ -231,7 +231,7 @@ def read_batch(event: Mapping[str, Any]) -> tuple[str, list[RawRecord]]:
     if not isinstance(entries, list) or not entries or not all(map(_is_of_sqs, entries)):
         keys = f"with the keys {sorted(event)[:5]}" if isinstance(event, Mapping) else ""
         raise _bad_event(
-            f"an event {keys or f'of type {type(event).__name__}'} is no batch of SQS records; "
+            f"an event {keys or f'of type {type(event).__name__}'} is not a batch of SQS records; "
             "map the function to the lanes' queues only"
         )
     queues = {entry.get("eventSourceARN") for entry in entries}

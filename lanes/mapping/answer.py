@@ -107,7 +107,7 @@ def _reported_ids(answer: Any, message_ids: frozenset[str]) -> frozenset[str]:
     if failures is None:
         return frozenset()
     if not isinstance(failures, list):
-        raise ValueError("batchItemFailures is no list")  # noqa: TRY004 - a fault of data
+        raise ValueError("batchItemFailures is not a list")  # noqa: TRY004 - a fault of data
     return frozenset(_reported_id(item, message_ids) for item in failures)
 
 

@@ -106,7 +106,7 @@ def read_events(path: Path) -> list[Event]:
     Read the events of an earlier probe.
 
     Raises:
-        ConfigurationError: the file can't be read, or a line is no event.
+        ConfigurationError: the file can't be read, or a line is not an event.
     """
     events: list[Event] = []
     try:
@@ -119,7 +119,7 @@ def read_events(path: Path) -> list[Event]:
         except ValueError:
             event = None
         if not isinstance(event, dict) or not {"run", "event", "at"} <= event.keys():
-            problem = f"line {number} is no event of a probe: a JSON object with run, event and at is needed"
+            problem = f"line {number} is not an event of a probe. Use a JSON object with run, event and at"
             raise ConfigurationError([problem], source=str(path))
         events.append(event)
     return events

@@ -25,7 +25,7 @@ class Intake:
     """
     Forwards messages, each to the lane of its priority.
 
-    A body without a priority goes to the lane of NORMAL. So does one that is no CloudEvents message: the handler for
+    A body without a priority goes to the lane of NORMAL. So does one that is not a CloudEvents message: the handler for
     raw bodies gets it.
 
     Args:

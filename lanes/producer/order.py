@@ -135,7 +135,7 @@ class SendOrder:
     def _separate(self, batch: Sequence[Outgoing], now: float) -> None:
         self._flow.ended(now, (), accepted=False)
         for item in batch:
-            # That was no try of the others.
+            # That did not try the others.
             item.attempts -= 1
             item.alone = True
             heapq.heappush(self._ready, (item.index, item))
@@ -176,7 +176,7 @@ class SendOrder:
 
     def _refuse(self, item: Outgoing, answer: Refused, now: float, jitter: float) -> None:
         throttled = is_throttle(answer.code)
-        # SQS has not seen the message, so that was no try of it.
+        # SQS has not seen the message, so that did not try it.
         item.attempts -= throttled
         if not answer.retryable or self._stopped is not None or self._policy.is_spent(item, now):
             self._give_up(item, answer)

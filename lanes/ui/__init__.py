@@ -5,5 +5,5 @@ The page reads and changes lanes through `lanes.operate` and `lanes.outbox.opera
 adds the routes, the protection against other sites, the previews and the jobs.
 
 Starlette and uvicorn serve the page (the extra `ui`); only `lanes.ui.application` and `lanes.ui.server` import them.
-They parse requests that may be hostile, which is no task for code of our own.
+They parse requests that may be hostile, so that is left to a library.
 """

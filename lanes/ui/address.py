@@ -43,7 +43,7 @@ class Address:
             is_for_team: whether a proxy that signs users in is in front of the page.
 
         Raises:
-            ConfigurationError: the host is no such address.
+            ConfigurationError: the host is not such an address.
             LanesError: the port is not available.
         """
         address = _address(host, is_for_team=is_for_team)

@@ -53,7 +53,7 @@ def test_an_endpoint_that_is_down_is_told_with_its_address(told):
     ("arguments", "words"),
     [
         (("--endpoint", "nowhere"), "an address such as http://"),
-        (("--region", "eu central"), "'eu central' is no AWS region; one such as eu-central-1 is needed"),
+        (("--region", "eu central"), "'eu central' is not an AWS region. Use one such as eu-central-1"),
         (("--profile", "nobody"), "There is no such profile"),
     ],
 )

@@ -89,7 +89,7 @@ class Connection:
 
         Raises:
             OSError: the connection broke.
-            HTTPException: the answer is no HTTP response.
+            HTTPException: the answer is not an HTTP response.
         """
         start = self.socket.recv(READ_BYTES)
         end = start.find(END_OF_HEAD)

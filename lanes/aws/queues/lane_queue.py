@@ -144,8 +144,8 @@ class LaneQueueCalls:
         """
         Send the untouched body, its group and attributes with the note to the lane's dead-letter queue.
 
-        Safe to repeat: the deduplication id is that of this life of the message. A redriven message lives anew,
-        also where AWS keeps its message id, so its next dead letter is none of the same.
+        Safe to repeat: the deduplication id is that of this life of the message. A redriven message starts over,
+        even if AWS keeps its message id, so its next dead letter is a new one.
 
         The original goes at once. Lambda would delete it after the answer; where a later record of the batch kills
         the process there is none, and the batch may come back when SQS has forgotten the deduplication id.

@@ -28,7 +28,7 @@ class RedriveRecords:
         self._clock = clock
 
     def copied(self, lane: str, letter_ids: Sequence[str]) -> set[str]:
-        """Return the ids of the dead letters whose copies were sent."""
+        """Return the ids of the dead letters with sent copies."""
         keys = [{"pk": {"S": _key(lane, one)}} for one in letter_ids]
         return {key_parts(item)[2] for item in read_items(self._client, self._table, keys)}
 

@@ -33,7 +33,7 @@ PROMISED = 0.25
 
 # After them a batch set aside returns, a failed lane is asked again, other slots are rung for, and figures are sent.
 PATIENCE = 5
-"""Seconds for which a slot puts up with something beside the record in hand, or stays for a record that returns."""
+"""Seconds for which a slot keeps a batch aside, or stays for a record that returns."""
 
 SPREAD = 0.2
 """Seconds of work to receive at once: urgent records are spread over the slots, and calls stay a small share."""

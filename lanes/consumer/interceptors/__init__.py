@@ -53,7 +53,7 @@ class Interceptor(Protocol):
 
 
 def decoded(record: RawRecord) -> Message | None:
-    """Return a record's message; None if its body is no event."""
+    """Return a record's message; None if its body is not an event."""
     try:
         return Message.from_body(record.body, group=record.group)
     except MessageDecodeError:

@@ -60,12 +60,12 @@ class DeadLetteredMessage:
 
     @property
     def kind(self) -> str:
-        """The kind; empty if the body is no CloudEvent."""
+        """The kind; empty if the body is not a CloudEvent."""
         return self._event("type")
 
     @property
     def event_id(self) -> str:
-        """The id of the message; empty if the body is no CloudEvent."""
+        """The id of the message; empty if the body is not a CloudEvent."""
         return self._event("id")
 
     @property

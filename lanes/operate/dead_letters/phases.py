@@ -132,7 +132,7 @@ def copy_wave(
 
 def delete(queues: DeadLetterQueues, groups: Groups, letters: Sequence[DeadLetteredMessage]) -> int:
     """
-    Delete letters whose copies are sent; return how many.
+    Delete dead letters with sent copies; return how many.
 
     A run that ends between the two leaves letters, whose second copies SQS drops within five minutes; later the table's
     record prevents them. One that could not be deleted is received again.

@@ -164,7 +164,7 @@ def drain_of(depth: int, growth: Growth | None, *, is_paused: bool = False) -> t
 def without_late_zeros(
     lane: str, figures: LaneFigures, *, growth: Growth | None, work: RecentWork | None
 ) -> LaneFigures:
-    """Take back zeros of minutes that are over, if the lane was at work since: nobody knows its rate yet."""
+    """Take back zeros of minutes that are over, if the lane had work since: its rate is not known yet."""
     until = figures.until or 0.0
     waits = () if work is None else work.waits
     failures = () if work is None else work.failures

@@ -229,7 +229,7 @@ def read_data(text: str) -> Any:
         return JsonText(text).checked()
     except ValueError as error:
         raise InvalidMessageError(
-            [f"the data is no JSON: {error}; a text needs its quotes: '\"text\"'"]
+            [f"the data is not JSON: {error}; a text needs its quotes: '\"text\"'"]
         ) from error
 
 

@@ -205,7 +205,7 @@ class DynamoDBOutboxStore:
             for before, entry_id in itertools.pairwise((None, *map(id_of, order)))
         }
         # The read has as many entries as the chain has candidates. One that is not among them is behind itself, so
-        # it is never claimed: it is finished, or behind an entry that is no candidate.
+        # it is never claimed: it is finished, or behind an entry that is not a candidate.
         return [
             one if one.chain is None else replace(one, behind=behind.get(one.id, one.id))
             for one in candidates

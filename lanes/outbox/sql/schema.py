@@ -130,7 +130,7 @@ def _entries(name: str, metadata: sa.MetaData, schema: str | None) -> sa.Table:
     table = sa.Table(
         name,
         metadata,
-        # The database numbers the entries: the clocks of several machines are no sequence. SQLite numbers the column
+        # The database numbers the entries: the clocks of several machines are not a sequence. SQLite numbers the column
         # that it calls INTEGER PRIMARY KEY alone.
         sa.Column(
             "position", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True

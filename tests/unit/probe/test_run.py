@@ -133,7 +133,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path, line):
     path = tmp_path / "some.events.jsonl"
     path.write_text('{"run": "a", "event": "start", "at": 1}\n' + line + "\n")
 
-    with pytest.raises(ConfigurationError, match="line 2 is no event of a probe"):
+    with pytest.raises(ConfigurationError, match="line 2 is not an event of a probe"):
         read_events(path)
 
 
