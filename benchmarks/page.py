@@ -36,7 +36,7 @@ and ten counts. Each first checks that the system is saturated, and exits with 3
 
 Waits end with the first start of the handler. A figure with a target is the worst of its seeds; other figures and the
 tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. Both are
-whole in [benchmarks.json](benchmarks.json). Times depend on the machine; figures in virtual time depend on the seed alone.
+whole in [benchmarks.json](benchmarks.json). Times depend on the machine, figures in virtual time on the seed alone.
 """
 
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile. The first two charts assume that Lambda retries a
