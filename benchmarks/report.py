@@ -197,9 +197,7 @@ def _over_seeds(
     if ranges:
         names = list(next(iter(ranges.values())))
         rows = [(variant, *map(one.get, names)) for variant, one in ranges.items()]
-        tables.append(
-            Table(title=RANGE_TITLE, columns=("behaviour", *names), rows=rows)
-        )
+        tables.append(Table(title=RANGE_TITLE, columns=("behaviour", *names), rows=rows))
         worst = worst_of(label, list(ranges.values()))
         figures |= {"worst_of_range": worst, "range": ranges, "held_in_range": _held(label, worst)}
     return Findings(figures=figures, tables=tables, conditions=first.conditions)

@@ -109,7 +109,7 @@ class Evidence:
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Ids of each lane's groups in the order sent; those of the backfill, which tasks send at once, in the queue's."""
+        """Ids of each lane's groups in the order sent; of the backfill, which tasks send at once, in the queue's."""
         live = {one: place for place, one in enumerate(self.sent, start=1) if self.sent[one].is_live}
         members: dict[tuple[str, str], list[str]] = defaultdict(list)
         for one, delivery in self.first_delivery.items():
