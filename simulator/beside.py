@@ -50,6 +50,12 @@ class SimulatedCall(Generic[T]):
             raise self._error
         return self._results[0]
 
+    def cancel(self) -> bool:
+        """Return whether it has not begun and never will."""
+        is_mine = not self._has_begun
+        self._has_begun = True
+        return is_mine
+
     def _begin(self) -> None:
         if not self._has_begun:
             self._has_begun = True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
+    from lanes.consumer.engines import Proceed
     from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interception
     from lanes.consumer.settlement import Settlement
@@ -74,15 +75,15 @@ class Attempts:
         interceptions: Sequence[Interception],
         *,
         check: Callable[[], None],
-        ages: bool,
+        way: Proceed,
     ) -> Iterator[tuple[RawRecord, Outcome]]:
         """
         Handle the records of a call, and yield the outcome of each as soon as it is known.
 
-        `check` raises `Yielded` where the handler has to leave; with `ages`, it is asked before the handler as well.
+        `check` raises `Yielded` where the handler has to leave; if the `way` ages, it is asked before the handler too.
         """
         began, lane = self.clock(), batch.lane
-        for record, outcome in self._outcomes(batch, call, entries, interceptions, check=check, ages=ages):
+        for record, outcome in self._outcomes(batch, call, entries, interceptions, check=check, way=way):
             for part in reversed(interceptions):
                 outcome = part.after(record, outcome)  # noqa: PLW2901 - each part may replace it
             yield record, outcome
@@ -104,11 +105,11 @@ class Attempts:
         interceptions: Sequence[Interception],
         *,
         check: Callable[[], None],
-        ages: bool,
+        way: Proceed,
     ) -> Iterator[tuple[RawRecord, Outcome]]:
         """Begin an attempt for each record, call the handler once, and end each attempt for itself."""
         begun: list[Attempt] = []
-        early = check if ages else None
+        early = check if way.ages else None
         try:
             for record, work in zip(call.records, call.works, strict=True):
                 attempt = Attempt(record, work, entries[record.message_id])
@@ -127,7 +128,8 @@ class Attempts:
                 if early is not None:
                     early()
             started_at = self.clock()
-            failures = self._caller.call(batch, begun, check=check)
+            with way.during:
+                failures = self._caller.call(batch, begun, check=check)
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)

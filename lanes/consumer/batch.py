@@ -122,7 +122,7 @@ class Corridor:
             call = call.only(call.records, most=way.most)
         began = self.attempts.clock() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)
-        attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, ages=way.ages)
+        attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, way=way)
         yielded = self._take(lane, outcomes, attempts)
         if way.reserve:
             way.reserve.charge(way.waited + self.attempts.clock() - began)

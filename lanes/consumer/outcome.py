@@ -40,7 +40,7 @@ class Reason(enum.StrEnum):
     UNPREPARED = "unprepared"  # the ledger could not be read, or the visibility not be extended
     RATE = "rate"  # its kind has a `max_rate` and came too often
     CRASHED = "crashed"  # its last attempt killed its process: a pause, so that others are served between two crashes
-    ASIDE = "aside"  # its batch was set aside for higher lanes for long
+    ASIDE = "aside"  # it waited in hand, for higher lanes or behind a long record: another slot may be free
     NOT_BEGUN = "not_begun"  # its attempt could not be recorded, or its effect not be claimed
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
     EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
@@ -114,7 +114,7 @@ class Outcomes:
 
     def lose(self, message_ids: Collection[str]) -> None:
         """Leave records alone, and their groups: another invocation may have them by now."""
-        self._lost = message_ids
+        self._lost = {*self._lost, *message_ids}
         lost = {record.group for record in self._records if record.message_id in message_ids}
         self._behind |= dict.fromkeys(lost, BEHIND)
 

@@ -113,8 +113,8 @@ class Runtime:
         config, consumer = self.deployment.config, self.deployment.config.consumer
         looking = Looking(
             queues=self.queues,
-            # A poll and a deletion for each lane, a look, and the paused lanes.
-            beside=self.beside or Threads(2 * len(config.lanes) + 2),
+            # A poll and a deletion for each lane, a look, a timer, and the paused lanes.
+            beside=self.beside or Threads(2 * len(config.lanes) + 3),
             pace=Pace(consumer),
             telemetry=corridor.settlement.telemetry,
             clock=self.clock,

@@ -94,6 +94,9 @@ class _Made(Pending[T]):
     def done(self) -> bool:
         return self._made.done()
 
+    def cancel(self) -> bool:
+        return self._made.cancel()
+
     def result(self) -> T:
         if not self._made.done():
             self.make()

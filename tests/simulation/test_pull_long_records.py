@@ -2,6 +2,7 @@
 
 from lanes.config import LanesConfig
 from simulator.simulated_lanes import Pattern, SimulatedLanes
+from tests.simulation.pulling import pulling, send_apart
 
 
 def test_a_record_that_was_killed_starts_in_a_new_invocation():
@@ -23,3 +24,22 @@ def test_a_record_that_was_killed_starts_in_a_new_invocation():
     (long_one,) = [one for one in lanes.handled if one.group == "long"]
     # A dead process keeps it for the rest of its invocation, up to 32 s.
     assert long_one.started_at - long_one.sent_at < 72
+
+
+def test_records_received_with_a_long_one_start_in_other_slots():
+    """The first long record of an environment can not be foreseen, so those behind it return while it runs."""
+    lanes = pulling(3)
+    for number in range(60):
+        send_apart(lanes, "HIGH", after=0.02 * number, group=f"h{number}", seconds=0.02)
+    for number in range(9):
+        send_apart(lanes, "HIGH", after=10, group=f"x{number}", seconds=20.0 if number == 0 else 0.02)
+    for number in range(400):
+        send_apart(lanes, "MAIN", after=9.9, group=f"m{number}", seconds=0.02)
+
+    lanes.run(seconds=11)
+    assert lanes.settle(within=120)
+
+    waits = {one.group: one.started_at - one.sent_at for one in lanes.handled if one.group.startswith("x")}
+    assert len(waits) == 9
+    assert max(waits.values()) < 1
+    assert lanes.tally.counts["Failed"] == 0

@@ -142,6 +142,10 @@ class LateCall(Generic[T]):
         """Whether it was made."""
         return bool(self._made)
 
+    def cancel(self) -> bool:
+        """Whether it was not made; nobody asks for it afterwards."""
+        return not self._made
+
     def result(self) -> T:
         """Return the result."""
         self.make()

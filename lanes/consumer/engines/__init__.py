@@ -11,6 +11,7 @@ from the lanes itself (`looks.py`). `policy.py` has the decisions of a slot.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 from concurrent import futures
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+_NOTHING = contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Proceed:
         may_yield: whether its handler may yield at a checkpoint.
         most: how many records may start together, in one call of a batch handler.
         ages: whether the knowledge of the lanes above ages in calls before its handler, so that it is checked again.
+        during: entered while its handler runs.
 
     """
 
@@ -50,6 +53,7 @@ class Proceed:
     may_yield: bool = True
     most: int = LARGEST_BATCH
     ages: bool = False
+    during: contextlib.AbstractContextManager[None] = _NOTHING
 
 
 class Turn(Protocol):
@@ -96,6 +100,9 @@ class Pending(Protocol[T_co]):
     def result(self) -> T_co:
         """Begin it now if it has not begun, wait for its end, and return its result or raise its error."""
 
+    def cancel(self) -> bool:
+        """Return whether it has not begun and never will."""
+
 
 class Beside(Protocol):
     """Makes calls beside the handler: receives and deletions that take no slot time."""
@@ -122,8 +129,15 @@ class Threads:
         """Make a call in a thread."""
         if not after:
             return self._pool.submit(call)
-        asked = threading.Event()
-        return _Timed(self._pool.submit(lambda: (asked.wait(after), call())[1]), asked)
+        asked, begun = threading.Event(), threading.Lock()
+
+        def timed() -> T:
+            asked.wait(after)
+            if not begun.acquire(blocking=False):
+                raise futures.CancelledError
+            return call()
+
+        return _Timed(self._pool.submit(timed), asked, begun)
 
     def wait(self, calls: Sequence[Pending[object]]) -> None:
         """Wait until one of the calls has ended, all of them started here."""
@@ -135,6 +149,7 @@ class Threads:
 class _Timed(Pending[T]):
     future: futures.Future[T]
     asked: threading.Event
+    begun: threading.Lock
 
     def done(self) -> bool:
         return self.future.done()
@@ -142,3 +157,10 @@ class _Timed(Pending[T]):
     def result(self) -> T:
         self.asked.set()
         return self.future.result()
+
+    def cancel(self) -> bool:
+        # Whoever gets the lock decides, and keeps it.
+        is_mine = self.begun.acquire(blocking=False)
+        if is_mine:
+            self.asked.set()
+        return is_mine

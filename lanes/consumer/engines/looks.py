@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import threading
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
+from lanes.consumer import telemetry as report
 from lanes.consumer.engines.outages import CallOutages
+from lanes.consumer.engines.policy import FRESH, SPREAD
 from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
@@ -15,7 +19,7 @@ from lanes.events import Event
 from lanes.overrides import OVERRIDES_AGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from lanes.config import Lane
     from lanes.consumer.engines import Beside, Pending
@@ -116,7 +120,7 @@ class Looks:
     def look_soon(self, lanes: Sequence[Lane], *, during: Lane, expected: float) -> None:
         """Look at the lanes beside a record, just before its end, if a look will be due then."""
         pace, record = self.looking.pace, self.looking.pace.typical(during)
-        if self._timed is not None or not record or not pace.is_short(during):
+        if self._timed is not None or not record or not (pace.is_short(during) and pace.is_even(during)):
             return
         free = [lane for lane in self._asked(lanes) if lane.name not in self.hands]
         if due := [lane for lane in free if self._is_stale(lane, expected, later=record)]:
@@ -163,6 +167,11 @@ class Looks:
                 self.keep_done(lane, refused)
             else:
                 outages.succeeded(Event.RECORDS_NOT_DELETED, lane=lane.name)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether records may still come in hand from calls beside the handler."""
+        return self._timed is not None or bool(self._polls)
 
     def _is_stale(self, lane: Lane, expected: float, *, later: float = 0.0) -> bool:
         """Whether a lane has to be asked again, some seconds from now, before a record starts."""
@@ -224,6 +233,71 @@ class Looks:
     def _asked(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes that don't pause for their failures."""
         return [lane for lane in lanes if not self.looking.outages.is_paused(lane.name)]
+
+
+class HandBack:
+    """
+    A timer beside each handler: when its record takes longer than usual, what waits behind it in hand returns.
+
+    It acts only while a handler runs, outside of its checkpoints, so it shares nothing with the slot's own work.
+
+    Args:
+        looking: how the environment looks at its lanes.
+        may_wait: whether records may wait in hand during the next record.
+        give_back: returns those that are in hand.
+
+    """
+
+    def __init__(
+        self, looking: Looking, *, may_wait: Callable[[], bool], give_back: Callable[[], None]
+    ) -> None:
+        self._looking = looking
+        self._may_wait = may_wait
+        self._give_back = give_back
+        self._checkpoints = threading.Lock()
+        self._fires_at = 0.0
+        self._timers: list[Pending[None]] = []
+
+    @contextlib.contextmanager
+    def beside_handler(self, lane: Lane) -> Iterator[None]:
+        """Run the timer while a handler runs."""
+        usual = self._looking.pace.typical(lane) or SPREAD
+        self._fires_at = self._looking.clock() + usual + FRESH
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Stop the timer for a checkpoint; the handler may go on after it, and its threads may have some at once."""
+        with self._checkpoints:
+            self._stop()
+            try:
+                yield
+            finally:
+                self._start()
+
+    def _start(self) -> None:
+        if self._may_wait():
+            # At most for the time of a poll: a clock that is set back would put it off.
+            after = min(max(FRESH, self._fires_at - self._looking.clock()), POLL)
+            self._timers.append(self._looking.beside.start(self._fire, after=after))
+
+    def _stop(self) -> None:
+        while self._timers:
+            timer = self._timers.pop()
+            if not timer.cancel():
+                timer.result()
+
+    def _fire(self) -> None:
+        try:
+            if self._looking.clock() >= self._fires_at:
+                self._give_back()
+            self._start()
+        except Exception:  # noqa: BLE001 - the record that runs beside it has its own outcome
+            report.failed_call(self._looking.telemetry, Event.BATCH_NOT_CLOSED)
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -44,11 +44,26 @@ LONG_RECORD = 1.0
 REMEMBERED = 0.995
 """Share of a lane's longest record that is left after each further one, so that a first slow one is forgotten."""
 
+KNOWN = 10
+"""Records of a lane until the longest one tells how long others may take."""
+
+UNEVEN = 2
+"""Typical records that fit into the longest one of a lane from which no look can be timed to end with a record."""
+
+BRIEF = 0.15
+"""Share of a record's time that a look takes from which it is made beside a record, not between two."""
+
+SLOWLY = 0.05
+"""The same in a mean by which a lane's records are told from others', so that no single one turns it."""
+
 NEW = 0.3
 """Weight of the newest measurement in a mean."""
 
 FRESH = 0.05
 """Seconds for which a look counts as taken right now."""
+
+ROUNDING = 0.001
+"""Share of a record by which measured times may differ."""
 
 TRIES = 5
 """Polls until a deep lane counts as empty where second polls found that first ones miss messages."""
@@ -203,7 +218,10 @@ class _Known:
     """One lane as far as it is known: the time of its records, and its front at the last receive."""
 
     typical: float | None = None
+    mean: float = 0.0
     longest: float = 0.0
+    tail: float = 0.0
+    worked: int = 0
     is_deep: bool = False
     is_mixed: bool = False
     chain: int = 0
@@ -226,7 +244,12 @@ class Pace:
         # A clock that is set back measures less than nothing.
         known, seconds = self._known[lane.name], max(0.0, seconds)
         known.typical = seconds if known.typical is None else _mean(known.typical, seconds)
+        known.mean += max(SLOWLY, 1 / (known.worked + 1)) * (seconds - known.mean)
         known.longest = max(REMEMBERED * known.longest, seconds)
+        if known.worked:
+            # The first one may have opened connections.
+            known.tail = max(REMEMBERED * known.tail, seconds)
+        known.worked += 1
         known.together = together
 
     @property
@@ -260,6 +283,21 @@ class Pace:
         """Whether messages of other lanes may be received beside a record: they wait for its end."""
         return self._known[lane.name].longest < LONG_RECORD
 
+    def is_even(self, lane: Lane) -> bool:
+        """Whether a look may end with a record: with one that takes long, what it finds would wait for a free slot."""
+        known, record = self._known[lane.name], self.typical(lane)
+        if self._slots == 1 or self._is_brief(lane):
+            return True
+        return known.worked >= KNOWN and known.tail <= max(SPREAD, UNEVEN * record)
+
+    def _is_brief(self, lane: Lane) -> bool:
+        """Whether calls between its records would take much of the slot's time."""
+        return self._look > BRIEF * self._known[lane.name].mean
+
+    def is_plenty(self, lane: Lane) -> bool:
+        """Whether a lane's records may wait in hand: it has the lowest priority, and more than slots can take."""
+        return lane.threshold is None and lane.max_wait is None and self._known[lane.name].is_deep
+
     def is_chain(self, lane: Lane) -> bool:
         """Whether the next message of a lane may be one behind those in hand, in their group."""
         return self._known[lane.name].chain > 0
@@ -281,18 +319,24 @@ class Pace:
         is_last = lane.threshold is None and lane.max_wait is None
         if self._slots == 1 or (is_last and (known.is_deep or known.chain)):
             return min(LARGEST_BATCH, fitting)
-        by_time = math.ceil(SPREAD / record) if record and self.is_short(lane) else 1
-        return min(LARGEST_BATCH, fitting, max(by_time, known.chain))
+        if not record or not self.is_short(lane):
+            return min(LARGEST_BATCH, fitting, max(1, known.chain))
+        # One of them may be the longest: what waits in hand behind it has to return, which costs more than a receive.
+        longer = 0.0 if self._is_brief(lane) else max(0.0, known.tail - record)
+        by_time = math.ceil((SPREAD - longer) / record - ROUNDING)
+        return min(LARGEST_BATCH, fitting, max(1, min(by_time, known.worked - 1), known.chain))
 
     def is_stale(self, lane: Lane, age: float, *, expected: float) -> bool:
         """
         Whether a look at a lane is too old for a lower lane's record of `expected` seconds to start.
 
-        A look with a time in the future has no known age: the clock was set back.
+        Before a record of less than 50 ms, a look at the highest lane may be half as old. A look with a time in the
+        future has no known age: the clock was set back.
         """
+        recheck = self._recheck / 2 if 0 < expected < FRESH else self._recheck
         if lane.position > 0 and expected <= self._recheck:
             return not 0 <= age <= self._recheck
-        return not 0 <= age <= max(min(FRESH, self._recheck), self._recheck - expected)
+        return not 0 <= age <= max(min(FRESH, recheck), recheck - expected)
 
     def tries(self, lane: Lane) -> int:
         """

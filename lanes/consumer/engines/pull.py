@@ -6,6 +6,7 @@ A ring of the bell starts an invocation.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import partial
 from itertools import takewhile
@@ -181,6 +182,7 @@ class PullTurn:
         self._deleted: set[str] = set()
         self._started_at: float | None = None
         self._together = 1
+        self._running: Collection[str] = ()
         self._is_alone = self._has_served = False
 
     def hold(self, outcomes: Outcomes) -> Collection[str]:
@@ -206,13 +208,13 @@ class PullTurn:
         while not is_ahead and (above := slot.before(lane, expected=expected)) is not None:
             if is_ahead := reserve.admits(lane, rest[0]):
                 break
-            if (reason := self._set_aside_for(above, since=began)) is not None:
+            if (reason := self._set_aside_for(above, rest[0], since=began)) is not None:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
         if not is_ahead and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
         chosen_at = slot.clock()
-        if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(is_ahead=is_ahead):
+        if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
         if is_ahead:
             waited = slot.clock() - chosen_at
@@ -222,7 +224,23 @@ class PullTurn:
 
     def checkpoint(self) -> Lane | None:
         """Return a lane above that has records."""
-        return self._slot.above(self._batch.lane, expected=0.0)
+        with self._slot.hand_back.outside():
+            return self._slot.above(self._batch.lane, expected=0.0)
+
+    @property
+    def waiting(self) -> Sequence[RawRecord]:
+        """The records that wait behind the one that runs, but for those of its group and of a lane with plenty."""
+        outcomes, slot = self._outcomes, self._slot
+        if self._is_mapped or self._is_alone or slot.services.looking.pace.is_plenty(self._batch.lane):
+            return ()
+        rest = (one for one in outcomes.undecided if one.group not in self._running)
+        return [record for record in rest if outcomes.behind(record) is None]
+
+    def give_back(self) -> None:
+        """Return the waiting records at once; this batch leaves them alone from now on."""
+        records = self.waiting
+        self._outcomes.lose([record.message_id for record in records])
+        self._slot.settle_untouched(self._batch.lane, records, self._outcomes.entries, Reason.ASIDE)
 
     def yielded(self, rest: Sequence[RawRecord], *, to: Lane | None) -> Outcome:
         """Return the rest at once: this slot serves the lane above first, and another may be free."""
@@ -281,25 +299,32 @@ class PullTurn:
         if not self._is_alone:
             self._slot.look_ahead(self._batch.lane, is_last=len(rest) <= min(way.most, len(call.records)))
         self._together = call.max_size
+        self._running = {record.group for record in call.records[: way.most]}
         self._started_at = self._slot.clock()
-        return way
+        return dataclasses.replace(way, during=self._slot.hand_back.beside_handler(self._batch.lane))
 
     def _measure(self) -> None:
         """Add the time of the call that has just ended."""
         if self._started_at is not None:
             pace, seconds = self._slot.services.looking.pace, self._slot.clock() - self._started_at
             pace.worked(self._batch.lane, seconds, together=self._together)
-            self._started_at = None
+            self._started_at, self._running = None, ()
 
-    def _set_aside_for(self, above: Lane, *, since: float) -> Reason | None:
+    def _set_aside_for(self, above: Lane, record: RawRecord, *, since: float) -> Reason | None:
         """Set this batch aside for a lane above; return why its rest has to return now or afterwards."""
         slot = self._slot
         if slot.leaves_to_others(above):
             return Reason.ASIDE
         self._serve(above)
+        if self._is_given_back(record):
+            return Reason.ASIDE
         if not slot.has_time_for(self._batch.lane):
             return Reason.TIME
         return Reason.ASIDE if slot.clock() - since > PATIENCE and not slot.is_alone else None
+
+    def _is_given_back(self, record: RawRecord) -> bool:
+        """Whether this batch was given back beside a record of another: then another slot may have it by now."""
+        return self._outcomes.behind(record) is not None
 
     def _serve(self, above: Lane) -> None:
         """Serve a lane above; what this batch has finished need not wait for that."""
@@ -321,9 +346,9 @@ class PullTurn:
         rate = self._slot.services.rate
         return 1 + sum(1 for _ in takewhile(lambda _: rate is None or rate.join(), call.records[1:]))
 
-    def _wait_for_rate(self, *, is_ahead: bool) -> bool:
+    def _wait_for_rate(self, record: RawRecord, *, is_ahead: bool) -> bool:
         """
-        Wait until a record may start; return whether time is left.
+        Wait until a record may start; return whether time is left, and it is still in hand.
 
         Lanes above are served meanwhile, unless the record is ahead of them.
         """
@@ -336,7 +361,7 @@ class PullTurn:
                 self._serve(above)
             if not slot.has_time_for(lane):
                 return False
-        if not slot.has_time_for(lane):
+        if self._is_given_back(record) or not slot.has_time_for(lane):
             return False
         if rate is not None:
             rate.start()

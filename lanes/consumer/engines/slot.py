@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 from lanes.bell import COALESCING, MARGIN
 from lanes.consumer import telemetry as report
 from lanes.consumer.attempts import WHOLE_INVOCATION
+from lanes.consumer.engines import Turn
 from lanes.consumer.engines.crashes import first_unsuspected
-from lanes.consumer.engines.looks import POLL, Looking, Looks, Paused
+from lanes.consumer.engines.looks import POLL, HandBack, Looking, Looks, Paused
 from lanes.consumer.engines.policy import PATIENCE, Rate, Reserve, Strict, Weighted
 from lanes.consumer.outcome import Outcome, Outcomes, Reason, shortest_delay
 from lanes.errors import AwsError
@@ -19,12 +20,12 @@ from lanes.events import Event
 from lanes.metrics import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
     from lanes.consumer.batch import Corridor
-    from lanes.consumer.engines import Turn
     from lanes.consumer.interceptors.tenant_share import Tenants
+    from lanes.consumer.ledger import Entry
     from lanes.consumer.records import Batch, Invocation, RawRecord
 
 
@@ -54,7 +55,18 @@ class SlotServices:
     sleep: Callable[[float], None]
 
 
-TurnMaker: TypeAlias = "Callable[..., Turn]"
+class SlotTurn(Turn, Protocol):
+    """A batch's turn with a slot that may return those of its records for which another slot may be free."""
+
+    @property
+    def waiting(self) -> Sequence[RawRecord]:
+        """The records that wait behind the one that runs, and not for it."""
+
+    def give_back(self) -> None:
+        """Return them at once."""
+
+
+TurnMaker: TypeAlias = "Callable[..., SlotTurn]"
 
 
 class Slot:
@@ -88,6 +100,8 @@ class Slot:
         )
         self.is_over = self.has_worked = self.has_waited = False
         self.is_alone = services.config.consumer.reserved_concurrency == 1
+        self.hand_back = HandBack(services.looking, may_wait=self._may_wait, give_back=self._return_waiting)
+        self._turns: list[SlotTurn] = []
         self._telemetry = services.looking.telemetry
         self._lanes = lanes
         self._invocation = invocation
@@ -155,9 +169,11 @@ class Slot:
         outer, self._serving = self._serving, lane
         nested, self._nested = self._nested, 0.0
         self._report_for(lane.name)
+        self._turns.append((turn or self._turn)(batch, self))
         try:
-            return self.services.corridor.run(batch, (turn or self._turn)(batch, self))
+            return self.services.corridor.run(batch, self._turns[-1])
         finally:
+            self._turns.pop()
             self._serving, took = outer, self.clock() - batch.began_at
             with contextlib.suppress(Exception):
                 self._telemetry.milliseconds(Metric.BATCH, (took - self._nested) * 1000)
@@ -197,6 +213,28 @@ class Slot:
                 self._return(lane, records, Reason.ASIDE)
                 self.ring()
 
+    def _may_wait(self) -> bool:
+        """Whether records may wait in hand during the next one, although another slot may be free for them."""
+        if self.is_alone:
+            return False
+        return self.looks.is_filling or any(turn.waiting for turn in self._turns) or bool(self._in_hand())
+
+    def _in_hand(self) -> list[Lane]:
+        """Return the lanes with records in hand that should not wait there."""
+        is_plenty = self.services.looking.pace.is_plenty
+        return [lane for lane in self._lanes if lane.name in self.looks.hands and not is_plenty(lane)]
+
+    def _return_waiting(self) -> None:
+        """Return what waits behind a record that takes long. Runs beside the handler, while the slot does nothing."""
+        self.looks.collect()
+        lanes, turns = self._in_hand(), [turn for turn in self._turns if turn.waiting]
+        for lane in lanes:
+            self._return(lane, self.looks.hands.pop(lane.name), Reason.ASIDE)
+        for turn in turns:
+            turn.give_back()
+        if (lanes or turns) and self.clock() >= self._rung_at + COALESCING:
+            self.ring()
+
     def give_back_all(self) -> None:
         """Return everything in hand: the next record may kill this process."""
         self.looks.collect(wait=True)
@@ -218,14 +256,21 @@ class Slot:
     def _return(self, lane: Lane, records: Sequence[RawRecord], reason: Reason) -> None:
         if not records:
             return
-        outcomes = Outcomes(records, {})
+        entries: Mapping[str, Entry] = {}
         try:
-            outcomes.entries = self.settlement.ledger.entries_of(lane.name, records)
+            entries = self.settlement.ledger.entries_of(lane.name, records)
         except AwsError:
             # Without an entry, their next receive has no known cause.
             report.failed_call(self._telemetry, Event.LEDGER_NOT_READ, lane=lane.name)
         else:
-            report.received(self._telemetry, records, outcomes.entries)
+            report.received(self._telemetry, records, entries)
+        self.settle_untouched(lane, records, entries, reason)
+
+    def settle_untouched(
+        self, lane: Lane, records: Sequence[RawRecord], entries: Mapping[str, Entry], reason: Reason
+    ) -> None:
+        """Return records at once."""
+        outcomes = Outcomes(records, dict(entries))
         outcomes.keep(records, Outcome(delay=shortest_delay(records), reason=reason))
         self.settlement.settle(self._batch(lane, records), outcomes)
 

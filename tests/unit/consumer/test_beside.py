@@ -30,6 +30,27 @@ def test_a_call_for_later_is_made_as_soon_as_its_result_is_asked_for(waits, afte
     assert waits == expected
 
 
+def test_a_call_that_is_cancelled_is_never_made_and_keeps_no_thread():
+    """There is one timer for each record, and few threads."""
+    threads, made = Threads(1), []
+    timers = [threads.start(lambda: made.append("timer"), after=3600.0) for _ in range(3)]
+
+    assert [timer.cancel() for timer in timers] == [True] * 3
+    assert threads.start(lambda: "next").result() == "next"
+    assert made == []
+
+
+def test_a_call_that_has_begun_can_not_be_cancelled():
+    """Whoever cancels it waits for its end instead."""
+    threads, begun, gate = Threads(1), threading.Event(), threading.Event()
+    timer = threads.start(lambda: (begun.set(), gate.wait())[1], after=0.001)
+    begun.wait()
+
+    assert not timer.cancel()
+    gate.set()
+    assert timer.result()
+
+
 def test_an_error_of_a_call_is_raised_where_its_result_is_asked_for():
     """Not in the thread."""
     failing = Threads(1).start(lambda: 1 // 0)

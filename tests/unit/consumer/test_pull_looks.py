@@ -100,7 +100,7 @@ def test_a_fresh_look_serves_a_whole_batch_of_short_records(bench):
     bench.looks.look(bench.lanes, expected=0.0)
     bench.asked()
 
-    bench.clock.advance(0.2)
+    bench.clock.advance(0.1)
     bench.looks.look(bench.lanes, expected=0.01)
     assert bench.asked() == []
     bench.looks.look(bench.lanes, expected=5.0)

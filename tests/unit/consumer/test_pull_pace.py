@@ -3,7 +3,7 @@
 import pytest
 
 from lanes.config import LanesConfig
-from lanes.consumer.engines.policy import FRESH, LONG_RECORD, TRIES, Pace
+from lanes.consumer.engines.policy import FRESH, KNOWN, LONG_RECORD, TRIES, Pace
 from tests.support.records import record_with
 
 PLENTY = 600.0
@@ -42,6 +42,67 @@ def test_short_records_are_received_together(slots, seconds, most):
         pace.worked(lanes[0], seconds)
 
     assert pace.most(lanes[0], seconds_left=PLENTY) == most
+
+
+@pytest.mark.parametrize(("longest", "most"), [(0.02, 10), (0.1, 7), (0.19, 3), (0.3, 1)])
+def test_a_receive_has_room_for_the_longest_record(longest, most):
+    """It may be the first one, and no other slot could take those behind it."""
+    pace, lanes = pace_with(10)
+    for seconds in (0.02, longest, *[0.02] * 20):
+        pace.worked(lanes[0], seconds)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == most
+
+
+def test_receives_grow_with_the_records_that_are_known():
+    """The first one tells nothing: it may have opened connections."""
+    pace, lanes = pace_with(3)
+    found = []
+    for _ in range(6):
+        pace.worked(lanes[0], 0.02)
+        found.append(pace.most(lanes[0], seconds_left=PLENTY))
+
+    assert found == [1, 1, 2, 3, 4, 5]
+
+
+def test_brief_records_are_received_by_their_typical_time():
+    """A receive for each would take much of the slot's time; what waits behind a long one returns beside it."""
+    pace, lanes = pace_with(3)
+    pace.looked(0.02)
+    for seconds in [0.03] * 20 + [0.3] + [0.03] * 20:
+        pace.worked(lanes[0], seconds)
+
+    assert pace.most(lanes[0], seconds_left=PLENTY) == 7
+    assert pace.is_even(lanes[0])
+
+
+@pytest.mark.parametrize(
+    ("slots", "seconds", "even"),
+    [
+        (3, [0.1] * KNOWN, True),
+        (3, [0.1] * (KNOWN - 1), False),
+        (3, [*[0.1] * KNOWN, 0.5], False),
+        (3, [*[0.01] * KNOWN, 0.15], True),
+        (1, [0.1, 0.9], True),
+    ],
+    ids=["even", "few", "uneven", "short", "one slot"],
+)
+def test_a_look_ends_with_records_that_take_about_the_same_time(slots, seconds, even):
+    """What it finds would wait in hand for a longer one, while other slots are free."""
+    pace, lanes = pace_with(slots)
+    for one in seconds:
+        pace.worked(lanes[0], one)
+
+    assert pace.is_even(lanes[0]) == even
+
+
+@pytest.mark.parametrize(("lane", "count", "plenty"), [(-1, 10, True), (-1, 4, False), (0, 10, False)])
+def test_only_a_deep_last_lane_has_plenty(lane, count, plenty):
+    """Its records may wait in hand: other slots would take the next ones all the same."""
+    pace, lanes = pace_with(3)
+    pace.received(lanes[lane], records(count), is_full=count == 10)
+
+    assert pace.is_plenty(lanes[lane]) == plenty
 
 
 def test_records_of_a_lane_with_a_long_one_are_received_alone():
@@ -125,8 +186,10 @@ def test_a_look_is_stale_when_the_record_would_end_after_the_recheck_interval():
     pace, lanes = pace_with(1)
     high, medium = lanes[0], lanes[1]
 
-    assert not pace.is_stale(high, 0.2, expected=0.01)
-    assert pace.is_stale(high, 0.2, expected=0.1)
+    assert not pace.is_stale(high, 0.12, expected=0.001)
+    assert pace.is_stale(high, 0.13, expected=0.001)
+    assert not pace.is_stale(high, 0.14, expected=0.1)
+    assert pace.is_stale(high, 0.16, expected=0.1)
     assert not pace.is_stale(medium, 0.2, expected=0.1)
     for lane in (high, medium):
         assert not pace.is_stale(lane, FRESH, expected=30.0)
