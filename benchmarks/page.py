@@ -118,7 +118,7 @@ def title_of(label: str) -> str:
 def _about(label: str) -> str:
     """Return the description of a benchmark's module."""
     name, _, engine = label.partition("-")
-    if engine:
+    if engine and name in TARGETS:
         return f"The same with the other engine: `python -m benchmarks.{name} --engine {engine} --json`.\n"
     return f"{(import_module(f'benchmarks.{name}').__doc__ or '').strip()}\n"
 

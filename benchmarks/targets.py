@@ -77,6 +77,16 @@ TARGETS: Mapping[str, tuple[Target, ...]] = {
         Target(figure="dollars_over_none", at_most=1.8),
         Target(figure="dollars_over_plain", below=1.0),
     ),
+    "loads-pull": (
+        Target(figure="log_normal_over_ideal", at_most=1.3),
+        Target(figure="pareto_over_ideal", at_most=1.5),
+        Target(figure="even_over_ideal", at_most=1.1),
+        Target(figure="short_beyond_ideal_seconds", at_most=0.15),
+        Target(figure="short_over_none", at_least=0.95),
+        Target(figure="rarely_long_over_none", at_least=0.97),
+        Target(figure="second_lane_floods_beyond_ideal_seconds", at_most=0.1),
+        Target(figure="twenty_lanes_over_ideal", at_most=1.15),
+    ),
     "finish": (
         # The measured 0.96, 0.81 and 1.03, and a tenth less or more.
         Target(figure="speedup_of_ideal_one_group", at_least=0.86),
