@@ -163,7 +163,7 @@ class LeanCalls:
             fresh = self._clock() - connection.used_at < FRESH_SECONDS
             if fresh or not wait_for_read(connection.socket, timeout=0):
                 return connection
-            # The server has closed it, or says something that nobody asked for.
+            # The server has closed it, or says something without being asked.
             self._close(connection)
         connection = Connection.open(self._form, tls=self._tls)
         self._selector.register(connection.socket, selectors.EVENT_READ, connection)

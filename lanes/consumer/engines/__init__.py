@@ -159,7 +159,7 @@ class _Timed(Pending[T]):
         return self.future.result()
 
     def cancel(self) -> bool:
-        # Whoever gets the lock decides, and keeps it.
+        # The one that gets the lock decides, and keeps it.
         is_mine = self.begun.acquire(blocking=False)
         if is_mine:
             self.asked.set()

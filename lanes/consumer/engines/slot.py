@@ -108,7 +108,7 @@ class Slot:
         self._turn = turn
         # A fresh ring started it: messages may still come in that ring's second.
         self._is_rung = is_rung
-        # The heartbeat started it: nobody rang for the messages that it looks for, so it must not miss them.
+        # The heartbeat started it: no sender rang for the messages that it looks for, so it must not miss them.
         self._is_patrol = is_patrol
         self._began_at = self.clock()
         self._rung_at = 0.0
