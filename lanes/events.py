@@ -253,19 +253,18 @@ class Event(enum.StrEnum):
         "lane_not_received",
         "",
         "continues with other lanes; the lane is asked again before the next record, then after pauses of 0.1 to 5 s",
-        ("lane", *_OUTAGE),
+        ("lane",),
     )
     RECORDS_NOT_DELETED = (
         "records_not_deleted",
         "",
         "continues: the finished records come again after a growing pause, and are deleted without being handled",
-        ("lane", *_OUTAGE),
+        ("lane",),
     )
     PAUSES_NOT_READ = (
         "pauses_not_read",
         "",
         "continues with the paused lanes that were read last",
-        _OUTAGE,
     )
     BELL_NOT_RUNG = (
         "bell_not_rung",

@@ -6,7 +6,7 @@ Pure: no calls, time and chance are passed in as numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
@@ -140,12 +140,19 @@ class Outage:
 class _Known:
     outage: Outage
     reported_at: float
+    failed_at: float
 
 
 class OutageLog:
-    """Decides which failures to report: the first of an outage, then one a minute with a count."""
+    """
+    Decides which failures to report: the first of an outage, then one a minute with a count.
 
-    def __init__(self) -> None:
+    Args:
+        over_after: time without a failure after which an outage is over although no success was noted.
+    """
+
+    def __init__(self, *, over_after: timedelta = timedelta.max) -> None:
+        self._over_after = over_after.total_seconds()
         self._known: dict[str, _Known] = {}
 
     def failed(
@@ -153,13 +160,16 @@ class OutageLog:
     ) -> Outage | None:
         """Note a failure; return the report to write now, if any."""
         known = self._known.get(of)
-        if known is None:
-            first = Outage(of=of, cause=cause, reason=reason, since=now, failures=1, error=error)
-            self._known[of] = _Known(first, now)
-            return first
+        if known is None or now - known.failed_at >= self._over_after:
+            first = Outage(of=of, cause=cause, reason=reason, since=now, failures=1)
+            self._known[of] = _Known(first, now, now)
+            # What is kept has no error: its traceback would keep the records of that moment.
+            return replace(first, error=error)
         since, failures = known.outage.since, known.outage.failures + 1
         known.outage = Outage(of=of, cause=cause, reason=reason, since=since, failures=failures)
-        if now - known.reported_at < REPORTED_EVERY.total_seconds():
+        known.failed_at = now
+        # A report in the future is one from before the clock was set back.
+        if 0 <= now - known.reported_at < REPORTED_EVERY.total_seconds():
             return None
         known.reported_at = now
         return known.outage

@@ -89,7 +89,7 @@ class Runtime:
         """Assemble the services of one environment. Only here is it decided which engine runs."""
         config, clock = self.deployment.config, self.clock
         ledger, delays = CachedLedger(self.ledger, clock=clock), Delays(config.consumer, self.random)
-        telemetry = GuardedTelemetry(self.telemetry)
+        telemetry = GuardedTelemetry(self.telemetry, clock)
         settlement = Settlement(
             queues=self.queues, ledger=ledger, delays=delays, telemetry=telemetry, clock=clock
         )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from lanes.consumer.ledger import Cause, Ending, Entry
@@ -17,6 +19,7 @@ from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import id_in
 from lanes.metrics import Metric
+from lanes.retries import OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +35,12 @@ P = ParamSpec("P")
 READ_FOR_ID = 64 * 1024
 """Longest body in characters that is read for the id and kind of a record that is returned unopened."""
 
+
+OVER_AFTER = timedelta(minutes=10)
+"""Time without a failure after which an outage is over: records that wait for its end return within less."""
+
+OF_ONE_MESSAGE = {Event.HANDLER_FAILED, Event.BATCH_INTERRUPTED, Event.DUPLICATE_OF_OTHER_LANE}
+"""Problems of single messages, each of which is reported. The others are failed calls."""
 
 _COUNTED = {Ending.YIELDED: Metric.YIELDED, Ending.RETURNED: Metric.RETURNED}
 
@@ -52,7 +61,11 @@ class Telemetry(Protocol):
         """Report an event, by its name in `lanes.events`."""
 
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Report a problem that the consumer handles by itself; of an error, in its `except` block."""
+        """
+        Report a problem that the consumer handles by itself; of an error, in its `except` block.
+
+        With `failures`, it is the latest of so many alike, and the error of the first one has been reported.
+        """
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""
@@ -81,10 +94,19 @@ def _changes_nothing(report: Callable[P, None]) -> Callable[P, None]:
 
 
 class GuardedTelemetry:
-    """A telemetry that never raises, so that no report decides a batch."""
+    """
+    A telemetry that never raises, so that no report decides a batch, and reports failed calls at most once a minute.
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    Args:
+        telemetry: receives the first failed call of an outage, then one a minute with their number.
+        clock: returns epoch seconds.
+    """
+
+    def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
         self._to = telemetry
+        self._clock = clock
+        # By time alone, as calls that succeed now and then would let every other failure begin an outage.
+        self._outages = OutageLog(over_after=OVER_AFTER)
 
     @_changes_nothing
     def begin(self, lane: str, context: Any) -> None:
@@ -98,7 +120,21 @@ class GuardedTelemetry:
 
     @_changes_nothing
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Report an error."""
+        """Report an error; of failed calls alike, the first one and one a minute."""
+        if name in OF_ONE_MESSAGE:
+            self._to.problem(name, **fields)
+            return
+        error = sys.exception()
+        cause = error.code if isinstance(error, AwsError) else type(error).__name__
+        reason = str(error) if isinstance(error, AwsError) else cause
+        place = fields.get("lane") or fields.get("queue")
+        outage = self._outages.failed(
+            f"{name} {place} {cause}", cause=cause, reason=reason, now=self._clock(), error=None
+        )
+        if outage is None:
+            return
+        if outage.failures > 1:
+            fields |= {"cause": cause, "reason": reason, "since": outage.since, "failures": outage.failures}
         self._to.problem(name, **fields)
 
     @_changes_nothing
@@ -134,6 +170,14 @@ def failed_call(telemetry: Telemetry, problem: Event, *, calls: int = 1, **field
     """Report a failed call to AWS, in an `except` block; `calls` counts each record of a call that refused some."""
     telemetry.count(Metric.AWS_ERRORS, calls)
     telemetry.problem(problem, **fields)
+
+
+def failed_beside(telemetry: Telemetry, problem: Event, error: AwsError, **fields: Any) -> None:
+    """Report a failed call whose error another thread caught."""
+    try:
+        raise error
+    except AwsError:
+        failed_call(telemetry, problem, **fields)
 
 
 def tried(telemetry: Telemetry, problem: Event, call: Callable[[], object], **fields: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,8 @@ class PowertoolsTelemetry:
         self._lines.event(name, fields)
 
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Log something that went wrong, with the traceback of the exception being handled, if there is one."""
-        self._lines.problem(name, fields)
+        """Log something that went wrong, with the traceback of the exception being handled unless it only repeats."""
+        self._lines.problem_of(None if "failures" in fields else sys.exception(), name, fields)
 
     def count(self, metric: Metric | str, value: float = 1) -> None:
         """Add to a count."""

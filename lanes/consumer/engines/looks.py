@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
+from datetime import timedelta
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.engines.outages import CallOutages
 from lanes.consumer.engines.policy import FRESH, SPREAD
 from lanes.consumer.records import RawRecord, oldest_first
 from lanes.consumer.settlement import visibility_in_hand
 from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.overrides import OVERRIDES_AGE
+from lanes.retries import LanePauses, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -34,6 +35,10 @@ Seconds of a long poll while there is nothing to do.
 AWS: a long poll asks all servers of a queue, a short one only some (SQS developer guide, "Short and long polling"), so
 a slot leaves only after a long poll of every lane found nothing.
 """
+
+
+PAUSES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=5))
+"""The bound is the longest time for which a lane is not asked after its outage: urgent messages may wait in it."""
 
 
 class ReceivingQueues(Protocol):
@@ -61,17 +66,20 @@ class Look:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Looking:
-    """How one environment looks at its lanes."""
+    """
+    How one environment looks at its lanes.
+
+    Attributes:
+        failures: the lanes at which the last look failed, and their pauses from the second failure in a row on.
+
+    """
 
     queues: ReceivingQueues
     beside: Beside
     pace: Pace
     telemetry: Telemetry
     clock: Callable[[], float]
-    outages: CallOutages = dataclasses.field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outages", CallOutages(self.telemetry, self.clock))
+    failures: LanePauses = dataclasses.field(default_factory=lambda: LanePauses(lambda: 1.0, PAUSES, free=1))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -100,7 +108,7 @@ class Looks:
     @property
     def failed(self) -> Collection[str]:
         """Names of the lanes at which the last look failed."""
-        return self.looking.outages.failing_lanes
+        return self.looking.failures.failing
 
     def before_hands(self, order: Sequence[Lane]) -> Sequence[Lane]:
         """Return the lanes before the first one with records in hand, all of them if none has any."""
@@ -155,7 +163,6 @@ class Looks:
 
     def land(self, lane: Lane) -> None:
         """Wait for the lane's deletions, and repeat those that were refused; keep what is refused again as done."""
-        outages = self.looking.outages
         for call in self._deletions.pop(lane.name, ()):
             left = call.result()
             if refused := self._delete(lane, left) if left else ():
@@ -163,10 +170,9 @@ class Looks:
                 error = AwsError(
                     operation="DeleteMessageBatch", code="Refused", message=text, retryable=False
                 )
-                outages.failed(Event.RECORDS_NOT_DELETED, error, lane=lane.name, calls=len(refused))
+                problem, count = Event.RECORDS_NOT_DELETED, len(refused)
+                report.failed_beside(self.looking.telemetry, problem, error, lane=lane.name, calls=count)
                 self.keep_done(lane, refused)
-            else:
-                outages.succeeded(Event.RECORDS_NOT_DELETED, lane=lane.name)
 
     @property
     def is_filling(self) -> bool:
@@ -204,13 +210,12 @@ class Looks:
             self.hands[lane.name] = oldest_first([*self.hands.get(lane.name, ()), *records])
 
     def _add(self, look: Look) -> None:
-        pace, outages, name = self.looking.pace, self.looking.outages, look.lane.name
+        looking, pace, name = self.looking, self.looking.pace, look.lane.name
         if look.error is not None:
-            outages.not_received(name)
-            outages.failed(Event.LANE_NOT_RECEIVED, look.error, lane=name)
+            looking.failures.failed(name, looking.clock())
+            report.failed_beside(looking.telemetry, Event.LANE_NOT_RECEIVED, look.error, lane=name)
             return
-        outages.received(name)
-        outages.succeeded(Event.LANE_NOT_RECEIVED, lane=name)
+        looking.failures.accepted(name)
         if look.took:
             pace.looked(look.took)
         if look.calls > 1:
@@ -232,7 +237,8 @@ class Looks:
 
     def _asked(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Return the lanes that don't pause for their failures."""
-        return [lane for lane in lanes if not self.looking.outages.is_paused(lane.name)]
+        now, failures = self.looking.clock(), self.looking.failures
+        return [lane for lane in lanes if not failures.is_paused(lane.name, now)]
 
 
 class HandBack:
@@ -334,10 +340,7 @@ class Paused:
         reading, self._reading = self._reading, None
         if reading is None:
             return
-        outages = self.looking.outages
         try:
             self._known = reading.result()
-        except AwsError as error:
-            outages.failed(Event.PAUSES_NOT_READ, error)
-        else:
-            outages.succeeded(Event.PAUSES_NOT_READ)
+        except AwsError:
+            report.failed_call(self.looking.telemetry, Event.PAUSES_NOT_READ)

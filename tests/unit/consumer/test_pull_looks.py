@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 from functools import partial
 
 import pytest
@@ -160,30 +159,6 @@ def test_a_lane_that_fails_is_asked_although_the_clock_was_set_back(bench):
     bench.looks.look(bench.lanes[:1], expected=10.0)
 
     assert bench.asked() == ["HIGH"]
-
-
-def test_an_outage_is_reported_once_with_its_error_and_then_once_a_minute(bench):
-    """Each failed call counts for the alarm; the next outage is reported as the first one was."""
-    traced, report = [], bench.recorder.problem
-
-    def problem(name, /, **fields):
-        traced.append(sys.exception() is not None)
-        report(name, **fields)
-
-    bench.recorder.problem = problem
-    for number in range(2):
-        asked = outage(bench, seconds=290, lanes=bench.lanes)
-        lines = bench.recorder.problems[5 * number :]
-        assert [name for name, _ in lines] == ["lane_not_received"] * 5
-        assert traced[5 * number :] == [True, False, False, False, False]
-        assert lines[0][1] == {"lane": "HIGH"}
-        assert lines[-1][1]["failures"] == pytest.approx(len(asked), abs=12)
-        assert "ReceiveMessage" in lines[-1][1]["reason"]
-        bench.queues.broken.clear()
-        bench.clock.advance(5.1)
-        bench.looks.look(bench.lanes, expected=10.0)
-        bench.asked()
-    assert bench.recorder.counts["ConsumerCallErrors"] == 2 * len(asked)
 
 
 def test_records_in_hand_are_handled_by_their_age(bench):
