@@ -3,9 +3,8 @@ Whether `max_wait` bounds the wait of a lower lane under an endless flood: `pyth
 
 HIGH always has more work than the slots can do. First MAIN has a trickle that the reserve can carry: each of its
 messages must start within 5 s of its `max_wait`, by the first start of its handler. Then it has a backlog far beyond
-the reserve: it may take its share of slot time and no more, in the pull engine also where HIGH has few groups, all of
-them in the slots' own hands. Without `max_wait` priority is strict, and MAIN starves by
-choice.
+the reserve: it may take its share of slot time and no more, even where HIGH has few groups, all of them received.
+Without `max_wait` priority is strict, and MAIN starves by choice.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.charts import CHARTS
 from benchmarks.reasons import REASONS
-from benchmarks.report import RANGE_TITLE, SEEDS_TITLE, TARGETS_TITLE, shown, word
+from benchmarks.report import shown, word
 from benchmarks.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ record, the default visibility of 30 s, and a native dead-letter queue after fiv
 and ten counts. Each first checks that the system is saturated, and exits with 3 if it is not.
 
 Waits end with the first start of the handler. A figure with a target is the worst of its seeds; other figures and the
-tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. Both are
-whole in [benchmarks.json](benchmarks.json). Times depend on the machine, figures in virtual time on the seed alone.
+tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. Each section
+has its first table; all tables are in [benchmarks.json](benchmarks.json), and a run prints them. Times depend on the
+machine, figures in virtual time on the seed alone.
 """
 
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile. The first two charts assume that Lambda retries a
@@ -80,7 +81,7 @@ def page_of(whole: Mapping[str, Any]) -> str:
         for figure in missed:
             reason = REASONS.get((name, figure), "Not explained yet.")
             parts.append(f"**Missed: `{figure}`.** {reason}\n")
-        parts.append(f"```text\n{_tables(whole['printed'][name])}\n```\n")
+        parts.append(f"```text\n{_first_table(whole['printed'][name])}\n```\n")
     return "\n".join(parts)
 
 
@@ -91,11 +92,9 @@ def write_page(whole: Mapping[str, Any]) -> None:
         (DOCS / "pictures" / file).write_text(draw(whole["results"]), encoding="utf-8")
 
 
-def _tables(printed: str) -> str:
-    """Return the printed tables that the table of targets does not sum up."""
-    summed = {SEEDS_TITLE, RANGE_TITLE, TARGETS_TITLE}
-    tables = [table for table in printed.strip().split("\n\n") if table.partition("\n")[0] not in summed]
-    return "\n\n".join(tables)
+def _first_table(printed: str) -> str:
+    """Return the first of the printed tables: the others are details, or summed up by the table of targets."""
+    return printed.strip().partition("\n\n")[0]
 
 
 def _left_out(results: Mapping[str, Any]) -> str:
@@ -116,11 +115,12 @@ def title_of(label: str) -> str:
 
 
 def _about(label: str) -> str:
-    """Return the description of a benchmark's module."""
+    """Return the beginning of the description of a benchmark's module."""
     name, _, engine = label.partition("-")
     if engine and name in TARGETS:
         return f"The same with the other engine: `python -m benchmarks.{name} --engine {engine} --json`.\n"
-    return f"{(import_module(f'benchmarks.{name}').__doc__ or '').strip()}\n"
+    paragraphs = (import_module(f"benchmarks.{name}").__doc__ or "").strip().split("\n\n")
+    return "\n\n".join(paragraphs[:2]) + "\n"
 
 
 def main() -> None:

@@ -33,11 +33,6 @@ NOT_SATURATED = 3
 SEEDS = 5
 """Seeds of figures at full size."""
 
-TARGETS_TITLE = "targets"
-SEEDS_TITLE = "by seed"
-RANGE_TITLE = "over undocumented AWS behaviour"
-"""Titles of the tables that `docs/benchmarks.md` sums up in one table for all benchmarks."""
-
 RANGE = (
     "as given",
     "backoff up to 10 s",
@@ -188,7 +183,7 @@ def _over_seeds(
     tables = [*first.tables]
     if others and targets:
         rows = [(str(seed), *map(one.get, targets)) for seed, one in zip(seeds, found, strict=True)]
-        tables.append(Table(title=SEEDS_TITLE, columns=("seed", *targets), rows=rows))
+        tables.append(Table(title="by seed", columns=("seed", *targets), rows=rows))
         by_seed = {
             str(seed): {name: one.get(name) for name in targets}
             for seed, one in zip(seeds, found, strict=True)
@@ -197,7 +192,9 @@ def _over_seeds(
     if ranges:
         names = list(next(iter(ranges.values())))
         rows = [(variant, *map(one.get, names)) for variant, one in ranges.items()]
-        tables.append(Table(title=RANGE_TITLE, columns=("behaviour", *names), rows=rows))
+        tables.append(
+            Table(title="over undocumented AWS behaviour", columns=("behaviour", *names), rows=rows)
+        )
         worst = worst_of(label, list(ranges.values()))
         figures |= {"worst_of_range": worst, "range": ranges, "held_in_range": _held(label, worst)}
     return Findings(figures=figures, tables=tables, conditions=first.conditions)
@@ -251,7 +248,7 @@ def text_of(label: str, findings: Findings) -> str:
     ]
     tables = [*findings.tables]
     if judged:
-        tables.append(Table(title=TARGETS_TITLE, columns=("figure", "found", "target", ""), rows=judged))
+        tables.append(Table(title="targets", columns=("figure", "found", "target", ""), rows=judged))
     return "\n".join(in_columns(table) for table in tables) + "\n"
 
 
