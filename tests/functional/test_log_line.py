@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import logging.config
+import sys
 import uuid
 
 import pytest
@@ -12,6 +13,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
 from lanes.aws.telemetry.log_line import LogLines
+from lanes.cli.outbox.telemetry import ConsoleTelemetry
+from lanes.outbox.telemetry import RelayMetric
 
 FIELDS = {
     "lane": "HIGH",
@@ -230,3 +233,18 @@ def test_figures_are_the_object_of_powertools_metrics(service, lines, written):
     (ours,) = written()
     assert abs(ours["_aws"].pop("Timestamp") - theirs["_aws"].pop("Timestamp")) < 60_000
     assert ours == theirs
+
+
+class ClosedPipe(io.RawIOBase):
+    """A stream that nobody reads any more."""
+
+    def write(self, _text):
+        raise BrokenPipeError
+
+
+def test_a_closed_pipe_ends_nothing(monkeypatch):
+    """Neither the function, a relay nor `lanes work` depends on its log."""
+    LogLines({}, stream=ClosedPipe()).event("slot_started", {"slot": 1})
+
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(ClosedPipe(), write_through=True))
+    ConsoleTelemetry().count(RelayMetric.PUBLISHED, 2)

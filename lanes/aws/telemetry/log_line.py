@@ -9,6 +9,7 @@ values other than text and numbers.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
@@ -111,11 +112,13 @@ class LogLines:
         )
 
     def write(self, line: str) -> None:
-        """Write a line as it is."""
+        """Write a line as it is, if the stream takes it."""
         # One write for text and line end, so that the lines of threads never mix. Half of a surrogate pair, which JSON
-        # can have in an id and UTF-8 can't, is written as JSON escapes it.
-        self._stream.write(line.encode("utf-8", "backslashreplace"))
-        self._stream.flush()
+        # can have in an id and UTF-8 can't, is written as JSON escapes it. A closed pipe or full disk ends neither the
+        # relay nor `lanes work`.
+        with contextlib.suppress(OSError):
+            self._stream.write(line.encode("utf-8", "backslashreplace"))
+            self._stream.flush()
 
     def _timestamp(self, now: float) -> str:
         second = int(now)
