@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
+COMPARED = ("wait", "finish", "bounded", "together")
+"""Benchmarks with a table of engines and patterns on the page."""
+
 INTRODUCTION = """# Benchmarks
 
 Time, order and loss under load, in figures that you can repeat with one command:
@@ -35,9 +38,9 @@ record, the default visibility of 30 s, and a native dead-letter queue after fiv
 and ten counts. Each first checks that the system is saturated, and exits with 3 if it is not.
 
 Waits end with the first start of the handler. A figure with a target is the worst of its seeds; other figures and the
-tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. Each section
-has its first table; all tables are in [benchmarks.json](benchmarks.json), and a run prints them. Times depend on the
-machine, figures in virtual time on the seed alone.
+tables are of the first seed. The range over undocumented behaviour is of the first seed at smaller sizes. The other
+tables are in [benchmarks.json](benchmarks.json), and a run prints them. Times depend on the machine, figures in virtual
+time on the seed alone.
 """
 
 ASSUMPTION = """Dots are the median, bars end at the 99th percentile. The first two charts assume that Lambda retries a
@@ -81,7 +84,8 @@ def page_of(whole: Mapping[str, Any]) -> str:
         for figure in missed:
             reason = REASONS.get((name, figure), "Not explained yet.")
             parts.append(f"**Missed: `{figure}`.** {reason}\n")
-        parts.append(f"```text\n{_first_table(whole['printed'][name])}\n```\n")
+        if name.partition("-")[0] in COMPARED:
+            parts.append(f"```text\n{_first_table(whole['printed'][name])}\n```\n")
     return "\n".join(parts)
 
 
