@@ -53,7 +53,7 @@ class Section:
 
 
 SECTIONS = (
-    Section(caption="Start", pages=("quickstart", "concepts", "comparison", "glossary")),
+    Section(caption="Start", pages=("quickstart", "concepts", "comparison")),
     Section(
         caption="Write",
         pages=(
