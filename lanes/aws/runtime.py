@@ -17,7 +17,6 @@ from lanes.aws.table.slots import DynamoDBSlots
 from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment
-from lanes.consumer.engines.looks import POLL
 from lanes.consumer.runtime import Runtime
 from lanes.holds import Holds
 
@@ -67,4 +66,6 @@ def _receiver(deployment: Deployment) -> SQSClient | None:
     consumer = deployment.config.consumer
     if consumer.engine is EngineName.MAPPINGS:
         return None
+    from lanes.consumer.engines.looks import POLL
+
     return Clients(config=receiver_config(longest_wait=timedelta(seconds=POLL))).sqs()

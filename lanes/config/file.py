@@ -6,7 +6,6 @@ Read `lanes.toml`: the settings of a stage override the general ones, and all pr
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -45,6 +44,8 @@ def read_toml(path: str | PathLike[str]) -> dict[str, Any]:
     Raises:
         ConfigurationError: the file cannot be read, or is not TOML.
     """
+    import tomllib
+
     try:
         # Some editors begin a file with a byte order mark.
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))

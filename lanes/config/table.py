@@ -7,7 +7,6 @@ second or strings such as "50/s", "600/min".
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -165,6 +164,8 @@ class ConfigTable:
 
 def nearest(name: object, known: Iterable[str]) -> str:
     """Suggest the closest known name, or list the known names."""
+    import difflib
+
     names = sorted(known)
     close = difflib.get_close_matches(str(name), names, n=1)
     if close:
