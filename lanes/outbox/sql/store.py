@@ -24,13 +24,25 @@ from lanes.outbox.store import Claim, OutboxStatus
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine, RowMapping, Select
+    from sqlalchemy import Connection, Engine, Select
 
     from lanes.outbox.rules import Mark
 
 PROCESSING = EntryState.PROCESSING.value
 # The largest batch of a relay; the rest of a longer chain is woken as these are finished.
 WOKEN_AT_ONCE = 100
+# What a claim has to read of an entry: all columns take twice as long. The others are as every candidate has them.
+READ = (
+    "position", "id", "kind", "source", "message_group", "body", "priority", "lane", "created_at", "attempts",
+    "last_error", "chain", "not_before", "unique_key",
+)  # fmt: skip
+UNREAD = {
+    "published_at": None,
+    "sequence_number": "",
+    "expires_at": None,
+    "is_parked": False,
+    "is_scheduled": False,
+}
 # A claim looks again so often after it has parked groups; the next round goes on.
 MOST_TURNS = 5
 
@@ -91,7 +103,7 @@ class SqlOutboxStore:
         self, shares: Sequence[LaneShare], *, owner: str, now: float, locked_until: float, limit: int
     ) -> Claim:
         """Lock the next entries, in one transaction; groups that wait for an earlier entry are parked as a whole."""
-        claimed: dict[int, RowMapping] = {}
+        claimed: dict[int, dict[str, Any]] = {}
         waiting: set[str] = set()
         ripened = taken_over = parked = 0
         lock = {
@@ -126,7 +138,7 @@ class SqlOutboxStore:
         # An earlier entry may have been finished while these were parked: the later of the two writers sees both.
         self.wake(waiting, now=now)
         return Claim(
-            entries=tuple(entry_of({**row, **lock}) for row in claimed.values()),
+            entries=tuple(entry_of(UNREAD | row | lock) for row in claimed.values()),
             ripened=ripened,
             parked=parked,
             taken_over=taken_over,
@@ -134,8 +146,11 @@ class SqlOutboxStore:
         )
 
     def _chosen(
-        self, connection: Connection, found: Sequence[RowMapping], claimed: Mapping[int, RowMapping]
-    ) -> tuple[dict[int, RowMapping], dict[str, int]]:
+        self,
+        connection: Connection,
+        found: Sequence[dict[str, Any]],
+        claimed: Mapping[int, dict[str, Any]],
+    ) -> tuple[dict[int, dict[str, Any]], dict[str, int]]:
         """Return the rows to claim, and the first blocked position of each chain that waits."""
         # Of two messages with one id, a later claim takes the second: a relay marks by id.
         ids = {row["id"] for row in claimed.values()}
@@ -189,7 +204,7 @@ class SqlOutboxStore:
         column = self._table.c
         due = self._table.alias("due")
         is_any_due = sa.exists().where(due.c.due_at <= sa.bindparam("now")).label("is_any_due")
-        statement = sa.select(self._table, is_any_due).where(column.is_ready)
+        statement = sa.select(*(column[name] for name in READ), is_any_due).where(column.is_ready)
         if lowest is not None:
             statement = statement.where(column.priority >= lowest)
         if highest is not None:
@@ -203,7 +218,7 @@ class SqlOutboxStore:
         statement = sa.select(column.is_parked, column.position).where(column.chain == chain)
         return statement.order_by(column.position).limit(limit)
 
-    def _behind(self, connection: Connection, rows: Sequence[RowMapping]) -> dict[str, str]:
+    def _behind(self, connection: Connection, rows: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
         """Return the unfinished entry directly before each locked row in its chain, where there is one."""
         chains = {row["position"]: row["chain"] for row in rows if row["chain"] is not None}
         if not chains:
@@ -271,17 +286,19 @@ class SqlOutboxStore:
         shares: Sequence[LaneShare],
         limit: int,
         now: float,
-        claimed: Mapping[int, RowMapping],
-    ) -> list[RowMapping]:
+        claimed: Mapping[int, dict[str, Any]],
+    ) -> list[dict[str, Any]]:
         """Select candidates besides those that are claimed, up to the limits of the claim and of each share."""
-        found: list[RowMapping] = []
+        found: list[dict[str, Any]] = []
         for share in joined(shares):
             rest = limit - len(claimed) - len(found)
             taken = sum(share.has(row["priority"]) for row in claimed.values())
             count = rest if share.limit is None else min(rest, share.limit - taken)
             if count > 0:
                 statement = self._candidates_of(share.lowest, share.highest)
-                rows = connection.execute(statement, {"limit": count, "now": now}).mappings().all()
+                result = connection.execute(statement, {"limit": count, "now": now})
+                names = tuple(result.keys())
+                rows = [dict(zip(names, row, strict=True)) for row in result]
                 # PostgreSQL sorts rows as they were before it waited for the lock of one.
                 found += sorted(rows, key=lambda row: (-row["priority"], row["position"]))
         return found
