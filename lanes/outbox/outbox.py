@@ -6,6 +6,7 @@ Owns the word add. The priority of an entry is resolved when you write it, by th
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 # A new priority and the trace of a relay, which it adds to a message without one, take up to 82 bytes more.
 ROOM_BYTES = 100
+# PostgreSQL has no NUL, and UTF-8 no half of a surrogate pair, after which pg8000's connection is out of step.
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Outbox:
@@ -196,7 +199,8 @@ class Outbox:
         """Create an entry without writing it; return also whether a waiting one with its key is kept instead."""
         key, on_duplicate = options.pop("unique", None), options.pop("on_duplicate", "refuse")
         problems = []
-        if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_ID and "\0" not in key):
+        is_short = isinstance(key, str) and 0 < len(key) <= LONGEST_ID
+        if key is not None and not (is_short and UNWRITABLE.search(key) is None):
             problems.append(f"unique is {key!r}; must be a text of 1 to {LONGEST_ID} characters")
         if on_duplicate not in ("refuse", "keep"):
             problems.append(f"on_duplicate is {on_duplicate!r}; must be 'refuse' or 'keep'")
@@ -207,6 +211,8 @@ class Outbox:
 
     def _entry_of(self, message: Message, not_before: datetime | timedelta | None = None) -> Entry:
         """Create the entry of a message, without its number."""
+        if not isinstance(message, Message):
+            raise TypeError(f"add_many accepts Message(kind=..., data=...), not {type(message).__name__}")
         if message.traceparent is None:
             message = replace(message, traceparent=current_traceparent())
         resolved = priority_to_send(message, self._rules)
@@ -218,6 +224,9 @@ class Outbox:
         if (size := size_bytes(body)) > LARGEST_BODY_BYTES - ROOM_BYTES:
             limit = f"{LARGEST_BODY_BYTES - ROOM_BYTES:,}, since a new priority or a trace makes it longer"
             raise InvalidMessageError([f"the message has {size:,} bytes; an outbox accepts at most {limit}"])
+        for name, value in (("id", message.id), ("source", message.source)):
+            if UNWRITABLE.search(value):
+                raise InvalidMessageError([f"{name} is {value!r}; a database can't hold all its characters"])
         position = self._positions.next()
         written_at = position / MICROSECONDS
         return Entry(

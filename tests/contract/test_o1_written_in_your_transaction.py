@@ -101,6 +101,29 @@ def test_a_message_that_breaks_a_rule_is_refused_when_it_is_written(fields):
         Outbox().prepare(fields.pop("kind"), fields.pop("data"), **fields)
 
 
+@pytest.mark.parametrize("name", ["id", "source", "unique"])
+@pytest.mark.parametrize("character", ["\0", "\ud800"])
+def test_a_text_that_no_database_holds_is_refused_before_it_reaches_your_connection(
+    postgresql_subject, name, character
+):
+    """After half of a surrogate pair the driver's connection is out of step, and your transaction fails elsewhere."""
+    options = {name: f"a{character}"}
+    wrong = Outbox(sql=postgresql_subject.tables, source=options.pop("source", "shop"))
+    with postgresql_subject.engine.begin() as connection:
+        with pytest.raises(InvalidMessageError, match=f"^{name} is 'a"):
+            wrong.add(connection, "k", None, **options)
+        Outbox(sql=postgresql_subject.tables).add(connection, "k", None)
+
+    assert len(list(postgresql_subject.operations.entries({EntryState.PENDING}))) == 1
+
+
+@pytest.mark.parametrize("messages", ["text", [{"kind": "k"}]])
+def test_what_is_not_a_message_is_refused(messages):
+    """By its name, and before anything is written."""
+    with pytest.raises(TypeError, match=r"add_many accepts Message\(kind=..., data=...\), not (str|dict)"):
+        Outbox().add_many(None, messages)
+
+
 def test_an_entry_over_400_kb_is_refused_before_any_call():
     """With what the relay notes later kept free."""
     outbox = Outbox(table="outbox")
