@@ -34,7 +34,7 @@ RETURN_EVERY = 20
 """A heartbeat is returned to its queue for this time, again and again."""
 HEARTBEAT_LIFE = 11 * 60
 """
-A heartbeat of this age is let go, and the next one takes its place.
+A heartbeat of this age is released, and the next one takes its place.
 
 A rule sends one every minute, and SQS accepts one of these in five minutes, the deduplication interval. So at least one
 waits behind a heartbeat of this age

@@ -97,7 +97,7 @@ class LanesDataSource(DataSource):
     A read consumes nothing: each lane is one partition, a task receives its dead letters, hides them while it reads
     and makes them visible again. SQS delivers at most ten of a group at once, so further ones of a group are missing;
     a task that misses dead letters writes their number to standard error. Two reads at the same time hide dead letters
-    from each other, and each action of Spark reads anew: save the table before you work with it.
+    from each other, and each action of Spark reads again: save the table before you work with it.
 
     Example:
         spark.dataSource.register(LanesDataSource)

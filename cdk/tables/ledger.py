@@ -9,7 +9,16 @@ from constructs import Construct
 from .encryption import table_encryption, with_key
 
 PARKED_INDEX = "parked"
-WRITTEN = ("message#*", "effect#*", "hashed-effect#*", "hold#*", "follow#*", "cancelled#*", "board", "slots")
+WRITTEN = (
+    "message#*",
+    "effect#*",
+    "hashed-effect#*",
+    "hold#*",
+    "follow#*",
+    "cancelled#*",
+    "overrides",
+    "slots",
+)
 """
 The keys of items that a consumer writes. Not the audit trail, the pauses and the redrives, which operators write.
 

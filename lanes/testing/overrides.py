@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lanes.testing.memory import Calls
 
 
-OVERRIDES_READ = "GetItem board"
+OVERRIDES_READ = "GetItem overrides"
 """The call that an environment makes every few seconds, whatever it handles meanwhile."""
 
 

@@ -153,7 +153,7 @@ def _keep_what_a_deletion_policy_retains() -> None:
 
 def _delete_after_everything_else() -> None:
     """
-    Update a stack in the order of AWS, and create a resource anew that returns to the template.
+    Update a stack in the order of AWS, and create a resource again that returns to the template.
 
     # AWS: resources that left the template are deleted in the clean-up, once everything else is updated and created
     # (CloudFormation User Guide, "Stack update status codes"). moto deletes first, and remembers what it deleted.

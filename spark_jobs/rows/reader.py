@@ -240,7 +240,7 @@ def _derived_id(kind: str, group: str | None, data: str) -> str:
     return str(uuid.uuid5(NAMESPACE, f"{_SORTED([kind, group])[:-1]},{data}]"))
 
 
-# A JSONEncoder makes this one anew for every value, which is a third of the time of a row of 300 bytes. Values of Spark
+# A JSONEncoder makes its encoder again for every value, a third of the time of a row of 300 bytes. Values of Spark
 # are trees, so no markers of circular references are needed.
 _CHUNKS = c_make_encoder(None, _as_json, quote, None, ":", ",", False, False, False)
 

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from lanes.aws.table.holds import DynamoDBHolds
-from lanes.aws.table.override_items import BOARD, OVERRIDE
+from lanes.aws.table.override_items import OVERRIDE, OVERRIDES_KEY
 from lanes.aws.table.overrides import DynamoDBOverrides
 from lanes.holds import Hold, Holds
 from lanes.outbox import Outbox
@@ -13,9 +13,9 @@ from tests.support.operating import drain
 
 
 @pytest.fixture
-def board(client, deployment):
-    """The board, with nothing on it."""
-    client("dynamodb").delete_item(TableName=deployment.table, Key={"pk": {"S": "board"}})
+def overrides(client, deployment):
+    """The overrides, none active."""
+    client("dynamodb").delete_item(TableName=deployment.table, Key={"pk": {"S": "overrides"}})
     return DynamoDBOverrides(table=deployment.table, client=client("dynamodb"))
 
 
@@ -53,7 +53,7 @@ def entries(typed, database):
 
 @pytest.mark.usefixtures("empty_queues")
 def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_rest(
-    lanes, typed, board, database, request
+    lanes, typed, overrides, database, request
 ):
     """It says what it did where, and leaves an entry in the audit trail."""
     for number in range(3):
@@ -65,7 +65,7 @@ def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_re
 
     assert (done["entries_found"], done["entries_changed"], done["messages_waiting"]) == (1, 1, 3)
     assert entries(typed, database) == {"e1": ("PENDING", 60), "e2": ("PENDING", -100)}
-    (override,) = board.active().overrides
+    (override,) = overrides.active().overrides
     assert (override.id, override.action, override.priority, override.why) == (
         done["override"],
         "prioritize",
@@ -77,28 +77,28 @@ def test_one_command_changes_the_outbox_at_once_and_asks_the_consumer_for_the_re
     assert (audit["action"], audit["outcome"]) == ("prioritize", "done")
 
 
-def test_cancelling_says_so_for_both(typed, board, database):
+def test_cancelling_says_so_for_both(typed, overrides, database):
     """The entry is cancelled, the override stands."""
     done = typed.json("cancel", "--id", "e1", "--database", database, "--yes")
 
     assert done["entries_changed"] == 1
     assert entries(typed, database)["e1"][0] == "CANCELLED"
-    assert [one.wanted.ids for one in board.active().overrides] == [("e1",)]
+    assert [one.wanted.ids for one in overrides.active().overrides] == [("e1",)]
 
 
 @pytest.mark.parametrize("place", ["both", "outbox"])
 @pytest.mark.parametrize("verb", [("prioritize", "60"), ("cancel",)])
-def test_a_dry_run_changes_nothing(typed, board, database, verb, place):
+def test_a_dry_run_changes_nothing(typed, overrides, database, verb, place):
     """It counts, wherever it looks."""
     done = typed.json(*verb, "--all", "--in", place, "--database", database, "--dry-run")
 
     assert (done["entries_found"], done["entries_changed"], done["override"]) == (2, 0, None)
-    assert board.active().overrides == ()
+    assert overrides.active().overrides == ()
     assert entries(typed, database)["e1"] == ("PENDING", -100)
 
 
 @pytest.mark.parametrize("place", ["lanes", "outbox"])
-def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, board, database, place):
+def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, overrides, database, place):
     """The other place is neither looked at nor changed."""
     done = typed.json("cancel", "--id", "e2", "--in", place, "--database", database, "--yes")
 
@@ -118,16 +118,16 @@ def test_in_limits_the_change_to_the_lanes_or_to_the_outbox(typed, board, databa
         (("overrides", "withdraw", "nothing"), "no override 'nothing' is active"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(typed, board, arguments, said):
+def test_what_cannot_be_meant_is_refused(typed, overrides, arguments, said):
     """Before anything changes."""
     done = typed(*arguments)
 
     assert done.returncode != 0
     assert said in " ".join(done.stderr.replace("│", " ").split())
-    assert board.active().overrides == ()
+    assert overrides.active().overrides == ()
 
 
-def test_overrides_are_listed_and_withdrawn(lanes, typed, board):
+def test_overrides_are_listed_and_withdrawn(lanes, typed, overrides):
     """A withdrawal can be looked at first."""
     name = typed.json("prioritize", "--group", "acme", "--exact", "--yes", "--", "-50")["override"]
 
@@ -139,10 +139,10 @@ def test_overrides_are_listed_and_withdrawn(lanes, typed, board):
     assert typed.json("overrides", "list") == []
 
 
-def test_cancelled_messages_are_listed(typed, board):
+def test_cancelled_messages_are_listed(typed, overrides):
     """Which, by whom and why."""
-    now = board.now()
-    board.cancelled(
+    now = overrides.now()
+    overrides.cancelled(
         Cancelled(
             lane="MAIN",
             message_id="m",
@@ -188,10 +188,10 @@ def test_a_priority_may_be_given_by_its_name(typed):
 
 
 def test_an_override_of_another_release_is_named_and_can_be_withdrawn(typed, client, deployment):
-    """It can't be read, and nobody else would know what to take off the board."""
+    """It can't be read, and nobody else would know what to withdraw."""
     client("dynamodb").update_item(
         TableName=deployment.table,
-        Key=BOARD,
+        Key=OVERRIDES_KEY,
         UpdateExpression="SET #new = :new",
         ExpressionAttributeNames={"#new": f"{OVERRIDE}newer"},
         ExpressionAttributeValues={":new": {"S": "{}"}},

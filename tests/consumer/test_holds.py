@@ -53,7 +53,7 @@ def test_other_kinds_go_on():
     assert scenario.world.hold_store.found == {}
 
 
-def test_an_environment_that_read_the_board_before_handles_none_of_the_group():
+def test_an_environment_that_read_the_overrides_before_handles_none_of_the_group():
     """The first dead letter stays in the way until everybody knows."""
     scenario = held_scenario("dead", count=2, slots=3, batch_size=1)
     scenario.send("MAIN", "warms up", group="w")

@@ -94,7 +94,7 @@ def test_the_scenario_touches_what_overrides_and_holds_call(slots):
 
     check(scenario)
     assert set(scenario.reasons()) >= {"attempts exhausted", "held behind h1"}
-    assert {"SendMessage", "PutItem", "TransactWriteItems", "UpdateItem", "GetItem board"} <= set(
+    assert {"SendMessage", "PutItem", "TransactWriteItems", "UpdateItem", "GetItem overrides"} <= set(
         scenario.world.calls.counts
     )
 

@@ -271,7 +271,7 @@ def test_the_latest_of_two_overrides_decides(scenario):
 
 
 def test_nothing_moves_before_every_environment_knows(scenario):
-    """One that went by an old board would handle the second while the first waits in the other lane."""
+    """One that went by old overrides would handle the second while the first waits in the other lane."""
     send_some(scenario, groups=1, count=2)
     scenario.put("prioritize", priority=50, ids=("m0",), after=KNOWN_AFTER - 0.5)
     scenario.step("MAIN", most=1)
@@ -309,11 +309,11 @@ def test_an_override_that_is_over_changes_nothing(scenario, ends):
     assert [scenario.lane_of(one) for one in ("m0", "m1", "later")] == ["HIGH", "HIGH", "MAIN"]
 
 
-def test_a_board_that_cannot_be_read_keeps_the_batch(scenario):
+def test_overrides_that_cannot_be_read_keep_the_batch(scenario):
     """Handling a message that was cancelled can't be undone."""
     scenario.send("MAIN", "m0")
     scenario.put("cancel", ids=("m0",))
-    scenario.world.calls.break_if = lambda operation, _at: aws_error() if "board" in operation else None
+    scenario.world.calls.break_if = lambda operation, _at: aws_error() if "overrides" in operation else None
 
     scenario.step("MAIN")
 
@@ -333,7 +333,7 @@ def test_while_nothing_stands_a_message_costs_no_call_for_overrides(scenario):
     scenario.step("HIGH")
 
     assert len(scenario.done) == 12
-    assert scenario.world.calls.counts == {"GetItem board": 2, "ChangeMessageVisibilityBatch": 2}
+    assert scenario.world.calls.counts == {"GetItem overrides": 2, "ChangeMessageVisibilityBatch": 2}
 
 
 def test_cancelled_and_moved_messages_need_no_reading_of_the_higher_lanes():

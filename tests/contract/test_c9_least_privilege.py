@@ -198,7 +198,7 @@ def keys_written_by_the_consumer():
         holds.item_of(hold),
         override_items.redirect_key("MAIN", "g"),
         override_items.item_of_cancelled(cancelled),
-        override_items.BOARD,
+        override_items.OVERRIDES_KEY,
         slots.KEY,
     ]
     return [item["pk"]["S"] for item in items]

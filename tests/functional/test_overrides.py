@@ -33,7 +33,7 @@ def dynamodb():
 
 @pytest.fixture(params=["memory", "dynamodb"])
 def tables(request):
-    """The holds and the board, each kind in turn."""
+    """The holds and the overrides, each kind in turn."""
     if request.param == "memory":
         store = MemoryHolds(Calls())
         return Holds(store), MemoryOverrides(Calls(), store, lambda: NOW)
@@ -52,7 +52,7 @@ def holds(tables):
 
 @pytest.fixture
 def overrides(tables):
-    """The board."""
+    """The active overrides."""
     return tables[1]
 
 
@@ -69,7 +69,7 @@ def override(name="o", *, at=NOW, lasts=60.0, **wanted):
     )
 
 
-def test_what_is_put_on_the_board_is_read_from_it(overrides):
+def test_an_override_is_read_as_it_was_written(overrides):
     """The latest first, with everything it says."""
     first, second = override("a", at=NOW - 1), override("b", group="g", regex=True)
     overrides.add(first)
@@ -125,7 +125,7 @@ def test_cancelled_messages_are_found_latest_first(overrides):
     assert len(overrides.cancellations(since=0, limit=1)) == 1
 
 
-def test_a_hold_stands_on_the_board_while_it_lasts(holds, overrides):
+def test_a_hold_is_counted_while_it_lasts(holds, overrides):
     """Begun twice and ended twice, it counts once."""
     for _ in range(2):
         holds.begin(HOLD)
@@ -270,7 +270,7 @@ def test_one_that_follows_may_close_the_hold_again(holds):
     assert holds.open("MAIN", "g", opening="a2")
 
 
-def test_a_board_that_is_full_takes_no_more(dynamodb):
+def test_no_override_is_added_beyond_the_limit(dynamodb):
     """Every environment reads all of it; what has expired makes room."""
     overrides = DynamoDBOverrides(table=TABLE, client=dynamodb, clock=lambda: NOW)
     overrides.add(override("old", at=NOW - 100))
@@ -279,7 +279,7 @@ def test_a_board_that_is_full_takes_no_more(dynamodb):
 
     with pytest.raises(AwsError, match="withdraw some first"):
         overrides.add(override("more"))
-    assert "override#old" not in dynamodb.get_item(TableName=TABLE, Key={"pk": {"S": "board"}})["Item"]
+    assert "override#old" not in dynamodb.get_item(TableName=TABLE, Key={"pk": {"S": "overrides"}})["Item"]
 
 
 def test_an_override_of_another_release_is_named_and_left_out(dynamodb):
@@ -288,15 +288,15 @@ def test_an_override_of_another_release_is_named_and_left_out(dynamodb):
     overrides.add(override("mine"))
     dynamodb.update_item(
         TableName=TABLE,
-        Key={"pk": {"S": "board"}},
+        Key={"pk": {"S": "overrides"}},
         UpdateExpression="SET #new = :new",
         ExpressionAttributeNames={"#new": "override#later"},
         ExpressionAttributeValues={":new": {"S": '{"action": "dance"}'}},
     )
 
-    board = overrides.active()
+    active = overrides.active()
 
-    assert ([one.id for one in board.overrides], board.unread) == (["mine"], ("later",))
+    assert ([one.id for one in active.overrides], active.unread) == (["mine"], ("later",))
 
 
 def test_the_time_is_that_of_the_answers(dynamodb):

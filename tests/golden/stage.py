@@ -102,7 +102,7 @@ class Stage:
         )
 
     def override(self, action, *, id, priority=0, **wanted):
-        """Put an override on the board and let time pass until every environment knows it."""
+        """Write an override and let time pass until every environment knows it."""
         override = Override(
             id=id,
             action=Action(action),

@@ -182,7 +182,7 @@ def test_overrides():
 def _break_an_override(stage):
     stage.dynamodb.update_item(
         TableName=TABLE,
-        Key={"pk": {"S": "board"}},
+        Key={"pk": {"S": "overrides"}},
         UpdateExpression="SET #one = :one",
         ExpressionAttributeNames={"#one": "override#override-3"},
         ExpressionAttributeValues={":one": {"S": "{}"}},

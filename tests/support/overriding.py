@@ -18,7 +18,7 @@ HOLDS = {"consumer": {"on_dead_letter": {"work": "hold"}, "max_attempts": 2, "ba
 
 
 class Overridden(Scenario):
-    """A scenario in which an operator puts overrides on the board."""
+    """A scenario in which an operator writes overrides."""
 
     def __init__(self, raw=None, **how):
         super().__init__(raw, **how)
@@ -33,7 +33,7 @@ class Overridden(Scenario):
         return message_id
 
     def put(self, action, *, priority=0, after=KNOWN_AFTER, **wanted):
-        """Put an override on the board now, and let time pass until it is known; return it."""
+        """Write an override now, and let time pass until it is known; return it."""
         self.made += 1
         now = self.world.clock.now
         override = Override(

@@ -63,6 +63,6 @@ def test_read_only_shows_what_was_asked_for(reading, tab):
     """And nothing to ask with."""
     open_move(tab, reading)
 
-    expect(tab.locator("#board-title")).to_be_visible()
+    expect(tab.locator("#overrides-title")).to_be_visible()
     expect(tab.get_by_text("No group is held.")).to_be_visible()
     assert tab.locator("main form, main button").count() == 0

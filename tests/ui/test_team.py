@@ -91,7 +91,7 @@ def test_the_audit_trail_names_the_user_who_made_a_change(scene, team):
     assert audit["outbox"][0]["who"].endswith(" for olga")
     override = ask(team, "overrides", user="rita")[1]["overrides"][0]
     assert override["who"].endswith(" for olga")
-    scene.client("dynamodb").delete_item(TableName=scene.deployment.table, Key={"pk": {"S": "board"}})
+    scene.client("dynamodb").delete_item(TableName=scene.deployment.table, Key={"pk": {"S": "overrides"}})
 
 
 def test_stacks_are_switched_on_one_page(team, tab):

@@ -9,7 +9,7 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.queues.dead_letter_queues import DeadLetterQueueCalls
 from lanes.aws.queues.lane_queue import LaneQueueCalls
 from lanes.aws.table.ledger import INDEX, sortable
-from lanes.aws.table.override_items import BOARD, held_groups
+from lanes.aws.table.override_items import OVERRIDES_KEY, held_groups
 from lanes.depth import LaneDepth
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Depths:
     def held_groups(self) -> dict[str, int]:
         """Return the number of held groups of the lanes that have one."""
         with aws_errors("GetItem"):
-            answer = self._dynamodb.get_item(TableName=self._table, Key=BOARD)
+            answer = self._dynamodb.get_item(TableName=self._table, Key=OVERRIDES_KEY)
         return held_groups(answer.get("Item", {}))
 
     def parked(self, lane: str) -> int:

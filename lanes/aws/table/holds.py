@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lanes.aws.errors import aws_errors
 from lanes.aws.table.items import flag_in, key_parts, number_in, read_items, text_in
 from lanes.aws.table.ledger import INDEX, number, sortable
-from lanes.aws.table.override_items import BOARD, HELD
+from lanes.aws.table.override_items import HELD, OVERRIDES_KEY
 from lanes.errors import AwsError
 from lanes.holds import Hold, State
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-SHELF = "held"
+PARTITION = "held"
 """Partition of the index in which holds are found: no lane's name begins with a small letter."""
 
 LONGEST_TEXT = 1_000
@@ -52,8 +52,8 @@ class DynamoDBHolds:
                 page = self._client.query(
                     TableName=self._table,
                     IndexName=INDEX,
-                    KeyConditionExpression="parked_lane = :shelf",
-                    ExpressionAttributeValues={":shelf": {"S": SHELF}},
+                    KeyConditionExpression="parked_lane = :partition",
+                    ExpressionAttributeValues={":partition": {"S": PARTITION}},
                     **start,
                 )
             found += [_hold(item) for item in page["Items"]]
@@ -90,7 +90,7 @@ class DynamoDBHolds:
         return {
             "Update": {
                 "TableName": self._table,
-                "Key": BOARD,
+                "Key": OVERRIDES_KEY,
                 "UpdateExpression": "ADD #held :change",
                 "ExpressionAttributeNames": {"#held": HELD + lane},
                 "ExpressionAttributeValues": {":change": {"N": str(change)}},
@@ -119,7 +119,7 @@ def item_of(hold: Hold) -> Any:
     """Return the item of a held group."""
     return {
         **_key(hold.lane, hold.group),
-        "parked_lane": {"S": SHELF},
+        "parked_lane": {"S": PARTITION},
         "parked_until": {"S": sortable(hold.since)},
         "lane": {"S": hold.lane},
         "group": {"S": hold.group},

@@ -1,11 +1,11 @@
 """
-The ledger in one DynamoDB table, with the register of slots and the effects of idempotency beside it.
+The ledger in one DynamoDB table, with the slot table and the effects of idempotency beside it.
 
 Items, by their partition key `pk`:
 
 - `message#LANE#ID`: an `Entry`; parked ones are in the sparse index `parked` by `parked_lane` and `parked_until`.
 - `effect#SOURCE#KIND#ID`: an effect that runs or was done.
-- `slots`: the register, one attribute for each environment and each lane with parked records.
+- `slots`: the slot table, one attribute for each environment and each lane with parked records.
 
 Entries and effects expire by `expires_at`; the slot table stays. AWS: time to live deletes within days, so readers
 also compare the time.

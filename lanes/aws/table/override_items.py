@@ -16,10 +16,10 @@ from lanes.overrides import Action, ActiveOverrides, Cancelled, GroupRedirect, O
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BOARD = {"pk": {"S": "board"}}
+OVERRIDES_KEY = {"pk": {"S": "overrides"}}
 OVERRIDE, HELD = "override#", "held#"
 
-CANCELLED_SHELF = "cancelled"
+CANCELLED_PARTITION = "cancelled"
 
 # As long as the audit trail, which names the operator's command.
 KEPT_SECONDS = 400 * 24 * 3600
@@ -111,7 +111,7 @@ def item_of_cancelled(cancelled: Cancelled) -> Any:
     numbers = ("sent_at", "receive_count", "cancelled_at")
     return {
         "pk": {"S": f"cancelled#{cancelled.lane}#{cancelled.message_id}"},
-        "parked_lane": {"S": CANCELLED_SHELF},
+        "parked_lane": {"S": CANCELLED_PARTITION},
         "parked_until": {"S": sortable(cancelled.cancelled_at)},
         **{name: {"S": fields[name]} for name in texts},
         **{name: {"N": str(fields[name])} for name in numbers},

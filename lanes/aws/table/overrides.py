@@ -10,9 +10,9 @@ from lanes.aws.errors import aws_errors
 from lanes.aws.table.index_partition import latest_in
 from lanes.aws.table.items import read_items
 from lanes.aws.table.override_items import (
-    BOARD,
-    CANCELLED_SHELF,
+    CANCELLED_PARTITION,
     OVERRIDE,
+    OVERRIDES_KEY,
     active_of,
     cancelled_of,
     item_of_cancelled,
@@ -50,7 +50,9 @@ class DynamoDBOverrides:
         nothing counts as later that was sent before.
         """
         with aws_errors("GetItem"):
-            answer = self._client.get_item(TableName=self._table, Key=BOARD, ProjectionExpression="pk")
+            answer = self._client.get_item(
+                TableName=self._table, Key=OVERRIDES_KEY, ProjectionExpression="pk"
+            )
         date = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
         return parsedate_to_datetime(date).timestamp() + 1.0 if date else self._clock()
 
@@ -58,7 +60,7 @@ class DynamoDBOverrides:
         """Return the active overrides."""
         with aws_errors("GetItem"):
             # Consistent, so that each environment knows of an override after `KNOWN_AFTER`.
-            answer = self._client.get_item(TableName=self._table, Key=BOARD, ConsistentRead=True)
+            answer = self._client.get_item(TableName=self._table, Key=OVERRIDES_KEY, ConsistentRead=True)
         return active_of(answer.get("Item", {}), now=self._clock())
 
     def redirects(self, lane: str, groups: Sequence[str]) -> dict[str, GroupRedirect]:
@@ -80,14 +82,14 @@ class DynamoDBOverrides:
         Add an override, and remove expired ones.
 
         Raises:
-            AwsError: also where too many stand there already.
+            AwsError: also if too many are active.
         """
         with aws_errors("GetItem"):
-            item: Any = self._client.get_item(TableName=self._table, Key=BOARD, ConsistentRead=True).get(
-                "Item", {}
-            )
-        board = active_of(item, now=self._clock())
-        living = {OVERRIDE + one.id for one in board.overrides} | {OVERRIDE + one for one in board.unread}
+            item: Any = self._client.get_item(
+                TableName=self._table, Key=OVERRIDES_KEY, ConsistentRead=True
+            ).get("Item", {})
+        active = active_of(item, now=self._clock())
+        living = {OVERRIDE + one.id for one in active.overrides} | {OVERRIDE + one for one in active.unread}
         # Two operators at once may exceed it by one, which does no harm.
         if len(living) >= MOST_STANDING:
             raise AwsError(
@@ -104,7 +106,7 @@ class DynamoDBOverrides:
         with aws_errors("UpdateItem"):
             self._client.update_item(
                 TableName=self._table,
-                Key=BOARD,
+                Key=OVERRIDES_KEY,
                 UpdateExpression="SET #new = :new" + (f" REMOVE {removed}" if removed else ""),
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues={":new": {"S": override_text(override)}},
@@ -115,14 +117,16 @@ class DynamoDBOverrides:
         with aws_errors("UpdateItem"):
             self._client.update_item(
                 TableName=self._table,
-                Key=BOARD,
+                Key=OVERRIDES_KEY,
                 UpdateExpression="REMOVE #one",
                 ExpressionAttributeNames={"#one": OVERRIDE + override_id},
             )
 
     def cancellations(self, *, since: float, limit: int) -> list[Cancelled]:
         """Return cancelled messages, the latest first."""
-        items = latest_in(CANCELLED_SHELF, client=self._client, table=self._table, since=since, limit=limit)
+        items = latest_in(
+            CANCELLED_PARTITION, client=self._client, table=self._table, since=since, limit=limit
+        )
         return [cancelled_of(item) for item in items]
 
     def _put(self, item: Any) -> None:

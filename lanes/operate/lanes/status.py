@@ -112,7 +112,7 @@ class BellStatus:
         if self.waiting is None or self.in_flight is None:
             counts = "rings unknown"
         elif self.waiting + self.in_flight == 0:
-            # A heartbeat is always in the queue: it is replaced before it is let go.
+            # A heartbeat is always in the queue: it is replaced before it is released.
             counts = "empty, without a heartbeat"
         else:
             counts = f"{self.waiting} rings waiting, {self.in_flight} in flight"

@@ -142,7 +142,7 @@ class FifoQueue:
 
         As many as possible come from the first group in the order of the settings, then from the next ones. A timeout
         of zero leaves the messages visible. A repeated `attempt_id` gets the messages and handles of its first receive
-        while they are in flight as that left them, and hides them anew.
+        while they are in flight as that left them, and hides them again.
 
         Raises:
             AttemptOverError: they are no longer so.
@@ -212,7 +212,7 @@ class FifoQueue:
         if message.state is not MessageState.IN_FLIGHT:
             raise MessageNotInFlightError
         until = now + visibility_timeout.total_seconds()
-        # AWS: the 12 hours count from the receive, an extension does not start them anew
+        # AWS: the 12 hours count from the receive, an extension does not start them again
         # (developer guide, "Visibility timeout").
         if until - message.received_at > _MAXIMUM_VISIBILITY_SECONDS:
             raise VisibilityTimeoutError
@@ -308,7 +308,7 @@ class FifoQueue:
         ):
             target = self.dead_letter_queue
             if target is not None and limit is not None and message.receive_count >= limit:
-                # AWS: on a FIFO dead-letter queue the time of sending starts anew, so the retention does
+                # AWS: on a FIFO dead-letter queue the time of sending starts again, so the retention does
                 # (developer guide, "Dead-letter queues").
                 self._forget(message)
                 target.bury(message, source=self.name)

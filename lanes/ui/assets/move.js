@@ -12,8 +12,8 @@ let view = null;
 export function enter(main, { target, query }) {
   view = { target, overrides: el("div", { class: "stack-of" }) };
   if (target.writes) main.append(moving(target, query));
-  main.append(el("section", { class: "panel", "aria-labelledby": "board-title" },
-    el("div", { class: "panel-head" }, el("h2", { id: "board-title" }, "Overrides and holds"),
+  main.append(el("section", { class: "panel", "aria-labelledby": "overrides-title" },
+    el("div", { class: "panel-head" }, el("h2", { id: "overrides-title" }, "Overrides and holds"),
       el("p", { class: "quiet" }, "An override changes messages when they are next received.")),
     view.overrides));
   if (!target.writes) main.prepend(el("h1", { class: "hidden-text" }, "Move"));
