@@ -302,6 +302,21 @@ def test_a_relay_with_a_wrong_clock_breaks_no_order_and_sqs_drops_its_repeats(sq
     assert right.attempts() == 0
 
 
+def test_the_entries_of_a_dead_relay_with_a_clock_ahead_wait_for_the_end_of_its_lock(subject, clock):
+    """No other relay can tell such a lock from a good one."""
+    run = Faulty(subject, clock)
+    run.write("p0")
+    ahead = clock() + 3600
+    subject.store.claim(shares_of(run), owner="dead", now=ahead, locked_until=ahead + 120, limit=1)
+    clock.advance(3600)
+    run.relay.run_once()
+    assert run.sent() == []
+    clock.advance(121)
+    run.relay.run_until(clock() + 1)
+
+    assert run.sent() == ["p0"]
+
+
 @pytest.mark.parametrize("at", ["claim", "settle"])
 def test_a_full_disk_of_the_database_is_waited_out(sqlite_subject, clock, at, monkeypatch):
     """It is an outage like another: nothing is lost, and nothing is sent twice but what could not be marked."""

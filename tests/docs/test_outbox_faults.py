@@ -47,7 +47,8 @@ TESTS = {
         (LOCKS, "test_a_slow_and_a_good_relay_send_everything_once_and_in_order"),
     ],
     "a relay's clock is wrong": [
-        (LOCKS, "test_a_relay_with_a_wrong_clock_breaks_no_order_and_sqs_drops_its_repeats")
+        (LOCKS, "test_a_relay_with_a_wrong_clock_breaks_no_order_and_sqs_drops_its_repeats"),
+        (LOCKS, "test_the_entries_of_a_dead_relay_with_a_clock_ahead_wait_for_the_end_of_its_lock"),
     ],
     "SIGTERM": [
         (LOCKS, "test_a_relay_that_is_asked_to_stop_ends_its_round_within_seconds"),

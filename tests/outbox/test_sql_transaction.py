@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_asyn
 
 from lanes.errors import InvalidMessageError, OutboxTransactionError
 from lanes.message import Message
-from lanes.outbox import Outbox
+from lanes.outbox import EntryState, Outbox
 from lanes.outbox.sql.bridges import (
     asyncpg_transaction,
     django_transaction,
@@ -195,6 +195,24 @@ def test_many_entries_are_one_statement_and_keep_their_order(postgresql_subject)
     assert positions == sorted(set(positions))
     with orm.Session(engine) as session:
         assert outbox.add_many(session, []) == []
+
+
+def test_a_commit_in_two_phases_needs_the_table_without_its_trigger(postgresql_subject):
+    """PostgreSQL prepares no transaction that notifies."""
+    outbox, table = Outbox(sql=postgresql_subject.tables), postgresql_subject.tables.entries.name
+
+    def write():
+        with orm.Session(postgresql_subject.engine, twophase=True) as session:
+            outbox.add(session, "order.placed", None)
+            session.commit()
+
+    with pytest.raises(sa.exc.DatabaseError, match="cannot PREPARE a transaction that has executed LISTEN"):
+        write()
+    with postgresql_subject.engine.begin() as connection:
+        connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER {table}_committed")
+    write()
+
+    assert len(list(postgresql_subject.operations.entries(frozenset(EntryState)))) == 1
 
 
 def test_a_table_may_be_in_a_schema(postgresql_subject):

@@ -63,6 +63,7 @@ class PostgresServer:
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
             "fsync": "off",
+            "max_prepared_transactions": 2,
             "synchronous_commit": "off",
             "full_page_writes": "off",
             "shared_buffers": "64MB",
