@@ -42,23 +42,26 @@ FAULTS: dict[str, tuple[float, float]] = {
     "late_effects": (0.002, 0.03),
     "operator": (3.0, 30.0),
     "repeats": (0.02, 0.2),
+    "outages": (20.0, 300.0),
+    "lengths": (0.5, 1.5),
 }
 """
 Faults, and how often they come.
 
 `hostile` is the share of messages whose bodies are; `deploys` are the seconds between two deploys of another engine or
 number of slots, `operator` those between an operator's actions; `late_effects` is the share of writes that time out and
-take effect later, `repeats` that of messages with an id that is sent again, with idempotency only.
+take effect later, `repeats` that of messages with an id that is sent again, with idempotency only; `outages` are the
+seconds between two outages, `lengths` the sigma of log-normal times of handlers.
 """
 
-DRAWN_APART = frozenset({"deploys", "late_effects", "operator", "repeats"})
+DRAWN_APART = frozenset({"deploys", "late_effects", "lengths", "operator", "outages", "repeats"})
 """Added later, so that earlier rounds stay the same."""
 
 NOT_WITH_OPERATOR = frozenset({"clock_jumps", "hostile"})
 """An override is known everywhere after some seconds, by the environments' clocks; and moves change hostile bodies."""
 
 EFFECTS_ONCE = frozenset(
-    {"duplicates", "undeleted", "slow_calls", "redeploy_every", "hostile", "deploys", "repeats"}
+    {"duplicates", "undeleted", "slow_calls", "redeploy_every", "hostile", "deploys", "lengths", "repeats"}
 )
 """Faults under which a handler's effect happens once with idempotency."""
 
@@ -77,6 +80,7 @@ REPEATING = frozenset(
         "undeleted",
         "late_effects",
         "operator",
+        "outages",
         "repeats",
     }
 )
@@ -84,6 +88,9 @@ REPEATING = frozenset(
 
 LONGEST_REPEAT = 20.0
 """Seconds until an id is sent again, at the latest."""
+
+LONGEST_SHARE = 0.5
+"""Longest handler, over the function timeout."""
 
 TENANTS = 3
 """How many the groups belong to."""
@@ -246,7 +253,7 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
         return standstills(one.chance("crashes"), seen)
     drawn = one.faults
     share, every, repeats = (drawn.pop(name, 0.0) for name in ("hostile", "deploys", "repeats"))
-    late, acts = drawn.pop("late_effects", 0.0), drawn.pop("operator", 0.0)
+    late, acts, sigma = (drawn.pop(name, 0.0) for name in ("late_effects", "operator", "lengths"))
     lanes = SimulatedLanes(one.config, unknowns=one.unknowns, faults=Faults(**drawn), seed=one.seed)
     sent, operator = Sent(), None
     if late:
@@ -257,7 +264,8 @@ def breaches(one: Round, seen: Counter[str]) -> list[str]:
     try:
         if every:
             _deploy_later(one, lanes, every, one.chance("deployed"))
-        _send_all(one, lanes, sent, share, repeats=repeats if one.config.consumer.idempotency else 0.0)
+        repeats = repeats if one.config.consumer.idempotency else 0.0
+        _send_all(one, lanes, sent, share, repeats=repeats, sigma=sigma)
         lanes.run(seconds=one.messages)
         lanes.run(seconds=SETTLED_WITHIN, until=lambda: _is_over(lanes))
     except Exception as error:  # noqa: BLE001 - any exception out of the function is a breach
@@ -295,8 +303,10 @@ def _deploy_later(one: Round, lanes: SimulatedLanes, every: float, chance: Rando
     lanes.scheduler.after(every, deploy)
 
 
-def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float, *, repeats: float) -> None:
-    chance, again = one.chance("load"), one.chance("again")
+def _send_all(
+    one: Round, lanes: SimulatedLanes, sent: Sent, share: float, *, repeats: float, sigma: float
+) -> None:
+    chance, again, lengths = one.chance("load"), one.chance("again"), one.chance("log-normal")
     names = [lane.name for lane in lanes.config.lanes]
     timeout = lanes.config.consumer.function_timeout.total_seconds()
     groups = chance.choice((1, 3, 20, 1000))
@@ -314,7 +324,11 @@ def _send_all(one: Round, lanes: SimulatedLanes, sent: Sent, share: float, *, re
             lanes.mappings[lane].notice()
             return
         fault = chance.choices(("", "check", "once", "always"), (82, 10, 5, 3))[0]
-        lanes.send(lane, group=group, seconds=chance.choice(works), fault=fault)
+        seconds = chance.choice(works)
+        if sigma:
+            # A handler that lasts as long as the function would kill its process at every attempt.
+            seconds = min(seconds * lengths.lognormvariate(0.0, sigma), timeout * LONGEST_SHARE)
+        lanes.send(lane, group=group, seconds=seconds, fault=fault)
         if fault == "always":
             sent.poison.add(lanes.sent)
         elif fault != "once" and again.random() < repeats:

@@ -9,7 +9,7 @@ from lanes.errors import AwsError
 from .function import Doom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from .memory import Calls
@@ -23,6 +23,18 @@ LEDGER_CALLS = frozenset(
     {"BatchGetItem", "PutItem", "BatchWriteItem", "TransactWriteItems", "Query", "UpdateItem", "DeleteItem"}
 )
 
+OUT: Sequence[frozenset[str]] = (
+    LEDGER_CALLS,
+    frozenset({"DeleteMessageBatch"}),
+    frozenset({"ReceiveMessage"}),
+    frozenset({"ChangeMessageVisibilityBatch"}),
+    frozenset({"SendMessageBatch"}),
+    frozenset(),
+)
+"""Calls that fail together in an outage; the last one is of all calls."""
+
+LONGEST_OUTAGE = 120.0
+"""Seconds."""
 
 JUMP_EVERY = 30.0
 """Mean seconds between two jumps of a clock."""
@@ -47,6 +59,26 @@ class JumpingClock:
         return now + self._wrong_by
 
 
+class Outages:
+    """Outages of kinds of calls, one after the other."""
+
+    def __init__(self, scheduler: Scheduler, *, every: float, chance: Random) -> None:
+        self._scheduler = scheduler
+        self._every = every
+        self._chance = chance
+        self._calls: frozenset[str] = frozenset()
+        self._begins_at = self._ends_at = scheduler.now
+
+    def has(self, operation: str) -> bool:
+        """Whether such a call fails now."""
+        now, chance = self._scheduler.now, self._chance
+        while now >= self._ends_at:
+            self._begins_at = self._ends_at + chance.expovariate(1 / self._every)
+            self._ends_at = self._begins_at + chance.uniform(1.0, LONGEST_OUTAGE)
+            self._calls = chance.choice(OUT)
+        return now >= self._begins_at and (not self._calls or operation in self._calls)
+
+
 class FaultInjector:
     """
     Delay and break calls as often as `Faults` says.
@@ -61,6 +93,8 @@ class FaultInjector:
         self._unknowns = unknowns
         self._scheduler = scheduler
         self._chance = chance
+        every = faults.outages
+        self._outages = Outages(scheduler, every=every, chance=chance) if every else None
 
     def attach(self, calls: Calls) -> None:
         """Inject faults into these calls from now on."""
@@ -92,6 +126,8 @@ class FaultInjector:
 
     def _refuse(self, operation: str, position: int) -> AwsError | None:  # noqa: ARG002
         faults = self._faults
+        if self._outages is not None and self._outages.has(operation):
+            return AwsError(operation=operation, code="ServiceUnavailable", retryable=True)
         if faults.call_errors and self._chance.random() < faults.call_errors:
             return AwsError(operation=operation, code="InternalError", retryable=True)
         throttled = faults.ledger_throttled and operation in LEDGER_CALLS

@@ -184,6 +184,7 @@ def _may_repeat(lanes: SimulatedLanes, *, deaths: bool = True) -> bool:
         or faults.lost_answers
         or faults.call_errors
         or faults.ledger_throttled
+        or faults.outages
     )
 
 

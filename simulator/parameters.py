@@ -87,6 +87,8 @@ class Faults:
             invocations may end. 0 for none.
         clock_jumps: largest error in seconds of an environment's clock, ahead or behind; it jumps about every half
             minute.
+        outages: mean seconds between two outages of one kind of call, or of all calls; each lasts up to two minutes.
+            0 for none.
 
     """
 
@@ -99,6 +101,7 @@ class Faults:
     undeleted: float = 0.0
     redeploy_every: float = 0.0
     clock_jumps: float = 0.0
+    outages: float = 0.0
 
 
 def variants(base: Unknowns) -> Mapping[str, Unknowns]:

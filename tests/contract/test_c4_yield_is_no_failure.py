@@ -357,6 +357,30 @@ def test_an_announced_attempt_does_not_begin_while_it_can_not_be_written_down(en
     assert scenario.done == ["main"]
 
 
+def test_a_record_that_yields_before_its_start_does_not_rest_on_a_second_write():
+    """It is checked before its attempt is counted: the next process would see a count that stays as a crash."""
+    scenario = Scenario({"consumer": {"max_attempts": 1, "idempotency": True}}, environments=2)
+    world = scenario.world
+    scenario.send("MAIN", "main")
+
+    def send_urgent(operation, _):
+        if operation == "UpdateItem" and len(scenario.sent) == 1:
+            world.clock.advance(0.5)
+            scenario.send("HIGH", "urgent")
+        failed = operation in {"PutItem", "BatchWriteItem"} and world.calls.counts["PutItem"] > 1
+        return aws_error() if failed else None
+
+    world.calls.break_if = send_urgent
+    scenario.step("MAIN")
+    assert (len(scenario.sent), scenario.starts) == (2, [])
+    world.calls.break_if = lambda *_: None
+    world.clock.advance(600)
+    scenario.step("MAIN", environment=1)
+    scenario.drain()
+
+    assert sorted(scenario.done) == ["main", "urgent"]
+
+
 def test_a_redriven_message_starts_anew(engine):
     """Also where AWS keeps its message id, and its first receive is lost."""
     scenario = Scenario({"consumer": {"max_attempts": 2}}, engine=engine)

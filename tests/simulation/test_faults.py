@@ -39,6 +39,7 @@ FAULTS = {
     "deletions lost": Faults(undeleted=0.1),
     "redeploys": Faults(redeploy_every=2.0),
     "clocks that jump": Faults(clock_jumps=600.0),
+    "outages": Faults(outages=5.0),
     "everything": EVERYTHING,
 }
 
