@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
+from datetime import timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lanes.errors import LanesError
+from lanes.retries import OutageLog
 from lanes.ui.api.documents import document
 from lanes.ui.api.fields import Fields
 from lanes.ui.faults import Fault, fault_of
@@ -52,9 +55,9 @@ def make_application(stacks: Mapping[str, Routes], guard: Guard) -> ASGIApp:
         stacks: the routes of the API by stack; `?stack=` selects one, by default the first.
         guard: decides which requests are answered, and who may make changes.
     """
-    first = next(iter(stacks.values()))
+    first, failures = next(iter(stacks.values())), FailedRequests()
     routes = [
-        *(_route(name, _endpoint(name, stacks)) for name in (*first.reads, *first.changes)),
+        *(_route(name, _endpoint(name, stacks, failures)) for name in (*first.reads, *first.changes)),
         *_pages(),
     ]
     return Guarded(Starlette(routes=routes, max_body_size=LARGEST_BODY_BYTES), guard)
@@ -104,7 +107,31 @@ def _route(name: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Rou
     return Route(API + name, endpoint, methods=["POST"])
 
 
-def _endpoint(name: str, stacks: Mapping[str, Routes]) -> Callable[[Request], Awaitable[Response]]:
+class FailedRequests:
+    """
+    Logs errors that no page explains: the first with its traceback, then one a minute, as pages ask again.
+
+    Args:
+        clock: returns epoch seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._outages = OutageLog(over_after=timedelta(minutes=10))
+
+    def failed(self, name: str, error: Exception) -> None:
+        """Log the error of a request."""
+        cause = type(error).__name__
+        now, of = self._clock(), f"{name} {cause}"
+        outage = self._outages.failed(of, cause=cause, reason=cause, now=now, error=error)
+        if outage is not None:
+            text = "a request for %s failed, times until now: %d (%s)"
+            _logger.error(text, name, outage.failures, cause, exc_info=outage.error)
+
+
+def _endpoint(
+    name: str, stacks: Mapping[str, Routes], failures: FailedRequests
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         api = stacks.get(request.query_params.get("stack") or next(iter(stacks)))
         if api is None:
@@ -114,7 +141,11 @@ def _endpoint(name: str, stacks: Mapping[str, Routes]) -> Callable[[Request], Aw
         ask = api.changes[name] if name in api.changes else api.reads[name]
         body = await request.body()
         # boto3 blocks, and one slow call must not keep the other tabs waiting.
-        return await run_in_threadpool(_answer, ask, body, api.session)
+        try:
+            return await run_in_threadpool(_answer, ask, body, api.session)
+        except Exception as error:  # noqa: BLE001 - the page shows the failure and continues
+            failures.failed(name, error)
+            return _fault(FAILED)
 
     return endpoint
 
@@ -129,10 +160,6 @@ def _answer(ask: Ask, body: bytes, session: Session) -> Response:
         if fault.needs_sign_in:
             session.forget()
         return _fault(fault)
-    except Exception:
-        # The boundary of a request: the page shows the failure and continues.
-        _logger.exception("a request failed")
-        return _fault(FAILED)
 
 
 def _fault(fault: Fault) -> Response:

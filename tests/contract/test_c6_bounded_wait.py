@@ -271,10 +271,13 @@ def test_the_reserve_is_charged_for_short_and_long_records_beside_one_group(work
     assert 0.03 <= share_under_a_flood(1, high_groups=1, work=work, span=150.0) <= 0.06
 
 
-@pytest.mark.parametrize(("max_rate", "share"), [(2, 0.05), (10, 0.1)])
-def test_records_from_the_reserve_keep_the_rate(max_rate, share):
+@pytest.mark.parametrize(
+    ("max_rate", "share", "settings"),
+    [(2, 0.05, {"max_rate": 2}), (10, 0.1, {"max_rate": 10}), (10, 0.1, {"max_rates": {"work": 10}})],
+)
+def test_records_from_the_reserve_keep_the_rate(max_rate, share, settings):
     """They take a part of it: the time that they wait for it is charged as well."""
-    lanes = flooded(1, max_wait=20.0, main_every=0.2, work=0.01, span=120.0, max_rate=max_rate, reserve=share)
+    lanes = flooded(1, max_wait=20.0, main_every=0.2, work=0.01, span=120.0, reserve=share, **settings)
 
     starts = sorted(one.started_at for one in lanes.handled)
     spans = [later - earlier for earlier, later in zip(starts, starts[max_rate * 10 :], strict=False)]

@@ -4,8 +4,9 @@ import asyncio
 import json
 
 from lanes.errors import AwsError
-from lanes.ui.application import make_application
+from lanes.ui.application import FailedRequests, make_application
 from lanes.ui.protection import TokenGuard
+from tests.support.memory import FakeClock
 
 EXPIRED = AwsError(operation="GetQueueAttributes", code="ExpiredToken", retryable=False)
 
@@ -109,3 +110,25 @@ def test_each_stack_has_its_own_answers():
     assert call(first, "/api/look", others=others) == (200, "one")
     assert call(first, "/api/look", query=b"stack=second", others=others) == (200, "two")
     assert call(first, "/api/look", query=b"stack=third", others=others)[0] == 404
+
+
+def test_an_error_that_no_page_explains_is_logged_with_its_traceback(caplog):
+    """The page says where to look."""
+    status, said = call(Routes(failing(ZeroDivisionError("by us"))), "/api/look")
+
+    assert (status, said["title"]) == (500, "lanes ui failed; its terminal shows the error")
+    assert "by us" in caplog.text
+
+
+def test_an_error_that_repeats_is_logged_once_a_minute(caplog):
+    """Each open page asks every few seconds."""
+    clock = FakeClock()
+    failures = FailedRequests(clock)
+    for _ in range(61):
+        failures.failed("look", ZeroDivisionError("by us"))
+        clock.advance(2)
+    failures.failed("change", ZeroDivisionError("by us"))
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split("now: ")[1] for line in lines] == [f"{n} (ZeroDivisionError)" for n in (1, 31, 61, 1)]
+    assert [record.exc_info is not None for record in caplog.records] == [True, False, False, True]
