@@ -18,6 +18,7 @@ from lanes.aws.telemetry.powertools import PowertoolsTelemetry
 from lanes.config import EngineName
 from lanes.config.deployment import Deployment
 from lanes.consumer.runtime import Runtime
+from lanes.errors import ConfigurationError
 from lanes.holds import Holds
 
 if TYPE_CHECKING:
@@ -25,16 +26,19 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
+CONCURRENCY_VARIABLE = "AWS_LAMBDA_MAX_CONCURRENCY"
+
 
 def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
     """
     Build the runtime of a function.
 
     Raises:
-        ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong.
+        ConfigurationError: `LANES_DEPLOYMENT` is missing or wrong, or Lambda runs several invocations here at once.
 
     """
     environ = os.environ if environ is None else environ
+    _refuse_shared_environment(environ)
     deployment = Deployment.from_env(environ)
     clients = Clients(config=consumer_config())
     database, table = clients.dynamodb(), deployment.table
@@ -52,6 +56,18 @@ def runtime_from_env(environ: Mapping[str, str] | None = None) -> Runtime:
         pauses=DynamoDBPauses(table=table, client=database),
         bell=_bell(deployment, clients),
     )
+
+
+def _refuse_shared_environment(environ: Mapping[str, str]) -> None:
+    # Set by Lambda where an environment runs several invocations (Developer Guide, "Python runtime for Lambda Managed
+    # Instances"): one process each, by default 16 a vCPU.
+    concurrency = environ.get(CONCURRENCY_VARIABLE, "1")
+    if concurrency != "1":
+        problem = (
+            f"{CONCURRENCY_VARIABLE} is {concurrency!r}: Lambda Managed Instances run so many invocations in one "
+            "environment, more handlers than there are slots; deploy the function without a capacity provider"
+        )
+        raise ConfigurationError([problem], source="Lambda")
 
 
 def _bell(deployment: Deployment, clients: Clients) -> BellQueue | None:

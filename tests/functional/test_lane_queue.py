@@ -21,7 +21,7 @@ from lanes.consumer.engines.looks import POLL
 from lanes.consumer.records import RawRecord
 from lanes.consumer.settlement import DeadLetterNote, VisibilityChange
 from lanes.depth import LaneDepth
-from lanes.errors import AwsError
+from lanes.errors import AwsError, ConfigurationError
 from lanes.message import LARGEST_BODY_BYTES
 from local import corrections
 from local.model.queue_mapping import PolledMessage
@@ -401,6 +401,14 @@ def test_the_deployed_function_waits_for_the_longest_of_its_polls(monkeypatch, u
         runtime_from_env({"LANES_DEPLOYMENT": deployment.to_json()})
 
     assert timeouts == [timedelta(seconds=POLL)]
+
+
+def test_an_environment_of_several_invocations_is_refused():
+    """On Managed Instances more handlers would run than there are slots."""
+    with pytest.raises(
+        ConfigurationError, match=r"AWS_LAMBDA_MAX_CONCURRENCY is '16': Lambda Managed Instances"
+    ):
+        runtime_from_env({"AWS_LAMBDA_MAX_CONCURRENCY": "16"})
 
 
 def event_attribute(value, data_type="String"):
