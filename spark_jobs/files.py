@@ -9,12 +9,11 @@ part is completed under the same run.
 
 from __future__ import annotations
 
-import csv
 import json
 import signal
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,32 +21,28 @@ from shutil import copyfileobj
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from lanes.errors import ConfigurationError, LanesError, MessageError
+from lanes.errors import LanesError, MessageError
 
 from .arguments import MERGE, repeated_ids, writer_options
 from .arguments import file_parser as parser
 from .failures import WriteFailedError, report
+from .file_rows import CHUNK_ROWS, rows_of
 from .manifest.sent_before import SentBefore
 from .plan import WritePlan
 from .rows.outgoing import UnreadableRow
 from .rows.reader import RowReader
 from .sending.record import RowCounts
-from .table_formats import check_formats
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from .rows.outgoing import Rows
 
     Row = dict[str, Any]
 
-CHUNK_ROWS = 1_000
 PROGRESS_SECONDS = 5.0
 MAX_LISTED = 10
-# By the ending of the file's name; the last is for standard input too.
-FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
-SOURCE = "lanes bulk send"
 MANIFESTS = "build/bulk"
 
 
@@ -72,32 +67,6 @@ class FileTask:
     def getLocalProperty(self, _key: str) -> str | None:  # noqa: N802 - Spark's own name
         """Give no settings: they are Spark's."""
         return None
-
-
-def rows_of(options: argparse.Namespace) -> Iterator[Row | UnreadableRow]:
-    """
-    Read the rows of a file as rows of the writer.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or a column is missing.
-    """
-    named = options.format or FORMATS.get(Path(options.file).suffix.lower())
-    if named is None:
-        raise _problem(f"the format of {options.file!r} is unknown; give --format parquet, csv or jsonl")
-    if named == "parquet":
-        check_formats([("parquet", options.file)], _entries)
-        yield from map(_readable(_columns(options)), _parquet(options.path or options.file))
-        return
-    with ExitStack() as opened:
-        try:
-            path = Path(options.path or options.file)
-            file = opened.enter_context(path.open(encoding="utf-8-sig", newline=""))
-            if named == "csv":
-                yield from map(_columns(options), _csv(file))
-            else:
-                yield from map(_line_columns(options), _lines(file))
-        except UnicodeDecodeError as error:
-            raise _problem(f"{options.file!r} is not UTF-8: {error}; save it as UTF-8") from error
 
 
 @dataclass(slots=True)
@@ -299,96 +268,6 @@ def _distinct(rows: Iterator[Row | UnreadableRow], reader: RowReader) -> Iterato
                 # The task refuses it, or sets it aside.
                 pass
         yield row
-
-
-def _readable(columns: Callable[[Row], Row]) -> Callable[[Row | UnreadableRow], Row | UnreadableRow]:
-    """Leave rows as they are that Python cannot hold: they are refused or set aside."""
-    return lambda row: row if isinstance(row, UnreadableRow) else columns(row)
-
-
-def _columns(options: argparse.Namespace) -> Callable[[Row], Row]:
-    """Give a function that makes a row of the writer from one of the file."""
-    selected = None if options.select is None else [one.strip() for one in options.select.split(",")]
-    named = {name: column for name, column in (("id", options.id), ("group", options.group)) if column}
-
-    def columns(row: Row) -> Row:
-        wanted = [*named.values(), *(selected or ())]
-        if missing := [column for column in wanted if column not in row]:
-            raise _problem(f"there is no column {missing[0]!r}; columns are {', '.join(row)}")
-        data = row if selected is None else {column: row[column] for column in selected}
-        return {"data": data, **{name: row[column] for name, column in named.items()}}
-
-    return columns
-
-
-def _line_columns(options: argparse.Namespace) -> Callable[[str], Row]:
-    """Give a function that makes a row of the writer from a line; JSON goes out as it came."""
-    from_object = _columns(options)
-    selected = options.select.split(",") if options.select else []
-    wanted = [one.strip() for one in (options.id, options.group, *selected) if one]
-
-    def columns(line: str) -> Row:
-        if not wanted:
-            return {"data": line}
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            # The reader refuses it with the reason, or sets it aside.
-            return {"data": line}
-        if not isinstance(value, dict):
-            return {"data": line}
-        # A field that a line lacks is null, as Spark reads it.
-        row = from_object(dict.fromkeys(wanted) | value)
-        return row if options.select else row | {"data": line}
-
-    return columns
-
-
-def _parquet(path: str) -> Iterator[Row | UnreadableRow]:
-    try:
-        from pyarrow import parquet
-
-        from .rows.arrow import rows_of_batches
-    except ImportError as error:
-        raise _problem("Parquet needs pyarrow: pip install pyarrow, or the extra 'spark'") from error
-    files = sorted(Path(path).rglob("*.parquet")) if Path(path).is_dir() else [Path(path)]
-    if not files:
-        raise _problem(f"there is no file *.parquet in {path!r}")
-    for one in files:
-        with parquet.ParquetFile(one) as file:
-            for batch in file.iter_batches(batch_size=CHUNK_ROWS):
-                for rows in rows_of_batches([batch]):
-                    yield from rows
-
-
-def _csv(file: Iterable[str]) -> Iterator[Row]:
-    rows = csv.DictReader(file, strict=True)
-    names = rows.fieldnames or []
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise _problem(f"column {repeated[0]!r} occurs more than once")
-    try:
-        for row in rows:
-            if None in row or None in row.values():
-                raise _problem(
-                    f"line {rows.line_num} has another number of fields than the {len(names)} names"
-                )
-            # As Spark reads it: text, and an empty field is null.
-            yield {name: value or None for name, value in row.items()}
-    except csv.Error as error:
-        raise _problem(f"line {rows.line_num} is not CSV: {error}") from error
-
-
-def _lines(file: Iterable[str]) -> Iterator[str]:
-    return (text for line in file if (text := line.strip()))
-
-
-def _entries(folder: str) -> list[str]:
-    path = Path(folder)
-    return [one.name for one in path.iterdir()] if path.is_dir() else []
-
-
-def _problem(text: str) -> ConfigurationError:
-    return ConfigurationError([text], source=SOURCE)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,44 @@ SLICE_BYTES = 8 * 1024 * 1024
 BATCH_ROWS = 10_000
 
 
+PLAIN = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_boolean,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_null,
+)
+LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
+def problems_of_columns(fields: Iterable[pa.Field]) -> list[str]:
+    """Name the columns and fields that JSON cannot express; `columns` does so for types of Spark."""
+    return [problem for field in fields for problem in _problems(field.type, field.name)]
+
+
+def _problems(kind: pa.DataType, where: str) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            yield f"{where} has {', '.join(map(repr, repeated))} more than once; a JSON object has each name once"
+        for field in kind:
+            yield from _problems(field.type, f"{where}.{field.name}")
+    elif pa.types.is_map(kind):
+        if not pa.types.is_string(kind.key_type):
+            yield f"{where} is {kind}; keys of a JSON object are strings"
+        yield from _problems(kind.item_type, f"{where}[key]")
+    elif _is_list(kind):
+        yield from _problems(kind.value_type, f"{where}[]")
+    elif pa.types.is_dictionary(kind):
+        yield from _problems(kind.value_type, where)
+    elif not any(is_kind(kind) for is_kind in PLAIN):
+        yield f"{where} is {kind}, which JSON cannot express; cast it to a string"
+
+
 def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[OrderKey]) -> Iterable[pa.RecordBatch]:
     """
     Sort the rows of a partition, which is held in memory; equal ones keep their order, and nulls come last.
@@ -99,7 +137,7 @@ def _readable(column: pa.Array) -> Any:
     if pa.types.is_map(alone.type):
         keys, items = alone.keys, alone.items
         return [[_readable(keys.slice(at, 1)), _readable(items.slice(at, 1))] for at in range(len(keys))]
-    if pa.types.is_list(alone.type):
+    if _is_list(alone.type):
         values = alone.flatten()
         return [_readable(values.slice(at, 1)) for at in range(len(values))]
     if pa.types.is_string(alone.type) or pa.types.is_large_string(alone.type):
@@ -109,20 +147,21 @@ def _readable(column: pa.Array) -> Any:
 
 def _exact(batch: pa.RecordBatch) -> pa.RecordBatch:
     """
-    Widen 32-bit floats by their shortest decimal form: 0.1 stays 0.1.
+    Widen 32-bit floats by their shortest decimal form, and write out columns that refer to a dictionary.
 
-    The 64-bit float of the same value is 0.10000000149011612.
+    0.1 stays 0.1: the 64-bit float of the same value is 0.10000000149011612.
     """
-    kinds = batch.schema.types
-    if not any("float" in str(kind) for kind in kinds):
+    if not any("float" in str(kind) or pa.types.is_dictionary(kind) for kind in batch.schema.types):
         return batch
-    columns = [
-        column.cast(_with_floats(kind, pa.string())).cast(_with_floats(kind, pa.float64()))
-        if "float" in str(kind)
-        else column
-        for column, kind in zip(batch.columns, kinds, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+    return pa.RecordBatch.from_arrays(list(map(_exact_column, batch.columns)), batch.schema.names)
+
+
+def _exact_column(column: pa.Array) -> pa.Array:
+    written = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    kind = written.type
+    if "float" not in str(kind):
+        return written
+    return written.cast(_with_floats(kind, pa.string())).cast(_with_floats(kind, pa.float64()))
 
 
 def _with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
@@ -133,6 +172,11 @@ def _with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
         return pa.struct([one.with_type(_with_floats(one.type, wanted)) for one in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_field, kind.item_field.with_type(_with_floats(kind.item_type, wanted)))
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_with_floats(kind.value_type, wanted)))
+    if _is_list(kind):
+        values = kind.value_field.with_type(_with_floats(kind.value_type, wanted))
+        return pa.large_list(values) if pa.types.is_large_list(kind) else pa.list_(values)
     return kind
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return any(is_kind(kind) for is_kind in LISTS)

@@ -167,8 +167,8 @@ class RowReader:
             raise ValueError("it has no kind; add a column kind or set the option kind")
         value = row.get("data")
         data = _json_of(value)
-        group = _text(row.get("group"))
-        identity = _text(row.get("id")) or _derived_id(
+        group = _text(row.get("group"), "group")
+        identity = _text(row.get("id"), "id") or _derived_id(
             kind, group, data if isinstance(value, str) else _SORTED(value)
         )
         priority = row.get("priority")
@@ -208,8 +208,14 @@ def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+def _text(value: object, name: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    # Spark, Python and JSON write numbers with a fraction, times and truth values in ways of their own, and a rerun
+    # through another of them would send the row again.
+    if isinstance(value, int | date) and not isinstance(value, bool | datetime):
+        return str(value)
+    raise ValueError(f"its {name} is {value!r}; a string, a whole number or a date is needed")
 
 
 def _json_of(value: object) -> JsonText:
@@ -228,12 +234,19 @@ def _json_of(value: object) -> JsonText:
 def _as_json(value: object) -> Any:
     """Convert a value of Spark that JSON lacks; dates and times become ISO 8601 strings."""
     if isinstance(value, Decimal):
-        return float(value)
+        return _number(value)
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} cannot be expressed in JSON")
+
+
+def _number(value: Decimal) -> float:
+    number = float(value)
+    if Decimal(repr(number)) != value:
+        raise ValueError(f"{value} has more digits than a number of a handler keeps; cast it to a string")
+    return number
 
 
 def _derived_id(kind: str, group: str | None, data: str) -> str:

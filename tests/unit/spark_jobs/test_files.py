@@ -3,14 +3,18 @@
 import json
 import os
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
-from spark_jobs.files import describe, main, parser, rows_of, send
+from spark_jobs.file_rows import rows_of
+from spark_jobs.files import describe, main, parser, send
+from spark_jobs.rows.outgoing import UnreadableRow
+from spark_jobs.rows.reader import RowReader
 from tests.support.sending import make_deployment
 
 
@@ -42,7 +46,61 @@ def test_lines_of_json_go_out_as_they_came(tmp_path):
         {"data": lines[1], "id": None},
         {"data": "[1"},
     ]
-    assert rows(file, "--select", "n")[:2] == [{"data": {"n": 1}}, {"data": {"n": None}}]
+    assert [row["data"] for row in rows(file, "--select", "d, n")] == [
+        '{"d":0.1000000000000000055,"n":1}',
+        '{"d":2,"n":null}',
+        "[1",
+    ]
+
+
+def refusal(row):
+    """Give why a row cannot be sent."""
+    if isinstance(row, UnreadableRow):
+        return row.reason
+    with pytest.raises(ValueError, match=r".") as caught:
+        RowReader(kind="a.kind", priority=0).item(row, 1)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"a": 1.0}', "its id is 1.0; a string, a whole number or a date is needed"),
+        ('{"a": true}', "its id is True"),
+        ('{"a": {"b": [1]}}', "its id is {'b': [1]}"),
+        ('{"a": "x", "a": "y"}', "its field 'a' occurs more than once"),
+        ('"text"', "it is not a JSON object, so it has no field 'a'"),
+        ('{"a": 1', "its data is not a JSON document"),
+    ],
+)
+def test_lines_whose_id_is_not_one_text_are_refused(tmp_path, line, reason):
+    """Two numbers with a fraction may be one float, and other writers write it in other ways."""
+    (tmp_path / "a.jsonl").write_text(f'{{"a": 1}}\n{line}')
+
+    good, bad = rows(tmp_path / "a.jsonl", "--id", "a")
+
+    assert good["id"] == 1
+    assert reason in refusal(bad)
+
+
+ONE_TEXT = [
+    [True],
+    [1e20],
+    [Decimal("1.50")],
+    [datetime(2026, 1, 2, tzinfo=UTC)],
+    [{"a": 1}],
+]
+
+
+@pytest.mark.parametrize("values", ONE_TEXT)
+@pytest.mark.parametrize("option", ["--id", "--group"])
+def test_columns_of_parquet_that_spark_would_write_in_another_way_are_no_ids(tmp_path, values, option):
+    """A rerun by a job would send the rows again."""
+    parquet.write_table(pa.table({"a": values, "on": [date(2026, 1, 2)]}), tmp_path / "a.parquet")
+
+    assert "is needed" in refusal(rows(tmp_path / "a.parquet", option, "a")[0])
+    (row,) = rows(tmp_path / "a.parquet", option, "on", "--select", "on")
+    assert "2026-01-02" in RowReader(kind="a.kind", priority=0).item(row, 1).message_group_id
 
 
 def test_columns_of_parquet_keep_their_types(tmp_path):
@@ -58,10 +116,76 @@ def test_columns_of_parquet_keep_their_types(tmp_path):
     ]
 
 
+def test_digits_that_a_number_cannot_keep_are_refused_by_name(tmp_path):
+    """One float has the first 17 digits of both; a decimal that it keeps is sent."""
+    texts = ["12345678901234567.111", "12345678901234567.222", "0.1"]
+    parquet.write_table(
+        pa.table({"a": pa.array(map(Decimal, texts), pa.decimal128(38, 18))}), tmp_path / "a.parquet"
+    )
+
+    first, second, good = rows(tmp_path / "a.parquet")
+
+    assert "12345678901234567.111000000000000000 has more digits" in refusal(first)
+    assert "12345678901234567.222000000000000000 has more digits" in refusal(second)
+    assert '"data":{"a":0.1}' in RowReader(kind="a.kind", priority=0).item(good, 1).body
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (pa.array([b"a"]), "a is binary, which JSON cannot express"),
+        (pa.array([[{"b": 1}]], pa.list_(pa.struct([("b", pa.time64("us"))]))), r"a\[\].b is time64"),
+        (pa.array([[(1, "x")]], pa.map_(pa.int32(), pa.string())), "keys of a JSON object are strings"),
+        (pa.StructArray.from_arrays([pa.array([1])] * 2, ["b", "b"]), "a has 'b' more than once"),
+    ],
+)
+def test_types_that_json_lacks_are_named_before_the_first_row(tmp_path, column, problem):
+    """Unless the column is not selected."""
+    parquet.write_table(pa.table({"a": column, "n": [1]}), tmp_path / "a.parquet")
+
+    with pytest.raises(ConfigurationError, match=problem):
+        rows(tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet", "--select", "n") == [{"data": {"n": 1}}]
+
+
+def test_columns_with_one_name_are_refused(tmp_path):
+    """A message would have the last of them."""
+    parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 2, ["a", "a"]), tmp_path / "a.parquet")
+
+    with pytest.raises(ConfigurationError, match="column 'a' occurs more than once"):
+        rows(tmp_path / "a.parquet")
+
+
+def test_a_folder_of_parquet_is_one_table(tmp_path):
+    """As Spark reads it: without hidden files and unfinished ones, and a column that a file lacks is null."""
+    for name in ("b.parquet", "_temporary/0/c.parquet", ".d.parquet"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"n": [1]}), tmp_path / name)
+    parquet.write_table(pa.table({"a.b": ["x"], "n": [2]}), tmp_path / "a.parquet")
+
+    found = rows(tmp_path, "--format", "parquet", "--id", "n")
+
+    assert found == [{"data": {"a.b": "x", "n": 2}, "id": 2}, {"data": {"a.b": None, "n": 1}, "id": 1}]
+
+
+def test_files_that_are_not_one_table_are_refused(tmp_path):
+    """Neither may a column be of two types, nor be in the names of folders."""
+    parquet.write_table(pa.table({"n": ["1"]}), tmp_path / "a.parquet")
+    (tmp_path / "day=7").mkdir()
+    parquet.write_table(pa.table({"n": [1]}), tmp_path / "day=7/b.parquet")
+
+    with pytest.raises(ConfigurationError, match=r"folder 'day=7' in .* has the value of a column"):
+        rows(tmp_path, "--format", "parquet")
+    (tmp_path / "day=7/b.parquet").rename(tmp_path / "b.parquet")
+    with pytest.raises(ConfigurationError, match="are not one table"):
+        rows(tmp_path, "--format", "parquet")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "problem"),
     [
         ("a.csv", "id,n\n1,2\n", ["--id", "key"], "there is no column 'key'; columns are id, n"),
+        ("a.jsonl", '{"id": 1}\n{}', ["--id", "key"], "there is no field 'key' in any line"),
         ("a.csv", "id,n\n1\n", [], "line 2 has another number of fields than the 2 names"),
         ("a.csv", "id,id\n1,2\n", [], "column 'id' occurs more than once"),
         ("a.csv", 'id\n"1', [], "is not CSV"),
