@@ -12,6 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 
@@ -35,19 +40,35 @@ def instructions_each(module: str, *arguments: str, few: int, many: int) -> floa
         RuntimeError: valgrind said no count.
 
     """
-    counts = [_counted(module, *arguments, str(times)) for times in (few, many)]
+    counts = [_counted("-m", module, *arguments, str(times)) for times in (few, many)]
     return (counts[1] - counts[0]) / (many - few)
 
 
-def _counted(*command: str) -> int:
+def instructions_of(statements: str, *, variables: Mapping[str, str]) -> int:
+    """
+    Return the instructions of statements in a fresh process, without those of Python's own start.
+
+    Args:
+        statements: the program; its modules have their bytecode.
+        variables: more environment variables.
+
+    Raises:
+        RuntimeError: valgrind said no count.
+
+    """
+    _counted("-c", statements, variables=variables)  # leaves bytecode behind
+    return _counted("-c", statements, variables=variables) - _counted("-c", "pass", variables=variables)
+
+
+def _counted(*command: str, variables: Mapping[str, str] = MappingProxyType({})) -> int:
     valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     done = subprocess.run(
-        [*valgrind, sys.executable, "-m", *command],
+        [*valgrind, sys.executable, *command],
         capture_output=True,
         text=True,
         check=False,
         # Hashes by chance would order sets, and so work, differently each time.
-        env=os.environ | {"PYTHONHASHSEED": "0"},
+        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", **variables},
     )
     found = COUNTED.search(done.stderr)
     if done.returncode or not found:

@@ -14,14 +14,16 @@ import statistics
 import subprocess
 import sys
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import instructions, stubbed
 from benchmarks.report import Findings, Table, run
+from lanes.config.deployment import VARIABLE
 from lanes.testing.silence import Silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 BATCHES = (1, 10)
 HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
@@ -32,6 +34,16 @@ HANDLES: dict[str, Callable[[], Callable[..., Any]]] = {
 IMPORTED = {
     "cold_import_ms": "import lanes.consumer, lanes.aws.runtime, lanes.message",
     "cold_import_lanes_ms": "import lanes.consumer, lanes.message",
+}
+
+# Everything before the first record: imports, clients, and for the consumer its runtime.
+COLD_STARTS = {
+    "consumer": "import lambdas.consumer.handler; from lanes.aws.runtime import runtime_from_env; runtime_from_env()",
+    "powertools": (
+        "from aws_lambda_powertools import Logger, Metrics; "
+        "from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response; "
+        "import boto3; Logger(); Metrics(namespace='n'); boto3.client('sqs')"
+    ),
 }
 
 
@@ -50,6 +62,7 @@ def measure(*, quick: bool, seed: int) -> Findings:  # noqa: ARG001 - nothing he
             figures[f"instructions_per_record_batch_{batch}"] = round(added)
     for name, statement in IMPORTED.items():
         figures[name] = cold_import_ms(statement, turns=1 if quick else 7)
+    figures |= cold_starts(count=bool(counts))
     rows = [(name, batch, micros[name, batch], counts.get((name, batch))) for name, batch in micros]
     title = "CPU of one message" + ("" if counts else " (instructions: not counted here, valgrind is needed)")
     columns = ("handler", "batch", "us", "instructions")
@@ -125,12 +138,39 @@ def instruction_counts() -> dict[tuple[str, int], float]:
     }
 
 
-def cold_import_ms(statement: str, *, turns: int) -> float:
+def cold_starts(*, count: bool) -> dict[str, float]:
+    """Compare a cold start with that of Powertools and one client of boto3, in instructions or CPU."""
+    variables = {
+        VARIABLE: stubbed.deployment().to_json(),
+        "AWS_DEFAULT_REGION": "eu-central-1",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "POWERTOOLS_SERVICE_NAME": "orders",
+    }
+    price: dict[str, float] = {
+        name: instructions.instructions_of(statements, variables=variables)
+        if count
+        else cold_import_ms(statements, turns=1, variables=variables)
+        for name, statements in COLD_STARTS.items()
+    }
+    counted = {"cold_start_instructions": price["consumer"]} if count else {}
+    return counted | {"cold_start_over_powertools": round(price["consumer"] / price["powertools"], 3)}
+
+
+def cold_import_ms(
+    statement: str, *, turns: int, variables: Mapping[str, str] = MappingProxyType({})
+) -> float:
     """Return the median milliseconds of CPU that a fresh process needs for its imports, Python's own start left out."""
     program = f"import time; a = time.process_time(); {statement}; print((time.process_time() - a) * 1000)"
     found = [
         float(
-            subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+            subprocess.run(
+                [sys.executable, "-c", program],
+                check=True,
+                capture_output=True,
+                text=True,
+                env={**os.environ, **variables},
+            ).stdout
         )
         for _ in range(turns)
     ]

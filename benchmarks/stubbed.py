@@ -89,8 +89,8 @@ def bare_loop(event: Mapping[str, Any], context: Any) -> dict[str, Any]:  # noqa
     return {"batchItemFailures": []}
 
 
-def consumer(telemetry: Telemetry | None = None) -> Callable[..., Any]:
-    """Return the handle of a consumer of three lanes on one slot, with the telemetry of a deployed one by default."""
+def deployment() -> Deployment:
+    """Return three lanes on one slot."""
     config = LanesConfig.from_dict({})
     queues = {
         lane.name: LaneQueues(
@@ -99,9 +99,14 @@ def consumer(telemetry: Telemetry | None = None) -> Callable[..., Any]:
         )
         for lane in config.lanes
     }
+    return Deployment(config=config, queues=queues, table="ledger")
+
+
+def consumer(telemetry: Telemetry | None = None) -> Callable[..., Any]:
+    """Return the handle of a consumer of three lanes on one slot, with the telemetry of a deployed one by default."""
     made = Consumer(
         Runtime(
-            deployment=Deployment(config=config, queues=queues, table="ledger"),
+            deployment=deployment(),
             queues=EmptyQueues(),  # type: ignore[arg-type]
             ledger=None,  # type: ignore[arg-type]
             telemetry=telemetry or PowertoolsTelemetry(environ={}),
