@@ -174,6 +174,10 @@ class OutageLog:
         known.reported_at = now
         return known.outage
 
+    def latest(self, of: str) -> Outage:
+        """Return an outage as its last failure left it; one must be known."""
+        return self._known[of].outage
+
     def ended(self, of: str) -> Outage | None:
         """Note a success; return the outage that it ends, if any."""
         known = self._known.pop(of, None)

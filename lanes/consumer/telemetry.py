@@ -120,22 +120,22 @@ class GuardedTelemetry:
 
     @_changes_nothing
     def problem(self, name: str, /, **fields: Any) -> None:
-        """Report an error; of failed calls alike, the first one and one a minute."""
+        """Report an error; of failed calls alike, the first one, one a minute, and each that names a receive."""
         if name in OF_ONE_MESSAGE:
             self._to.problem(name, **fields)
             return
         error = sys.exception()
         cause = error.code if isinstance(error, AwsError) else type(error).__name__
         reason = str(error) if isinstance(error, AwsError) else cause
-        place = fields.get("lane") or fields.get("queue")
-        outage = self._outages.failed(
-            f"{name} {place} {cause}", cause=cause, reason=reason, now=self._clock(), error=None
-        )
-        if outage is None:
-            return
-        if outage.failures > 1:
-            fields |= {"cause": cause, "reason": reason, "since": outage.since, "failures": outage.failures}
-        self._to.problem(name, **fields)
+        of = f"{name} {fields.get('lane') or fields.get('queue')} {cause}"
+        is_due = self._outages.failed(of, cause=cause, reason=reason, now=self._clock(), error=None)
+        # No other event has the receive.
+        if is_due or "receive_count" in fields or "messages" in fields:
+            outage = self._outages.latest(of)
+            if outage.failures > 1:
+                numbers = {"since": outage.since, "failures": outage.failures}
+                fields |= {"cause": cause, "reason": reason, **numbers}
+            self._to.problem(name, **fields)
 
     @_changes_nothing
     def count(self, metric: Metric | str, value: float = 1) -> None:

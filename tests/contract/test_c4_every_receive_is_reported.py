@@ -126,6 +126,26 @@ def test_every_receive_is_told_once_with_overrides_holds_and_failed_calls(
     assert sorted(told(scenario)) == sorted(received)
 
 
+@pytest.mark.parametrize("operation", ["SendMessage", "TransactWriteItems"])
+def test_every_receive_of_an_outage_is_told(engine, operation):
+    """Its problem is the only event of the receive; only the first one has the traceback."""
+    raw = {"consumer": {"on_dead_letter": {"work": "hold"}}} if operation != "SendMessage" else {}
+    scenario = Overridden(raw, engine=engine)
+    received = listen(scenario)
+    for number in range(4):
+        scenario.send("MAIN", f"m{number}", "dead", group=f"g{number}")
+    scenario.world.calls.break_if = lambda name, _: aws_error(name) if name == operation else None
+
+    for _ in range(3):
+        scenario.step("MAIN")
+        scenario.world.clock.advance(20)
+
+    assert sorted(told(scenario)) == sorted(received)
+    problems = [fields for name, fields in scenario.world.recorder.problems if name != "handler_failed"]
+    assert ["failures" in fields for fields in problems] == [False] + [True] * (len(problems) - 1)
+    assert len(problems) > 4
+
+
 def test_a_batch_that_an_error_of_ours_interrupts_names_its_records(engine):
     """And the receive of each."""
     scenario = Scenario(engine=engine)

@@ -86,10 +86,12 @@ def test_an_outage_of_ten_minutes_is_reported_once_a_minute(engine, calls, raw):
         world.clock.advance(5)
 
     failed = [(name, fields) for name, fields in world.recorder.problems if name != "handler_failed"]
-    found = Counter((name, fields.get("lane"), fields.get("cause")) for name, fields in failed)
+    # The others name a receive that no other event has: each is reported, with one traceback.
+    alike = [(name, fields) for name, fields in failed if "receive_count" not in fields]
+    found = Counter((name, fields.get("lane"), fields.get("cause")) for name, fields in alike)
     firsts = Counter((name, fields.get("lane")) for name, fields in failed if "failures" not in fields)
-    assert found
-    assert max(found.values()) <= 2 * (MINUTES + 1), found
+    assert failed
+    assert max(found.values(), default=0) <= 2 * (MINUTES + 1), found
     assert max(firsts.values()) <= 2, firsts
     assert world.recorder.counts["ConsumerCallErrors"] >= sum(found.values())
 
