@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lanes.errors import DeadLetter as DeadLetter
     from lanes.errors import LanesError as LanesError
     from lanes.errors import Retry as Retry
+    from lanes.errors import Unavailable as Unavailable
     from lanes.message import JsonText as JsonText
     from lanes.message import Message as Message
     from lanes.priority import Priority as Priority
@@ -52,6 +53,7 @@ HOMES = {
     "Producer": "lanes.producer",
     "RawRecord": "lanes.consumer",
     "Retry": "lanes.errors",
+    "Unavailable": "lanes.errors",
     "SentMessage": "lanes.producer",
     "UnsentMessage": "lanes.producer",
     "continuing_trace": "lanes.trace_context",

@@ -21,7 +21,7 @@ The errors of this library, and the signals that a handler raises.
     │   └── DuplicateHandlerError   .kind
     └── AwsError                    .operation .code .retryable .answered .reasons
 
-`Retry` and `DeadLetter` are signals, not errors: a handler raises them to decide the outcome of its record.
+`Retry`, `Unavailable` and `DeadLetter` are signals: a handler raises them to decide the outcome of its record.
 """
 
 from __future__ import annotations
@@ -207,11 +207,38 @@ class AwsError(LanesError):
 
 class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
     """
-    Raise it in a handler to retry the record later; the attempt counts as failed.
+    Raise it in a handler to retry the record later; the attempt counts as failed, unless you say `counts=False`.
 
     Args:
         after: the delay before the next attempt; the default is the consumer's backoff.
         reason: for logs, and for the dead letter if no attempts are left.
+        counts: whether it is a failed attempt. A message that is only early may come again without one.
+
+    """
+
+    # On the class too, for subclasses that do not call this constructor.
+    after: timedelta | None = None
+    reason: str = ""
+    counts: bool = True
+
+    def __init__(self, after: timedelta | None = None, reason: str = "", *, counts: bool = True) -> None:
+        self.after = _checked_delay("Retry", after)
+        self.reason = reason
+        self.counts = counts
+        super().__init__(reason or "the handler asked for a retry")
+
+
+class Unavailable(Exception):  # noqa: N818 - a signal of the handler, not an error
+    """
+    Raise it in a handler whose resource is away: nothing is wrong with the record, and the attempt does not count.
+
+    After three in a row the consumer starts no record of the resource until a pause has ended, then tries one. A record
+    that says so while others of its resource are handled does count its attempts.
+
+    Args:
+        after: the pause; by default 1 s, doubled at each further try up to 60 s.
+        reason: for logs.
+
     """
 
     # On the class too, for subclasses that do not call this constructor.
@@ -219,13 +246,9 @@ class Retry(Exception):  # noqa: N818 - a signal of the handler, not an error
     reason: str = ""
 
     def __init__(self, after: timedelta | None = None, reason: str = "") -> None:
-        if after is not None and not isinstance(after, timedelta):
-            raise TypeError(f"Retry(after=...) takes a timedelta, not {after!r}")
-        if after is not None and after < timedelta(0):
-            raise ValueError(f"Retry(after=...) must not be negative: {after!r}")
-        self.after = after
+        self.after = _checked_delay("Unavailable", after)
         self.reason = reason
-        super().__init__(reason or "the handler asked for a retry")
+        super().__init__(reason or "the resource is away")
 
 
 class DeadLetter(Exception):  # noqa: N818 - a signal of the handler, not an error
@@ -237,6 +260,17 @@ class DeadLetter(Exception):  # noqa: N818 - a signal of the handler, not an err
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+def _checked_delay(name: str, after: object) -> timedelta | None:
+    """Return a delay; raises `TypeError` and `ValueError` for one that is none."""
+    if after is None:
+        return None
+    if not isinstance(after, timedelta):
+        raise TypeError(f"{name}(after=...) takes a timedelta, not {after!r}")
+    if after < timedelta(0):
+        raise ValueError(f"{name}(after=...) must not be negative: {after!r}")
+    return after
 
 
 def _restore(kind: type[LanesError], args: tuple[Any, ...], fields: dict[str, Any]) -> LanesError:

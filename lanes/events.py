@@ -116,6 +116,12 @@ class Event(enum.StrEnum):
         ("lane", "reason", *_RECORDS),
         Count.RETURNED,
     )
+    RESOURCE_BACK = (
+        "resource_back",
+        "resource back",
+        "a slot found a resource again, `seconds` after it had found it away first",
+        ("lane", "resource", "seconds"),
+    )
     BATCH_WOKEN = (
         "batch_woken",
         "woken",
@@ -188,6 +194,12 @@ class Event(enum.StrEnum):
         "",
         "counts the attempt; `message_failed` or `message_dead_lettered` follows",
         (*_RECORD, "trace_id"),
+    )
+    RESOURCE_AWAY = (
+        "resource_away",
+        "",
+        "starts no record of the resource for `pause` seconds, then tries one; `resource_back` follows",
+        ("lane", "resource", "reason", "pause"),
     )
     BATCH_INTERRUPTED = (
         "batch_interrupted",

@@ -19,6 +19,7 @@ class Metric(enum.StrEnum):
     MOVED = "MovedMessages"
     WOKEN = "WokenMessages"
     UNKNOWN_KINDS = "UnknownKindMessages"
+    UNAVAILABLE = "UnavailableResource"
     IGNORED_FIELDS = "IgnoredFields"
     LOWERED = "LoweredPriorities"
     RESERVE = "ReserveMessages"

@@ -14,6 +14,7 @@ from lanes.config.deployment import Deployment, LaneQueues
 from lanes.consumer import Consumer
 from lanes.consumer.runtime import Runtime
 from lanes.consumer.signals import Yielded
+from lanes.errors import Unavailable
 from lanes.metrics import Metric
 from lanes.testing.fifo.settings import LOOK_AHEAD
 
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from lanes.testing.fifo.queue import FifoQueue
 
     from .function import InvocationContext
+
+
+REFUSAL = 0.02
+"""Seconds of a handler that finds its resource away."""
 
 
 class Pattern(enum.StrEnum):
@@ -182,6 +187,8 @@ class SimulatedLanes:
         self.tally = Tally()
         self.handled = HandledLog()
         self.history = History()
+        self.away: Callable[[float], bool] = lambda _seconds: False
+        self._began_at = self.scheduler.now
         self.sent = self.done = 0
         self.sent_to: Counter[str] = Counter()
         self._bodies = Bodies()
@@ -223,7 +230,7 @@ class SimulatedLanes:
             group: its message group.
             seconds: time that its handler takes.
             fault: "always" or "once" for a handler that fails, "check" for a checkpoint half way, "crash" for one that
-                kills its process each time, half way.
+                kills its process each time, half way, "away" for one that says each time that its resource is away.
             rings: whether the sender rings the bell.
 
         """
@@ -387,6 +394,10 @@ class SimulatedLanes:
             elif fault == "crash":
                 self.scheduler.sleep(seconds / 2)
                 self.scheduler.die()
+            if fault == "away" or self.away(self.scheduler.now - self._began_at):
+                self.scheduler.sleep(REFUSAL)
+                how = "away"
+                raise Unavailable(reason="as planned")
             self.scheduler.sleep(seconds)
             how = "failed" if fault == "always" or (fault == "once" and number == 1) else "done"
         except Yielded:

@@ -61,6 +61,7 @@ def alarm_rules(
             yield _starved(queue, consumer)
     yield _call_errors(config, consumer)
     yield _unknown_kinds(config, consumer)
+    yield _resource_away(config, consumer)
     yield AlarmRule(
         name="Errors",
         severity=Severity.WARNING,
@@ -207,6 +208,21 @@ def _unknown_kinds(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule
         description=f"Messages wait for a handler of their kind, and are dead-lettered after {wait}.",
         first_step="`lanes tail --event batch_returned` shows their kinds.",
         page=Page.UNKNOWN_KINDS,
+    )
+
+
+def _resource_away(config: LanesConfig, consumer: PriorityConsumer) -> AlarmRule:
+    return AlarmRule(
+        name="ResourceAway",
+        severity=Severity.WARNING,
+        metric=_in_all_lanes(config, consumer, Metric.UNAVAILABLE, label="Messages without their resource"),
+        # One slot alone tries at least five times in a period.
+        threshold=4,
+        periods=2,
+        spare=1,
+        description="Handlers find their resource away; its messages wait, and none of their attempts counts.",
+        first_step="`lanes tail --event resource_away` shows which resource, and why.",
+        page=Page.RESOURCE_AWAY,
     )
 
 

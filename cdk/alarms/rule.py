@@ -28,6 +28,7 @@ class Page(StrEnum):
     CALL_ERRORS = "call-errors"
     ERRORS = "errors"
     UNKNOWN_KINDS = "unknown-kinds"
+    RESOURCE_AWAY = "resource-away"
     THROTTLES = "throttles"
     HEARTBEAT = "heartbeat"
     INTAKE = "intake"

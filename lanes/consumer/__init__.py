@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lanes.config.settings import LARGEST_BATCH
 from lanes.consumer.handlers import Around, HandlerContext, Handlers
 from lanes.consumer.records import PartialBatchResponse, RawRecord
-from lanes.errors import ConfigurationError
+from lanes.errors import ConfigurationError, DeadLetter, Retry
 from lanes.message import kind_problem
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ class Consumer:
 
     Args:
         runtime: its dependencies; built from the function's environment unless given.
+        unavailable: types of exceptions that mean `Unavailable` wherever a handler raises them, such as
+            `httpx.ConnectError`.
+
+    Raises:
+        TypeError: `unavailable` has something else than types of exceptions.
+        ConfigurationError: one of them has another meaning, such as `Exception` or `Retry`.
 
     Example:
         >>> consumer = Consumer()
@@ -49,25 +55,29 @@ class Consumer:
 
     """
 
-    def __init__(self, runtime: Runtime | None = None) -> None:
-        self._handlers = Handlers()
+    def __init__(
+        self, runtime: Runtime | None = None, *, unavailable: Iterable[type[Exception]] = ()
+    ) -> None:
+        self._handlers = Handlers(unavailable=_unavailable_types(unavailable))
         self._runtime = runtime
         self._engine: Engine | None = None
         self._stand_in: Consumer | None = None
 
     def handler(
-        self, kind: str, *, aliases: Iterable[str] = (), strict: bool = False
+        self, kind: str, *, aliases: Iterable[str] = (), strict: bool = False, resource: str = ""
     ) -> Callable[[Function], Function]:
         """
         Register the decorated function for messages of `kind`.
 
         It takes the message, and as a second argument a `HandlerContext` if it asks for one. It may raise `Retry`,
-        `DeadLetter`, or any exception, which is a failed attempt. It runs inside the message's priority.
+        `Unavailable`, `DeadLetter`, or any exception, which is a failed attempt. It runs inside the message's priority.
 
         Args:
             kind: the kind.
             aliases: other names of the kind, such as those before it was renamed.
             strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
+            resource: the name of what the handler calls, if your handlers call several: while one is away, records of
+                the others start.
 
         Raises:
             DuplicateHandlerError: the kind has a handler.
@@ -78,13 +88,19 @@ class Consumer:
         kinds = _kinds_of("handler", kind, aliases)
 
         def register(function: Function) -> Function:
-            self._handlers.add(kinds, function, strict=strict)
+            self._handlers.add(kinds, function, strict=strict, resource=resource)
             return function
 
         return register
 
     def batch_handler(
-        self, kind: str, *, max_size: int = LARGEST_BATCH, aliases: Iterable[str] = (), strict: bool = False
+        self,
+        kind: str,
+        *,
+        max_size: int = LARGEST_BATCH,
+        aliases: Iterable[str] = (),
+        strict: bool = False,
+        resource: str = "",
     ) -> Callable[[BatchFunction], BatchFunction]:
         """
         Register the decorated function for lists of messages of `kind`, where one call is cheaper than several.
@@ -99,6 +115,8 @@ class Consumer:
             max_size: the most messages in one call, 1 to 10; fewer are never waited for.
             aliases: other names of the kind, such as those before it was renamed.
             strict: dead-letter data with a field that the type of the data lacks, instead of ignoring the field.
+            resource: the name of what the handler calls, if your handlers call several: while one is away, records of
+                the others start.
 
         Raises:
             DuplicateHandlerError: the kind has a handler.
@@ -116,7 +134,7 @@ class Consumer:
             raise ConfigurationError([problem], source="batch_handler")
 
         def register(function: BatchFunction) -> BatchFunction:
-            self._handlers.add(kinds, function, strict=strict, max_size=max_size)
+            self._handlers.add(kinds, function, strict=strict, max_size=max_size, resource=resource)
             return function
 
         return register
@@ -213,3 +231,21 @@ def _kinds_of(method: str, kind: str, aliases: Iterable[str]) -> tuple[str, ...]
         problems = [f"{problem}, or no message reaches the handler" for problem in problems]
         raise ConfigurationError(problems, source=method)
     return kinds
+
+
+def _unavailable_types(given: Iterable[type[Exception]]) -> tuple[type[Exception], ...]:
+    """Return types of exceptions; raises `TypeError` and `ConfigurationError` for what can't mean `Unavailable`."""
+    if isinstance(given, type):
+        raise TypeError(f"unavailable takes several types, as in unavailable=({given.__name__},)")
+    types = tuple(given)
+    for one in types:
+        if not (isinstance(one, type) and issubclass(one, Exception)):
+            raise TypeError(f"unavailable takes types of exceptions, such as ConnectionError, not {one!r}")
+    if wide := [one for one in types if issubclass(Retry, one) or issubclass(one, Retry | DeadLetter)]:
+        problems = [
+            f"{one.__name__} has a meaning of its own, or is also raised for mistakes in your code, whose "
+            "attempts would never end; name the exceptions of the client that calls your resource"
+            for one in wide
+        ]
+        raise ConfigurationError(problems, source="Consumer(unavailable=...)")
+    return types

@@ -7,12 +7,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
+from lanes.consumer.breakers import IN_A_ROW, Breaker
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
 from lanes.consumer.records import SETTLING, Batch, RawRecord
-from lanes.consumer.signals import Yielded, asked_delay, deciding
-from lanes.errors import AwsError, DeadLetter, Retry
+from lanes.consumer.signals import Yielded, asked_delay, deciding, is_attempt, text_of
+from lanes.errors import AwsError, DeadLetter, Retry, Unavailable
 from lanes.events import Event
 from lanes.metrics import Metric
 
@@ -50,10 +51,19 @@ class Attempts:
 
     Attributes:
         longest: the longest time that a record of each lane took in this environment, in seconds.
+        sleep: lets seconds pass.
 
     """
 
-    def __init__(self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement) -> None:
+    def __init__(
+        self,
+        *,
+        config: LanesConfig,
+        handlers: Handlers,
+        settlement: Settlement,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
         self._settings = settings = config.consumer
         self._handlers = handlers
         self._settlement = settlement
@@ -66,6 +76,10 @@ class Attempts:
         self.longest: defaultdict[str, float] = defaultdict(float)
         self._least = min(configured + SETTLING, self._limit)
         self.needed = _Needed(self._least)
+        self.sleep = sleep
+        self._monotonic = monotonic
+        self._breakers: dict[str, Breaker] = {}
+        self._is_any_away = False
 
     def run(
         self,
@@ -130,14 +144,70 @@ class Attempts:
             started_at = self.clock()
             with way.during:
                 failures = self._caller.call(batch, begun, check=check)
+            away = self._judge_resource(batch.lane, begun, failures)
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)
             return
         times = started_at, self.clock()
         for attempt in begun:
-            error = failures.get(attempt.work.id)
-            yield attempt.record, self._ended(batch, attempt, error, times=times)
+            record, error = attempt.record, failures.get(attempt.work.id)
+            pause = away.get(record.message_id)
+            yield record, self._ended(batch, attempt, error, times=times, pause=pause)
+
+    def pause_before(self, record: RawRecord) -> float:
+        """Return the seconds until a record of this one's resource may start; 0 if it may now."""
+        if not self._is_any_away or (handler := self.resolve(record).handler) is None:
+            return 0.0
+        return self._breaker(handler.resource).seconds_left
+
+    def is_tried_alone(self, call: Call) -> bool:
+        """Whether the resource of a call was away until now, so that one record tries it."""
+        handler = call.works[0].handler
+        return self._is_any_away and handler is not None and self._breaker(handler.resource).is_open
+
+    @property
+    def has_several_resources(self) -> bool:
+        """Whether records of another resource may start while one is away."""
+        return len(self._handlers.resources) > 1
+
+    def _breaker(self, resource: str) -> Breaker:
+        found = self._breakers.get(resource)
+        return found or self._breakers.setdefault(resource, Breaker(self._monotonic))
+
+    def _judge_resource(
+        self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException]
+    ) -> Mapping[str, float]:
+        """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
+        handler = begun[0].work.handler
+        assert handler is not None  # noqa: S101 - refused before
+        breaker, was_open = self._breaker(handler.resource), False
+        found: dict[str, Unavailable] = {}
+        for attempt in begun:
+            message_id = attempt.record.message_id
+            if (raised := failures.get(attempt.work.id)) is None:
+                was_open |= breaker.is_open
+                seconds = self._monotonic() - breaker.away_since
+                breaker.succeeded(message_id)
+            elif isinstance(error := _deciding(attempt, raised), Unavailable) and breaker.forgives(
+                message_id
+            ):
+                found[message_id] = error
+        if was_open:
+            report.resource_back(self._telemetry, lane, handler.resource, seconds=seconds)
+        delays: Mapping[str, float] = {}
+        if found:
+            asked = [
+                after.total_seconds() for one in found.values() if (after := asked_delay(one)) is not None
+            ]
+            delays = dict.fromkeys(found, breaker.failed(list(found), after=max(asked, default=None)))
+            error = next(iter(found.values()))
+            self._telemetry.count(Metric.UNAVAILABLE, len(found))
+            if breaker.failures == IN_A_ROW:
+                reason, pause = text_of(error), breaker.seconds_left
+                report.resource_away(self._telemetry, lane, handler.resource, reason=reason, pause=pause)
+        self._is_any_away = any(one.is_open for one in self._breakers.values())
+        return delays
 
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""
@@ -214,13 +284,19 @@ class Attempts:
         raised: BaseException | None,
         *,
         times: tuple[float, float],
+        pause: float | None,
     ) -> Outcome:
-        """Return the outcome of one record after its handler's call."""
+        """Return the outcome of one record after its handler's call; `pause` in seconds if its resource is away."""
+        if pause is not None:
+            delay = self._settlement.delays.untouched(batch.lane, attempt.record, pause)
+            return Outcome(entry=attempt.before, delay=delay, reason=Reason.AWAY)
         if raised is not None:
-            error = deciding(raised)
+            error = _deciding(attempt, raised)
             # A supervisor that signals every process ends the handler's own children too.
             if batch.is_stopped() and not isinstance(error, Retry | DeadLetter):
                 return _uncounted(attempt.before)
+            if not is_attempt(error):
+                return self._early(batch.lane, attempt, error)
             return self._failed(batch.lane, attempt, raised, error)
         # With idempotency the effect says that it is done, before any count is looked at.
         if attempt.is_ahead and not self._settings.idempotency:
@@ -232,6 +308,13 @@ class Attempts:
         number = attempt.number
         report.handled(self._telemetry, batch.lane, attempt.record, attempt.work, attempt=number, times=times)
         return DONE
+
+    def _early(self, lane: Lane, attempt: Attempt, error: BaseException) -> Outcome:
+        """Return a record that its handler wants later, without an attempt."""
+        delays, after = self._settlement.delays, asked_delay(error)
+        seconds = delays.after_failure(lane) if after is None else after.total_seconds()
+        delay = delays.untouched(lane, attempt.record, seconds)
+        return Outcome(entry=attempt.before, delay=delay, reason=Reason.EARLY)
 
     def _failed(self, lane: Lane, attempt: Attempt, raised: BaseException, error: BaseException) -> Outcome:
         record, entry, work, ahead = attempt.record, attempt.entry, attempt.work, attempt.is_ahead
@@ -294,6 +377,11 @@ class Attempts:
         return report.tried(self._telemetry, problem, lambda: self._ledger.write([entry]), **ids)
 
 
+def _deciding(attempt: Attempt, raised: BaseException) -> BaseException:
+    handler = attempt.work.handler
+    return deciding(raised, unavailable=handler.unavailable if handler else ())
+
+
 def _uncounted(entry: Entry, *, to: Lane | None = None) -> Outcome:
     """Return the outcome of a record whose attempt does not count; settlement writes its entry with the yield."""
     return Outcome(ending=Ending.YIELDED, entry=entry, to=to)
@@ -321,15 +409,3 @@ def last_error(entry: Entry) -> str:
     if entry.ending in (Ending.STARTED, Ending.CRASHED):
         return "the attempt ended without an answer: its process crashed or ran out of time"
     return entry.last_error
-
-
-def text_of(value: object) -> str:
-    """Return a value of user code as text that DynamoDB and SQS accept; its type if it has none."""
-    try:
-        text = str(value)
-    except KeyboardInterrupt:  # it ends the process
-        raise
-    except BaseException:  # noqa: BLE001 - it comes from user code
-        text = f"a {type(value).__name__} without text"
-    # Half a surrogate pair is text to Python alone: DynamoDB and SQS refuse it.
-    return text.encode("utf-8", "replace").decode()

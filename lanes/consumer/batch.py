@@ -8,6 +8,7 @@ outcome replaces that: an error anywhere keeps the records that it interrupts.
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from lanes.consumer.interceptors import Interception, Interceptor
     from lanes.consumer.records import Batch, RawRecord
     from lanes.consumer.settlement import Settlement
+
+
+LONGEST_SLEEP = 1.0
+"""Seconds until a slot that waits for its resource looks again whether its process is to stop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +111,9 @@ class Corridor:
     ) -> bool:
         """Decide the first record of the rest; return False if all of the rest stays."""
         record, lane = rest[0], batch.lane
+        # Before the turn decides: when the pause has ended, the most urgent record comes first.
+        if pause := self.attempts.pause_before(record):
+            return self._wait_for_resource(batch, outcomes, rest, pause)
         if batch.milliseconds_left() / 1000 < self.attempts.needed[lane.name]:
             outcomes.keep(rest, Outcome(delay=shortest_delay(rest), reason=Reason.TIME))
             return False
@@ -118,8 +126,11 @@ class Corridor:
         if not isinstance(way, Proceed):
             self._keep_rest(batch, outcomes, rest, way)
             return False
-        if way.most < len(call.records):
-            call = call.only(call.records, most=way.most)
+        if not way.most:
+            return True
+        most = 1 if self.attempts.is_tried_alone(call) else way.most
+        if most < len(call.records):
+            call = call.only(call.records, most=most)
         began = self.attempts.clock() if way.reserve else 0.0
         check = partial(_check, batch, turn, way)
         attempts = self.attempts.run(batch, call, outcomes.entries, interceptions, check=check, way=way)
@@ -130,6 +141,23 @@ class Corridor:
         if yielded is not None:
             self._yield_in_mid_work(batch, turn, outcomes, yielded)
         return yielded is None
+
+    def _wait_for_resource(
+        self, batch: Batch, outcomes: Outcomes, rest: Sequence[RawRecord], pause: float
+    ) -> bool:
+        """Wait for the next try of a resource that is away; return False if all of the rest stays."""
+        attempts, lane = self.attempts, batch.lane
+        left = batch.seconds_left - attempts.needed[lane.name]
+        goes_on = attempts.has_several_resources
+        if goes_on or left <= 0 or batch.is_stopped():
+            # Not late for the next try: a record that waited here would go before a more urgent one.
+            for record in rest[:1] if goes_on else rest:
+                delay = self.settlement.delays.untouched(lane, record, math.floor(pause))
+                outcomes.keep([record], outcomes.behind(record) or Outcome(delay=delay, reason=Reason.AWAY))
+            return goes_on
+        # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
+        attempts.sleep(min(pause, left, LONGEST_SLEEP))
+        return True
 
     def _next_call(
         self,

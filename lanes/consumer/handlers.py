@@ -24,7 +24,7 @@ TRACE_HEADER = "AWSTraceHeader"
 
 POWERTOOLS = "aws_lambda_powertools."
 
-Around: TypeAlias = "Callable[[Callable[[Any, HandlerContext], Any], Any, HandlerContext], Any]"
+Around: TypeAlias = "Callable[[Registered, Any, HandlerContext], Any]"
 """Called in place of each handler, with the handler, its message or raw record, and its context."""
 
 
@@ -85,7 +85,8 @@ class Registered:
     """
     A registered function, and whether it takes a context; `read` returns its type of data, and problems.
 
-    `loop` runs it if it is a coroutine function. A batch handler takes a list of up to `max_size` messages.
+    `loop` runs it if it is a coroutine function. A batch handler takes a list of up to `max_size` messages. `resource`
+    names what it needs, which may be away, and the types `unavailable` say that it is.
     """
 
     function: Callable[..., Any]
@@ -93,6 +94,8 @@ class Registered:
     loop: HandlerLoop
     read: DataReader | None = None
     max_size: int | None = None
+    resource: str = ""
+    unavailable: tuple[type[Exception], ...] = ()
 
     def __call__(self, argument: Any, context: HandlerContext) -> Any:
         """Call the handler, with the context if it asks for it, and run it to its end."""
@@ -136,9 +139,12 @@ class Work:
 
 
 class Handlers:
-    """The handlers of one consumer."""
+    """The handlers of one consumer; exceptions of the types `unavailable` mean that a resource is away."""
 
-    def __init__(self, loop: HandlerLoop | None = None) -> None:
+    def __init__(
+        self, loop: HandlerLoop | None = None, *, unavailable: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self.unavailable = unavailable
         self._loop = loop or HandlerLoop()
         self._by_kind: dict[str, Registered] = {}
         self._raw: Registered | None = None
@@ -150,6 +156,7 @@ class Handlers:
         *,
         strict: bool = False,
         max_size: int | None = None,
+        resource: str = "",
     ) -> None:
         """Register a handler for a kind and its other names; one with a `max_size` takes several messages."""
         if taken := [
@@ -157,22 +164,29 @@ class Handlers:
         ]:
             raise DuplicateHandlerError(kind=taken[0])
         one = registered(handler, self._loop, strict=strict, max_size=max_size)
+        one = dataclasses.replace(one, resource=resource, unavailable=self.unavailable)
         self._by_kind |= dict.fromkeys(kinds, one)
 
     def add_raw(self, handler: Callable[..., Any]) -> None:
         """Register the handler of raw bodies."""
         if self._raw is not None:
             raise DuplicateHandlerError(kind="raw bodies")
-        self._raw = registered(handler, self._loop)
+        self._raw = dataclasses.replace(registered(handler, self._loop), unavailable=self.unavailable)
 
     def within(self, around: Around | None) -> Handlers:
         """Return the same handlers, with each call made by `around` if it is given."""
-        other = Handlers(self._loop)
+        other = Handlers(self._loop, unavailable=self.unavailable)
         # Once for each handler: the messages of a kind and of its other names may share a call.
         through = {id(handler): _through(around, handler) for handler in self._by_kind.values()}
         other._by_kind = {kind: through[id(handler)] for kind, handler in self._by_kind.items()}
         other._raw = self._raw and _through(around, self._raw)
         return other
+
+    @property
+    def resources(self) -> set[str]:
+        """The resources that the handlers need; the empty name is that of those that name none."""
+        raw = [self._raw] if self._raw else []
+        return {handler.resource for handler in (*self._by_kind.values(), *raw)}
 
     def resolve(self, record: RawRecord) -> Work:
         """Decode a record and find its handler; the work says why if there is none."""

@@ -45,6 +45,8 @@ class Reason(enum.StrEnum):
     ELSEWHERE = "elsewhere"  # another delivery of its id is being handled
     EXPIRED = "expired"  # its visibility timeout ended before it could be held: another receive may have it
     UNKNOWN_KIND = "unknown_kind"  # no handler is known for its kind, and code that has one may be on its way
+    AWAY = "away"  # its handler found its resource away, or a pause of the resource was longer than the invocation
+    EARLY = "early"  # its handler wants it later, with `Retry(counts=False)`
     DIVERTED = "diverted"  # an override or a hold could not be applied yet
 
 
@@ -228,6 +230,10 @@ class Delays:
         full = min(LONGEST_UNKNOWN, max(self.settings.backoff_base.total_seconds(), waited, 1.0))
         chosen = min(full * self.random.uniform(0.75, 1.0), left)
         return _in_limits(max(chosen, receive_floor(record.receive_count)), lane)
+
+    def untouched(self, lane: Lane, record: RawRecord, seconds: float) -> int:
+        """Return the seconds until a record returns without an attempt: more if it was received often."""
+        return _in_limits(max(seconds, receive_floor(record.receive_count)), lane)
 
     def after_refused_deletion(self, lane: Lane, record: RawRecord) -> int:
         """Return the seconds until the deletion of a record is tried again: doubled with each receive, capped."""

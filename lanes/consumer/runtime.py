@@ -97,7 +97,13 @@ class Runtime:
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         slots = config.consumer.reserved_concurrency
         peers = Peers(slots=slots, table=self.presence, environment=environment, clock=clock)
-        attempts = Attempts(config=config, handlers=handlers, settlement=settlement)
+        attempts = Attempts(
+            config=config,
+            handlers=handlers,
+            settlement=settlement,
+            monotonic=self.monotonic,
+            sleep=self.sleep,
+        )
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock)

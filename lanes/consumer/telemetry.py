@@ -310,6 +310,18 @@ def kept(telemetry: Telemetry, lane: Lane, records: Sequence[tuple[RawRecord, Ou
 
 
 @_changes_nothing
+def resource_away(telemetry: Telemetry, lane: Lane, resource: str, *, reason: str, pause: float) -> None:
+    """Report that a slot starts no record of a resource for a while."""
+    telemetry.problem(Event.RESOURCE_AWAY, lane=lane.name, resource=resource, reason=reason, pause=pause)
+
+
+@_changes_nothing
+def resource_back(telemetry: Telemetry, lane: Lane, resource: str, *, seconds: float) -> None:
+    """Report that a slot found a resource again."""
+    telemetry.event(Event.RESOURCE_BACK, lane=lane.name, resource=resource, seconds=round(seconds, 1))
+
+
+@_changes_nothing
 def woken(telemetry: Telemetry, lane: Lane, entries: Sequence[Entry], *, by: Lane) -> None:
     """Report parked records that became visible at the end of an invocation for lane `by`."""
     telemetry.count(Metric.WOKEN, len(entries))

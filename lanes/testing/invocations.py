@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lanes.consumer.calls import failures_in
-from lanes.consumer.signals import Yielded, deciding
+from lanes.consumer.signals import Yielded, deciding, is_attempt
+from lanes.errors import Unavailable
 from lanes.mapping.answer import read_answer
 from lanes.mapping.rules import handled
 from lanes.testing.event import QUEUE_ARN, sqs_event
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from lanes.config import ConsumerSettings
-    from lanes.consumer.handlers import HandlerContext
+    from lanes.consumer.handlers import HandlerContext, Registered
     from lanes.message import Message
     from lanes.testing.clock import FakeClock
     from lanes.testing.entry_point import Environment
@@ -165,9 +166,7 @@ class Invocations:
             messages, read_answer(answer, message_ids=[message.message_id for message in messages])
         )
 
-    def around(
-        self, handler: Callable[[Any, HandlerContext], Any], argument: Any, context: HandlerContext
-    ) -> Any:
+    def around(self, handler: Registered, argument: Any, context: HandlerContext) -> Any:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
         messages = argument if isinstance(argument, list) else [argument]
         self.started.update(getattr(one, "kind", "raw body") for one in messages)
@@ -176,7 +175,7 @@ class Invocations:
         try:
             result = handler(argument, context)
         except BaseException as raised:
-            error = deciding(raised)
+            error = deciding(raised, unavailable=handler.unavailable)
             if isinstance(error, Yielded | KeyboardInterrupt):
                 self._calls.killed |= isinstance(error, ProcessKilled)
                 raise
@@ -188,11 +187,13 @@ class Invocations:
             self._is_handling = False
         self._take_time(began, deadline)
         if context.message_ids:
-            self._note_answer(result, messages, context)
+            self._note_answer(handler, result, messages, context)
         self.after_handler()
         return result
 
-    def _note_answer(self, answer: Any, messages: Sequence[Message], context: HandlerContext) -> None:
+    def _note_answer(
+        self, handler: Registered, answer: Any, messages: Sequence[Message], context: HandlerContext
+    ) -> None:
         """Record the failures that a batch handler returned; the consumer refuses a wrong answer by itself."""
         try:
             failures = failures_in(answer, messages)
@@ -200,9 +201,12 @@ class Invocations:
             failures = dict.fromkeys((message.id for message in messages), refused)
         for message_id, message in zip(context.message_ids, messages, strict=True):
             if (failure := failures.get(message.id)) is not None:
-                self._note_failed(message_id, context, deciding(failure))
+                error = deciding(failure, unavailable=handler.unavailable)
+                self._note_failed(message_id, context, error)
 
     def _note_failed(self, message_id: str, context: HandlerContext, error: BaseException) -> None:
+        if isinstance(error, Unavailable) or not is_attempt(error):
+            return
         self._journal.note_failed(message_id, lane=context.lane, attempt=context.attempt, error=error)
 
     def _take_time(self, began: float, deadline: float) -> None:

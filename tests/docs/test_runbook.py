@@ -71,7 +71,12 @@ def test_the_page_on_failed_calls_has_every_event_of_one():
     named = {name for row in rows(page, "## Find the cause") for name in codes(row[0])} - ERRORS_OF_AWS
 
     problems = {event for event in Event if event.is_problem and not event.startswith(("entry_", "outbox_"))}
-    others = {Event.HANDLER_FAILED, Event.BATCH_INTERRUPTED, Event.DUPLICATE_OF_OTHER_LANE}
+    others = {
+        Event.HANDLER_FAILED,
+        Event.BATCH_INTERRUPTED,
+        Event.DUPLICATE_OF_OTHER_LANE,
+        Event.RESOURCE_AWAY,
+    }
     assert named == problems - others
 
 

@@ -42,7 +42,8 @@ class Proceed:
         reserve: the account that its time is charged to, if it is overdue and served from the reserve.
         waited: seconds that it has had the slot before its start, which are charged as well.
         may_yield: whether its handler may yield at a checkpoint.
-        most: how many records may start together, in one call of a batch handler.
+        most: how many records may start together, in one call of a batch handler; none if the resource of the first one
+            was found away meanwhile.
         ages: whether the knowledge of the lanes above ages in calls before its handler, so that it is checked again.
         during: entered while its handler runs.
 

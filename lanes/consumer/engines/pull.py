@@ -212,6 +212,9 @@ class PullTurn:
                 return Outcome(delay=shortest_delay(rest), reason=reason)
         if not is_ahead and not slot.can_look_above(lane):
             return Outcome(delay=shortest_delay(rest), reason=Reason.TIME)
+        if slot.services.corridor.attempts.pause_before(rest[0]):
+            # A record above that was served here found the resource away.
+            return Proceed(most=0)
         # Each way to a start passes here: no record skips the rate, or starts after a stop or too late.
         chosen_at = slot.clock()
         if self._needs_whole_invocation(rest[0]) or not self._wait_for_rate(rest[0], is_ahead=is_ahead):

@@ -22,6 +22,8 @@ RETURN_REASONS = {
     "not_begun": "the attempt could not be written to the ledger before it began: an AWS call failed",
     "elsewhere": "another delivery is handling the same id",
     "expired": "its visibility timeout had ended before the function could hold it; another receive may have it",
+    "away": "its handler found its resource away; no attempt counts",
+    "early": "its handler wants it later, without an attempt",
     "unknown_kind": "no handler is registered for its kind; it waits for code that has one (unknown_kind_for)",
     "diverted": "an override or a group hold applies to it and could not be carried out yet",
 }

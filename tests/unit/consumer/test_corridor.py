@@ -140,7 +140,13 @@ class Environment:
         )
         self.corridor = Corridor(
             interceptors=interceptors,
-            attempts=Attempts(config=CONFIG, handlers=handlers, settlement=self.settlement),
+            attempts=Attempts(
+                config=CONFIG,
+                handlers=handlers,
+                settlement=self.settlement,
+                monotonic=self.clock,
+                sleep=self.clock.advance,
+            ),
             settlement=self.settlement,
         )
 

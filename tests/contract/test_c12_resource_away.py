@@ -1,0 +1,272 @@
+"""C12: when the resource is away, nothing burns: no attempt, no dead letter, few tries, and the urgent ones first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+from random import Random
+
+import pytest
+
+from lanes import Consumer, DeadLetter, LanesConfig, Retry, Unavailable
+from lanes.consumer.signals import Yielded
+from lanes.errors import ConfigurationError
+from lanes.metrics import Metric
+from lanes.testing import InMemoryLanes
+from simulator.oracle import violations
+from simulator.simulated_lanes import Pattern, SimulatedLanes
+
+MINUTE = timedelta(minutes=1)
+WORK = 0.1
+AWAY_FROM, AWAY_UNTIL = 60, 1260
+
+
+def simulated(engine, slots, *, messages=0):
+    """Return lanes in virtual time, with messages in fifty groups of MAIN."""
+    raw = {
+        "consumer": {"engine": engine, "reserved_concurrency": slots, "function_timeout": 60},
+        "lanes": [{"name": "HIGH", "threshold": 50}, {"name": "MAIN"}],
+    }
+    pattern = Pattern.PULL if engine == "pull" else Pattern.LANES
+    lanes = SimulatedLanes(LanesConfig.from_dict(raw), pattern=pattern)
+    for number in range(messages):
+        lanes.send("MAIN", group=f"m{number % 50}", seconds=WORK)
+    return lanes
+
+
+class Bank:
+    """A resource that answers, is away, or answers one of so many calls not."""
+
+    def __init__(self, is_away):
+        self.is_away, self.refused = is_away, 0
+
+    def __call__(self, seconds):
+        found = self.is_away(seconds)
+        self.refused += found
+        return found
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
+    """Twenty minutes away: one try a slot and pause, no attempt, groups in order, and HIGH first when it is back."""
+    lanes = simulated(engine, slots, messages=slots * 1000)
+    bank = lanes.away = Bank(lambda seconds: AWAY_FROM <= seconds < AWAY_UNTIL)
+    for at in range(0, AWAY_UNTIL, 20):
+        lanes.scheduler.after(at, partial(lanes.send, "HIGH", group=f"h{at}", seconds=WORK))
+    began = lanes.scheduler.now
+
+    assert lanes.settle(within=AWAY_UNTIL + 3600)
+
+    counts = lanes.tally.counts
+    assert (lanes.dead, counts[Metric.FAILED]) == (0, 0)
+    assert not violations(lanes)
+    # Pauses of 1, 2, 4, ... 60 s, and the three calls before the first one.
+    assert bank.refused <= slots * (3 + 6 + (AWAY_UNTIL - AWAY_FROM) / 60 + 1)
+    assert counts[Metric.UNAVAILABLE] == bank.refused
+    after = sorted(
+        (one.started_at, one.lane) for one in lanes.handled if one.started_at - began >= AWAY_UNTIL
+    )
+    assert after[0][0] - began - AWAY_UNTIL <= 61
+    assert [lane for _, lane in after[:10]] == ["HIGH"] * 10
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_calls_that_fail_now_and_then_cost_little(engine, slots):
+    """One in ten refused: no dead letter, and at most a tenth more time than without."""
+    ends = {}
+    for share in (0.0, 0.1):
+        lanes = simulated(engine, slots, messages=slots * 600)
+        chance = Random(5)
+        lanes.away = Bank(lambda _seconds, chance=chance, share=share: chance.random() < share)
+        began = lanes.scheduler.now
+
+        assert lanes.settle(within=3600)
+
+        assert lanes.dead == 0
+        ends[share] = max(one.finished_at for one in lanes.handled) - began
+
+    assert ends[0.1] < 1.1 * ends[0.0] + 4
+
+
+@pytest.mark.parametrize("lane", ["HIGH", "MAIN"])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_message_that_says_so_alone_counts_its_attempts(engine, slots, lane):
+    """Others of its resource are handled meanwhile, as beside one that fails, so it ends as a dead letter."""
+    ends = {}
+    for fault in ("always", "away"):
+        lanes = simulated(engine, slots)
+        lanes.send(lane, group="bad", seconds=WORK, fault=fault)
+        for number in range(slots * 1000):
+            lanes.send("MAIN", group=f"m{number % 50}", seconds=WORK)
+        began = lanes.scheduler.now
+
+        assert lanes.settle(within=1800)
+
+        assert (lanes.dead, lanes.tally.counts[Metric.FAILED]) == (1, 5)
+        ends[fault] = max(one.finished_at for one in lanes.handled) - began
+
+    assert ends["away"] < 1.1 * ends["always"]
+
+
+class Desk:
+    """Lanes in memory with handlers that fail as told: `errors` by kind, one for each call."""
+
+    def __init__(self, engine, *, unavailable=(), resources=None, **settings):
+        self.errors: dict[str, list[BaseException | None]] = {}
+        self.calls: Counter[str] = Counter()
+        consumer = Consumer(unavailable=unavailable)
+        for kind, resource in (resources or {"pay": ""}).items():
+            consumer.handler(kind, resource=resource)(partial(self.work, kind))
+        config = LanesConfig.from_dict({"consumer": {"engine": engine, **settings}})
+        self.lanes = InMemoryLanes(consumer, config=config)
+
+    def work(self, kind, message):
+        self.calls[kind] += 1
+        errors = self.errors.get(kind, [])
+        if errors and (error := errors.pop(0)) is not None:
+            raise error
+
+
+def nested(*errors):
+    """Return errors in a group in a group."""
+    return BaseExceptionGroup("outer", [BaseExceptionGroup("tasks", errors)])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable(),
+        ConnectionRefusedError("no route"),
+        nested(Unavailable()),
+        nested(ConnectionResetError(), asyncio.CancelledError(), Unavailable(after=MINUTE)),
+        nested(Yielded(), Unavailable()),
+    ],
+    ids=["signal", "type", "group", "mixed group", "beside a yield"],
+)
+@pytest.mark.parametrize("idempotency", [False, True])
+def test_it_is_no_attempt_however_it_is_said(engine, error, idempotency):
+    """As a signal, as an exception of a type that means it, alone or in groups; its claim is given back."""
+    desk = Desk(engine, unavailable=(ConnectionError,), idempotency=idempotency, max_attempts=1)
+    desk.errors["pay"] = [error] * 12
+    desk.lanes.producer.send("pay", {})
+    desk.lanes.run_until_idle()
+
+    assert desk.calls["pay"] == 13
+    desk.lanes.assert_handled("pay", attempt=1)
+    assert not desk.lanes.journal.failed
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (nested(Unavailable(), ValueError("no")), "attempts exhausted"),
+        (nested(Unavailable(), Retry()), "attempts exhausted"),
+        (nested(Unavailable(), DeadLetter("broken")), "broken"),
+    ],
+    ids=["error", "retry", "dead letter"],
+)
+def test_another_error_beside_it_counts(engine, error, reason):
+    """Else one task that finds the resource away would hide the mistake of another."""
+    desk = Desk(engine, max_attempts=1)
+    desk.errors["pay"] = [error]
+    desk.lanes.producer.send("pay", {})
+    desk.lanes.run_until_idle()
+
+    assert desk.calls["pay"] == 1
+    desk.lanes.assert_dead_lettered("pay", reason=reason)
+
+
+def test_a_pause_is_as_long_as_the_handler_asked_for(engine):
+    """Five minutes at the third refusal in a row, so a later message waits as long."""
+    desk = Desk(engine)
+    desk.errors["pay"] = [Unavailable(after=timedelta(minutes=5))] * 3
+    for number in range(6):
+        desk.lanes.producer.send("pay", {}, group=str(number))
+    began = desk.lanes.clock.now
+    desk.lanes.run_until_idle()
+
+    assert desk.calls["pay"] == 9
+    assert min(one.at.timestamp() for one in desk.lanes.journal.handled) - began >= 300
+
+
+def test_records_of_another_resource_go_on(engine):
+    """The bank is away for ten minutes; mail is sent at once, and payments wait in their order."""
+    desk = Desk(engine, resources={"pay": "bank", "mail": "mail"})
+    desk.errors["pay"] = [Unavailable(after=timedelta(minutes=10))] * 3
+    for number in range(6):
+        desk.lanes.producer.send("pay", {"n": number}, group=f"p{number % 2}", priority=100)
+        desk.lanes.producer.send("mail", {}, group=f"m{number}")
+    desk.lanes.run_until_idle()
+
+    handled = desk.lanes.journal.handled
+    mails = [one for one in handled if one.message.kind == "mail"]
+    assert len(mails) == 6
+    assert max(one.at for one in mails) < min(one.at for one in handled if one.message.kind == "pay")
+    for group in ("p0", "p1"):
+        numbers = [one.message.data["n"] for one in handled if one.message.group == group]
+        assert numbers == sorted(numbers)
+    assert desk.calls["pay"] == 9
+
+
+def test_a_message_that_is_early_comes_again_without_an_attempt(engine):
+    """`Retry(counts=False)`: a snooze, for this message alone."""
+    desk = Desk(engine, max_attempts=1)
+    desk.errors["pay"] = [Retry(after=timedelta(minutes=10), counts=False)] * 3
+    began = desk.lanes.clock.now
+    desk.lanes.producer.send("pay", {})
+    desk.lanes.run_until_idle()
+
+    desk.lanes.assert_handled("pay", attempt=1)
+    assert not desk.lanes.journal.failed
+    assert desk.lanes.clock.now - began >= 1800
+
+
+def test_messages_of_a_batch_handler_say_it_each_for_itself(engine):
+    """The others of the call are done; it is tried with one message while the resource is away."""
+    calls, away = [], [True]
+    consumer = Consumer()
+
+    @consumer.batch_handler("pay")
+    def pay(messages):
+        calls.append(len(messages))
+        if len(calls) == 1:
+            return {messages[0].id: Unavailable()}
+        if away[0] and len(calls) < 8:
+            raise Unavailable
+        return None
+
+    lanes = InMemoryLanes(consumer, config=LanesConfig.from_dict({"consumer": {"engine": engine}}))
+    for number in range(30):
+        lanes.producer.send("pay", {}, group=str(number))
+    lanes.run_until_idle()
+
+    assert len(lanes.journal.handled) == 30
+    assert not lanes.journal.failed
+    # Three calls in a row, then one message a try.
+    assert calls[4:8] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        (ConnectionError, TypeError, r"unavailable=\(ConnectionError,\)"),
+        (["down"], TypeError, "types of exceptions, such as ConnectionError, not 'down'"),
+        ((Exception,), ConfigurationError, "Exception has a meaning of its own"),
+        ((Retry,), ConfigurationError, "Retry has a meaning of its own"),
+        ((KeyboardInterrupt,), TypeError, "KeyboardInterrupt"),
+    ],
+    ids=["alone", "text", "all", "signal", "interrupt"],
+)
+def test_types_that_cannot_mean_it_are_refused(given, error, said):
+    """A mistake in a handler must not be taken for an outage."""
+    with pytest.raises(error, match=said):
+        Consumer(unavailable=given)
+
+
+@pytest.mark.parametrize("after", [5, timedelta(seconds=-1)])
+def test_a_pause_that_is_none_is_refused(after):
+    """As that of `Retry`."""
+    with pytest.raises((TypeError, ValueError), match=r"Unavailable\(after=\.\.\.\)"):
+        Unavailable(after=after)
