@@ -18,6 +18,8 @@ EXACT = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+# A row with an empty id gets a derived one, as a row without one does.
+GIVEN_ID = "nullif(id, '')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ class Contents:
         """Count the rows of a table with columns of `LanesDataSource`, in one pass."""
         from pyspark.sql import functions as f
 
-        hashed = f.xxhash64(_text(), *_columns(messages, "id", "group")).cast("decimal(38,0)")
+        text = f.to_json(_data(messages), EXACT)
+        hashed = f.xxhash64(text, *_columns(messages, "id", "group")).cast("decimal(38,0)")
         groups = (
             messages.select(*_keys(messages), hashed.alias("hash"))
             .groupBy("key_id", "key_rest")
@@ -85,11 +88,8 @@ def _keys(messages: DataFrame) -> list[Column]:
     """Give the columns that tell messages apart: the id, or without one all that an id is derived from."""
     from pyspark.sql import functions as f
 
-    has_id = "id" in messages.columns
-    # Spark compares no maps.
-    data = _text() if _has_map(messages.schema["data"].dataType) else f.col("data")
-    rest = f.struct(data, *_columns(messages, "group"))
-    identity = f.col("id") if has_id else f.lit(None).cast("string")
+    identity = f.expr(GIVEN_ID) if "id" in messages.columns else f.lit(None).cast("string")
+    rest = f.struct(_data(messages), *_columns(messages, "group"))
     return [identity.alias("key_id"), f.when(identity.isNull(), rest).alias("key_rest")]
 
 
@@ -99,15 +99,45 @@ def _columns(messages: DataFrame, *names: str) -> list[Column]:
     return [f.col(name) for name in names if name in messages.columns]
 
 
-def _text() -> Column:
+def _data(messages: DataFrame) -> Column:
     from pyspark.sql import functions as f
 
-    return f.to_json("data", EXACT)
+    return _comparable(f.col("data"), messages.schema["data"].dataType)
 
 
-def _has_map(kind: types.DataType) -> bool:
+def _comparable(value: Column, kind: types.DataType) -> Column:
+    """
+    Give a value that is equal for equal data only.
+
+    Spark compares no maps and strings by their collation, and takes 0.0 for -0.0. The entries of a map have no order.
+    """
+    from pyspark.sql import functions as f
+
+    if _compares(kind):
+        return value
     if isinstance(kind, types.StructType):
-        return any(_has_map(field.dataType) for field in kind.fields)
+        # Names that differ in their case alone are ambiguous for Spark.
+        numbered = [types.StructField(f"field_{place}", one.dataType) for place, one in enumerate(kind)]
+        renamed = value.cast(types.StructType(numbered))
+        parts = [
+            _comparable(renamed[place.name], one.dataType).alias(one.name)
+            for place, one in zip(numbered, kind, strict=True)
+        ]
+        return f.when(value.isNotNull(), f.struct(*parts))
     if isinstance(kind, types.ArrayType):
-        return _has_map(kind.elementType)
-    return isinstance(kind, types.MapType)
+        return f.transform(value, lambda one: _comparable(one, kind.elementType))
+    if isinstance(kind, types.MapType):
+        entries = f.transform_values(value, lambda _, one: _comparable(one, kind.valueType))
+        return f.array_sort(f.map_entries(entries))
+    return value.cast("string").cast("binary")
+
+
+def _compares(kind: types.DataType) -> bool:
+    """Whether two values of a type are equal for Spark only if they are the same data."""
+    if isinstance(kind, types.StructType):
+        return all(_compares(field.dataType) for field in kind.fields)
+    if isinstance(kind, types.ArrayType):
+        return _compares(kind.elementType)
+    if isinstance(kind, types.StringType):
+        return kind.simpleString() == "string"
+    return not isinstance(kind, (types.MapType, types.FloatType, types.DoubleType))

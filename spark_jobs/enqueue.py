@@ -18,7 +18,7 @@ from lanes.errors import ConfigurationError, LanesError
 from .arguments import enqueue_parser as parser
 from .arguments import writer_options
 from .columns import check_columns
-from .contents import Contents, distinct
+from .contents import GIVEN_ID, Contents, distinct
 from .failures import report
 from .manifest.storage import open_storage
 from .options import WriterOptions
@@ -138,7 +138,8 @@ def describe(messages: DataFrame, options: argparse.Namespace) -> dict[str, Any]
         }
     if "id" in names:
         # Neither counts nulls: a row without an id gets a derived one.
-        description["repeated_ids"] = sized.agg(f.count("id") - f.count_distinct("id")).collect()[0][0]
+        given = f.expr(GIVEN_ID)
+        description["repeated_ids"] = sized.agg(f.count(given) - f.count_distinct(given)).collect()[0][0]
     sized.unpersist()
     return description
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from lanes.errors import ConfigurationError
 from spark_jobs import files
-from spark_jobs.contents import Contents
+from spark_jobs.contents import Contents, distinct
 from spark_jobs.enqueue import main, parser, run
 from spark_jobs.failures import WriteFailedError
 from spark_jobs.partitions import write_partitions
@@ -174,6 +174,45 @@ def test_equal_rows_are_one_message_and_counted(do, lanes, tmp_path, column):
     done = do(*asked, "--select", f"{column} AS of, spent DIV 10 AS n", "--group-by", "spent DIV 10")
 
     assert (done["rows"], done["equal_rows"], done["sent"], lanes.waiting()) == (30, 27, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "messages"),
+    [
+        ("map('a', 1, 'b', 2)), (map('b', 2, 'a', 1)), (map('a', 1, 'b', 3)", 2),
+        ("0D), (-0D), (1D), (DOUBLE('NaN')", 4),
+        ("array(struct(0F AS x))), (array(struct(-0F AS x))), (NULL), (array(NULL)", 4),
+        ("'a' COLLATE UTF8_LCASE), ('A' COLLATE UTF8_LCASE", 2),
+    ],
+)
+def test_rows_are_equal_if_their_messages_are(spark, rows, messages):
+    """Spark compares no maps, takes 0.0 for -0.0, and text by its collation; the entries of a map have no order."""
+    table = spark.sql(f"FROM VALUES ({rows}) AS t(value) SELECT struct(value) AS data")
+
+    assert Contents.of(table).messages == distinct(table).count() == messages
+
+
+def test_other_names_of_fields_change_the_checksum(spark):
+    """Also those that differ in their case alone: the messages are others."""
+    texts = ["1D AS a, 2 AS A", "1D AS a, 2 AS B", "1D AS A, 2 AS a"]
+    tables = [spark.sql(f"SELECT struct({text}) AS data") for text in texts]
+
+    assert len({Contents.of(one).checksum for one in tables}) == 3
+
+
+def test_rows_with_an_empty_id_are_messages_of_their_own(spark, do, tmp_path):
+    """They get the id that a row without one gets."""
+    found = spark.sql(
+        "SELECT struct(n) AS data, id FROM VALUES (1, ''), (2, ''), (2, NULL), (3, 'a') AS t(n, id)"
+    )
+
+    contents = Contents.of(found)
+
+    assert (contents.messages, contents.repeated_ids) == (3, 0)
+    described = do(
+        "--table", table(tmp_path, "json"), "--format", "json", "--dry-run", "--id", "if(spent < 3, '', tier)"
+    )
+    assert described["repeated_ids"] == 26
 
 
 def test_the_name_of_a_run_belongs_to_one_kind_selection_and_table(do, lanes, tmp_path, capsys):
