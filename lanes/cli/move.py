@@ -12,7 +12,7 @@ from lanes.cli.filters import Everything, require_filter, takes_filter
 from lanes.cli.outbox.changes import show_preview
 from lanes.cli.outbox.target import Database, OutboxTarget, Table
 from lanes.cli.printing import confirm, moment, say, show_one
-from lanes.cli.target import target_of
+from lanes.cli.target import Output, target_of
 from lanes.cli.usage import UsageError
 from lanes.message_filter import MessageFilter  # noqa: TC001 - Typer reads the annotations
 from lanes.operate.overrides.change import Change
@@ -20,6 +20,7 @@ from lanes.operate.overrides.move import Move
 from lanes.overrides import Action
 
 if TYPE_CHECKING:
+    from lanes.cli.target import Target
     from lanes.config import LanesConfig
     from lanes.operate.overrides.move import Found, Moved
 
@@ -122,14 +123,19 @@ def _carry_out(
     found = move.find()
     _show(found, change, outbox)
     if dry_run or found.is_nothing:
-        show_one(outbox.stack, _answer(found, None))
+        show_one(outbox.stack, _answer(outbox.stack, found, None))
         return
     # The question names its target, since a shell may have another stage than you think.
     target = outbox.name if operations is None else operations.stack_name
     confirm(f"{target}: {_question(config, change)}", yes=yes)
     expected = found.preview.count if found.preview else 0
     moved = move.make(found, progress=lambda done: say(f"changed {done} of about {expected}"))
-    show_one(outbox.stack, _answer(found, moved))
+    if moved.override is not None:
+        say(
+            "a message in a lane changes when it is received, one deep in its lane when those before it are done; "
+            "`lanes overrides list` counts the messages so far"
+        )
+    show_one(outbox.stack, _answer(outbox.stack, found, moved))
 
 
 def _show(found: Found, change: Change, outbox: OutboxTarget) -> None:
@@ -149,14 +155,17 @@ def _question(config: LanesConfig, change: Change) -> str:
     return f"give them priority {change.priority} (lane {config.lane_for(change.priority).name})?"
 
 
-def _answer(found: Found, moved: Moved | None) -> dict[str, Any]:
-    """Return the result for each place; None for a place that was left alone."""
+def _answer(stack: Target, found: Found, moved: Moved | None) -> dict[str, Any]:
+    """Return the result for each place; None for a place that was left alone, which a table leaves out."""
     override = moved.override if moved else None
-    return {
+    answer = {
         "entries_found": found.preview.count if found.preview else None,
         "entries_changed": moved.entries if moved else 0,
         "messages_waiting": sum(found.queued.values()) if found.queued is not None else None,
         "override": override.id if override else None,
-        "takes_effect": moment(moved.takes_effect) if moved else None,
+        "applies_to_receives_from": moment(moved.applies_from) if moved else None,
         "expires": moment(override.expires_at) if override else None,
     }
+    if stack.output is Output.JSON:
+        return answer
+    return {name: value for name, value in answer.items() if value is not None}

@@ -55,6 +55,19 @@ def test_a_listing_shows_reasons_and_changes_nothing(lanes, typed, sqs, deployme
     assert count(sqs, deployment.queues["MAIN"].dead_letter_url) == 6
 
 
+def test_a_limit_counts_the_rows_of_all_lanes(typed, sqs, deployment, request):
+    """Highest first; a lane for which no row is left is named."""
+    kind = fresh_kind(request)
+    put_dead_letters(sqs, deployment, "HIGH", 2, groups=2, kind=f"{kind}.high")
+    put_dead_letters(sqs, deployment, "MEDIUM", 4, groups=4, kind=f"{kind}.medium")
+    put_dead_letters(sqs, deployment, "MAIN", 4, groups=4, kind=kind)
+
+    done = typed("--output", "json", "dead-letters", "list", "--limit", "5")
+
+    assert [row["lane"] for row in json.loads(done.stdout)] == ["HIGH"] * 2 + ["MEDIUM"] * 3
+    assert "MAIN is not listed: the lanes above have 5 dead letters, the limit" in done.stderr
+
+
 def test_one_is_shown_with_everything_that_was_noted(typed, sqs, deployment, request):
     """By the id of the message, of the dead letter or of the original."""
     kind = fresh_kind(request)

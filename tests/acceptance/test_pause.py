@@ -152,7 +152,7 @@ def test_what_waits_in_a_queue_is_cancelled_and_sent_on(platform, handled, lanes
     lanes.json("--stage", "demo", "cancel", "--id", "waits-1", "--why", "sent twice", "--yes")
     moved = lanes.json("--stage", "demo", "prioritize", "60", "--id", "waits-2", "--yes")
     assert moved["messages_waiting"] == 4
-    until(lambda: datetime.now(UTC) > datetime.fromisoformat(moved["takes_effect"]))
+    until(lambda: datetime.now(UTC) > datetime.fromisoformat(moved["applies_to_receives_from"]))
 
     lanes.json("--stage", "demo", "resume", "main")
 

@@ -80,7 +80,10 @@ def list_(
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
-    limit: Limit = 100,
+    limit: Annotated[
+        int,
+        typer.Option(min=0, help="Stop after this many rows, of all lanes together; 0 for no limit."),
+    ] = 100,
     wide: Annotated[
         bool,
         typer.Option("--wide", help="Show all fields, and each dead letter that is held behind another."),
@@ -94,13 +97,19 @@ def list_(
     """
     operations = operations_of(context)
     wanted = _filter(kind=kind, group=group, reason=reason, since=since, until=until)
-    letters: list[DeadLetteredMessage] = []
-    for name in _lanes(operations, lane):
-        listing = _read(operations, name, wanted, limit=limit or ALL)
-        letters += listing.letters
-        _say_beyond(name, listing)
     target = target_of(context)
-    if wide or target.output is Output.JSON or not letters:
+    shows_all = wide or target.output is Output.JSON
+    letters: list[DeadLetteredMessage] = []
+    left = limit or ALL
+    for name in _lanes(operations, lane):
+        if not left:
+            say(f"{name} is not listed: the lanes above have {limit} dead letters, the limit")
+            continue
+        listing = _read(operations, name, wanted, limit=left, only_leaders=not shows_all)
+        letters += listing.letters
+        left -= sum(shows_all or not letter.held_behind for letter in listing.letters)
+        _say_beyond(name, listing)
+    if shows_all or not letters:
         show_rows(target, [row_of(letter) for letter in letters], empty="no dead letters match")
         return
     rows = brief_rows(letters, now=time.time(), with_lane=lane is None)
@@ -320,9 +329,12 @@ def _lanes(operations: Operations, lane: str | None) -> list[str]:
     return [one.name for one in operations.deployment.config.lanes]
 
 
-def _read(operations: Operations, lane: str, wanted: DeadLetterFilter, *, limit: int) -> Listing:
+def _read(
+    operations: Operations, lane: str, wanted: DeadLetterFilter, *, limit: int, only_leaders: bool = False
+) -> Listing:
     with busy(lambda: f"reading the dead letters of {lane}"):
-        return list_dead_letters(operations.dead_letters, lane, wanted, limit=limit)
+        queues = operations.dead_letters
+        return list_dead_letters(queues, lane, wanted, limit=limit, only_leaders=only_leaders)
 
 
 def _say_beyond(lane: str, listing: Listing) -> None:

@@ -238,10 +238,13 @@ def list_dead_letters(
     wanted: DeadLetterFilter,
     *,
     limit: int,
+    only_leaders: bool = False,
     hold: timedelta = HOLD,
 ) -> Listing:
     """
     Receive dead letters of a lane until enough match, and make all visible again.
+
+    With `only_leaders` the limit does not count those that are held behind another one.
 
     AWS: no message of a group is delivered while another of it is in flight (SQS developer guide, FIFO delivery
     logic), so at most ten of a group can be received at once.
@@ -251,13 +254,15 @@ def list_dead_letters(
     try:
         for letters in _rounds(queues, lane, hold, seen):
             found += [letter for letter in letters if wanted.matches(letter)]
-            if len(found) >= limit:
+            counted = [place for place, one in enumerate(found) if not (only_leaders and one.held_behind)]
+            if len(counted) >= limit:
+                found = found[: counted[limit - 1] + 1]
                 break
         depth = queues.dead_letters(lane)
     finally:
         queues.give_back(list(seen.values()))
     return Listing(
-        letters=found[:limit],
+        letters=found,
         received=len(seen),
         beyond=max(0, depth.backlog + depth.in_flight - len(seen)),
     )

@@ -114,6 +114,12 @@ def _latest(
 
 def _counts(events: Sequence[MessageEvent]) -> str:
     counted = Counter(_COUNTS[event.event] for event in events if event.event in _COUNTS)
+    # The last failure is no event of its own: the message is dead-lettered with the number of its attempts.
+    attempts = [
+        event.fields.get("attempts") for event in events if event.event == Event.MESSAGE_DEAD_LETTERED
+    ]
+    failed = [counted[Count.FAILED], *(one for one in attempts if isinstance(one, int))]
+    counted[Count.FAILED] = max(failed)
     receives = max((event.receive or 0 for event in events), default=0)
     return ", ".join([f"receives {receives}", *(f"{one} {counted[one]}" for one in Count if counted[one])])
 

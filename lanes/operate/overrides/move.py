@@ -82,7 +82,7 @@ class Moved:
     override: Override | None
 
     @property
-    def takes_effect(self) -> float | None:
+    def applies_from(self) -> float | None:
         """When every consumer knows the override, in epoch seconds."""
         return None if self.override is None else self.override.created_at + KNOWN_AFTER
 

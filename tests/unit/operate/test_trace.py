@@ -87,6 +87,19 @@ def test_a_yield_a_waking_a_failure_and_a_success():
     assert trace.status == "done (receives 3, handled 1, failed 1, yielded 1)"
 
 
+def test_the_last_failure_counts_although_only_the_dead_letter_tells_of_it():
+    """Three attempts of three failed; a message that its handler gave up at once had one."""
+    dead = line(
+        "message_dead_lettered", at=20, attempts=3, receive_count=3, reason="attempts exhausted", **ME
+    )
+    refused = line("message_dead_lettered", at=1, attempts=0, receive_count=1, reason="no handler", **ME)
+
+    status = traced(failed(1, 1), failed(9, 2), dead).status
+
+    assert status.endswith("(receives 3, failed 3, dead-lettered 1)")
+    assert traced(refused).status.endswith("(receives 1, dead-lettered 1)")
+
+
 @given(order=st.permutations(range(4)))
 def test_the_order_of_the_lines_does_not_matter(order):
     """CloudWatch gives them by streams, and late ones later."""
