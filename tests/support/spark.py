@@ -1,7 +1,9 @@
 """One Spark session and one AWS server for all Spark tests of a process; lanes of its own for each test."""
 
+import gc
 import itertools
 import json
+import warnings
 
 import pytest
 
@@ -89,7 +91,7 @@ def aws(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark_session():
     """Run two tasks at once, each up to four times."""
     from spark_jobs import LanesDataSource
     from spark_jobs.session import open_session
@@ -99,6 +101,15 @@ def spark():
     session.dataSource.register(LanesDataSource)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_session):
+    """Give the session, and close what a module's tests left: Spark has sockets that only the collector closes."""
+    yield spark_session
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
