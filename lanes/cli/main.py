@@ -106,8 +106,15 @@ def options(
     # A shell that sets LANES_STACK for everyday use must not redirect a command with --stage.
     if [source.name for source in sources if source] == ["COMMANDLINE", "ENVIRONMENT"]:
         stack = None
+    where = context.get_parameter_source("endpoint")
     context.obj = Target(
-        stage=stage, stack=stack, profile=profile, region=region, endpoint=endpoint, output=output
+        stage=stage,
+        stack=stack,
+        profile=profile,
+        region=region,
+        endpoint=endpoint,
+        is_endpoint_typed=where is not None and where.name == "COMMANDLINE",
+        output=output,
     )
 
 

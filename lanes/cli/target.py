@@ -40,6 +40,8 @@ class Target:
         profile: profile of the AWS configuration; None for the credentials of the environment.
         region: AWS region; None for the region of the profile or environment.
         endpoint: address of a local AWS; None for AWS.
+        is_endpoint_typed: whether the address holds for every service. One of AWS_ENDPOINT_URL gives way to the address
+            of a single service, as in all of AWS's tools (AWS SDKs and Tools Reference, "Service-specific endpoints").
         output: format of printed data.
 
     """
@@ -49,6 +51,7 @@ class Target:
     profile: str | None = None
     region: str | None = None
     endpoint: str | None = None
+    is_endpoint_typed: bool = True
     output: Output = Output.TABLE
 
     @property
@@ -61,7 +64,7 @@ class Target:
         return Clients(
             profile=self.profile,
             region=self.region,
-            endpoint_url=self.endpoint,
+            endpoint_url=self.endpoint if self.is_endpoint_typed else None,
             config=relay_config() if for_relay else None,
         )
 
@@ -71,7 +74,7 @@ class Target:
         if self.profile is not None:
             # boto3 prefers keys in variables to a profile in a variable, but not to one that is typed.
             variables = {name: value for name, value in variables.items() if name not in KEYS}
-        if self.endpoint is not None:
+        if self.endpoint is not None and self.is_endpoint_typed:
             # Both win over AWS_ENDPOINT_URL, as the clients of this command don't let them.
             variables = {name: value for name, value in variables.items() if not name.startswith(ENDPOINTS)}
         chosen = {

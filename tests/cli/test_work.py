@@ -13,7 +13,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lanes import LanesConfig, Producer
+from lanes import LanesConfig, LanesError, Producer
+from lanes.cli.main import command
 from lanes.cli.target import Target
 from lanes.cli.work import environment_of, with_slots
 from lanes.config.deployment import Deployment, LaneQueues
@@ -413,6 +414,31 @@ def test_a_typed_profile_and_region_hold_in_the_slots(monkeypatch):
     # boto3 gives priority to these.
     assert not {"AWS_ENDPOINT_URL_SQS", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"} & set(variables)
     assert Deployment.from_env(variables) == deployment_of()
+
+
+@pytest.mark.parametrize(("arguments", "sqs"), [([], 2), (["--endpoint", "http://127.0.0.1:3"], 3)])
+def test_the_address_of_one_service_gives_way_to_a_typed_one_alone(monkeypatch, arguments, sqs):
+    """For AWS's own tools AWS_ENDPOINT_URL_SQS has priority over AWS_ENDPOINT_URL."""
+    found = []
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:2")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+
+    def seen(target):
+        found.append(target)
+        raise LanesError("seen")
+
+    monkeypatch.setattr(Target, "deployment", seen)
+
+    with pytest.raises(LanesError, match="seen"):
+        command().main([*arguments, "send", "order.placed"], standalone_mode=False)
+    (target,) = found
+    addresses = [client.meta.endpoint_url for client in (target.clients().sqs(), target.clients().ssm())]
+
+    assert addresses == [f"http://127.0.0.1:{sqs}", f"http://127.0.0.1:{3 if arguments else 1}"]
+    assert target.environment(os.environ).get("AWS_ENDPOINT_URL_SQS") == (
+        None if arguments else "http://127.0.0.1:2"
+    )
 
 
 @pytest.mark.parametrize(
