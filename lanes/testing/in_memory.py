@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from datetime import timedelta
 from random import Random
@@ -26,7 +27,7 @@ from lanes.testing.sender import MemorySender
 from lanes.testing.stack import MemoryStack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lanes.consumer import Consumer
     from lanes.message import Message
@@ -214,6 +215,23 @@ class InMemoryLanes:
 
         """
         return self._runs.until(condition, most_handlings=most_handlings)
+
+    @contextlib.contextmanager
+    def away(self, resource: str = "") -> Iterator[None]:
+        """
+        Let a resource be away for the length of a block: the handlers that need it raise `Unavailable`.
+
+        Let time pass with `run_for` in the block: until its end no message of the resource is handled.
+
+        Args:
+            resource: as in `@consumer.handler(kind, resource=…)`; by default that of handlers that name none.
+
+        """
+        self._invocations.away.add(resource)
+        try:
+            yield
+        finally:
+            self._invocations.away.discard(resource)
 
     def assert_sent(
         self,

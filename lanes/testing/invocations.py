@@ -99,6 +99,7 @@ class Invocations:
         started: handler starts by kind.
         total: number of invocations so far.
         after_handler: called after each handler that succeeds.
+        away: the resources that are away; the handlers that need one raise `Unavailable` in place of their work.
 
     """
 
@@ -125,6 +126,7 @@ class Invocations:
         self.started: Counter[str] = Counter()
         self.total = 0
         self.after_handler: Callable[[], None] = lambda: None
+        self.away: set[str] = set()
 
     @property
     def running(self) -> int:
@@ -168,6 +170,8 @@ class Invocations:
 
     def around(self, handler: Registered, argument: Any, context: HandlerContext) -> Any:
         """Run one handler: it takes its time, its error is recorded, and other slots run beside it."""
+        if handler.resource in self.away:
+            raise Unavailable(reason="away in this test")
         messages = argument if isinstance(argument, list) else [argument]
         self.started.update(getattr(one, "kind", "raw body") for one in messages)
         deadline, began = self._deadlines[-1], self._clock.now

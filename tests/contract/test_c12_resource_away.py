@@ -191,6 +191,28 @@ def test_a_pause_is_as_long_as_the_handler_asked_for(engine):
     assert min(one.at.timestamp() for one in desk.lanes.journal.handled) - began >= 300
 
 
+def test_a_test_lets_a_resource_be_away(engine):
+    """In a line: its messages wait without an attempt for hours, others go on, and then the urgent one is first."""
+    desk = Desk(engine, resources={"pay": "bank", "mail": ""})
+    lanes = desk.lanes
+    with lanes.away("bank"):
+        for number in range(4):
+            lanes.producer.send("pay", {"n": number}, group=str(number))
+        lanes.producer.send("mail", {})
+        lanes.run_for(timedelta(hours=2))
+        lanes.assert_handled("mail")
+        assert desk.calls["pay"] == 0
+        lanes.producer.send("pay", {"n": "urgent"}, priority=100)
+        lanes.run_for(timedelta(minutes=5))
+    lanes.run_until_idle()
+
+    pays = [one.message.data["n"] for one in lanes.journal.handled if one.message.kind == "pay"]
+    assert pays[0] == "urgent"
+    assert sorted(pays[1:]) == [0, 1, 2, 3]
+    assert not lanes.journal.failed
+    assert all(one.attempt == 1 for one in lanes.journal.handled)
+
+
 def test_records_of_another_resource_go_on(engine):
     """The bank is away for ten minutes; mail is sent at once, and payments wait in their order."""
     desk = Desk(engine, resources={"pay": "bank", "mail": "mail"})
