@@ -25,6 +25,12 @@ LONGEST_PAUSE = 60.0
 REMEMBERED = 10_000
 """Messages that a breaker remembers."""
 
+# With three, a resource that refuses half of its calls would make one attempt in three of them.
+ENOUGH = 5
+"""Calls of others that tell whether a message is to blame."""
+SHARE = 0.8
+"""Share of these calls that find the resource, if it is."""
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Breaker:
@@ -42,8 +48,10 @@ class Breaker:
     failures: int = 0
     away_since: float = 0.0
     _until: float = 0.0
-    _failed: list[Collection[str]] = dataclasses.field(default_factory=list)
-    _alone: OrderedDict[str, None] = dataclasses.field(default_factory=OrderedDict)
+    _last: Collection[str] = ()
+    _found: int = 0
+    _refused: int = 0
+    _since: OrderedDict[str, tuple[int, int]] = dataclasses.field(default_factory=OrderedDict)
 
     @property
     def is_open(self) -> bool:
@@ -59,12 +67,20 @@ class Breaker:
         """
         Whether a message that finds the resource away is not to blame, so that this is no attempt.
 
-        It is to blame if others were handled right before, and right after it said so an earlier time.
+        It is to blame if it said so before, and of the calls of others since then nearly all found the resource, the
+        last one among them.
         """
-        if self.failures:
-            self._alone.pop(message_id, None)
-            return True
-        return message_id not in self._alone
+        found, refused = self._since.pop(message_id, (self._found, self._refused))
+        found, refused = self._found - found, self._refused - refused
+        is_known = found + refused >= ENOUGH
+        is_to_blame = is_known and not self.failures and found >= SHARE * (found + refused)
+        if is_known:
+            found = refused = 0
+        # What it says now is not the call of another.
+        self._since[message_id] = self._found - found, self._refused - refused + (not is_to_blame)
+        if len(self._since) > REMEMBERED:
+            self._since.popitem(last=False)
+        return not is_to_blame
 
     def failed(self, message_ids: Collection[str], *, after: float | None = None) -> float:
         """
@@ -77,22 +93,17 @@ class Breaker:
         if not self.failures:
             self.away_since = now
         self.failures += 1
+        self._refused += len(message_ids)
         doublings = min(max(0, self.failures - IN_A_ROW), 10)
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**doublings) if after is None else after
         self._until = now + pause
-        is_again = self.is_open and any(one in self._failed[-1] for one in message_ids)
-        self._failed = [*self._failed[1 - IN_A_ROW :], () if is_again else message_ids]
+        is_again = self.is_open and any(one in self._last for one in message_ids)
+        self._last = () if is_again else message_ids
         return max(1.0, math.floor(pause)) + is_again
 
     def succeeded(self, message_id: str) -> None:
         """Note a record whose handler found the resource."""
-        if not (self.failures or self._alone):
-            return
-        self._alone.pop(message_id, None)
-        if self.failures <= IN_A_ROW:
-            for message_ids in self._failed:
-                self._alone.update(dict.fromkeys(message_ids))
-            while len(self._alone) > REMEMBERED:
-                self._alone.popitem(last=False)
-        self.failures, self._until = 0, 0.0
-        self._failed.clear()
+        self._found += 1
+        if self._since:
+            self._since.pop(message_id, None)
+        self.failures = 0

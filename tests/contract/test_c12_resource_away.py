@@ -90,6 +90,18 @@ def test_calls_that_fail_now_and_then_cost_little(engine, slots):
     assert ends[0.1] < 1.1 * ends[0.0] + 4
 
 
+def test_a_resource_that_refuses_half_of_its_calls_dead_letters_nothing(engine):
+    """It is the resource that is to blame, not the message that it refused often: hardly an attempt counts."""
+    lanes = simulated(engine, 3, messages=2000)
+    chance = Random(5)
+    bank = lanes.away = Bank(lambda _seconds: chance.random() < 0.5)
+
+    assert lanes.settle(within=24 * 3600)
+
+    assert lanes.dead == 0
+    assert lanes.tally.counts[Metric.FAILED] <= 0.01 * bank.refused
+
+
 @pytest.mark.parametrize("lane", ["HIGH", "MAIN"])
 @pytest.mark.parametrize("slots", [1, 3])
 def test_a_message_that_says_so_alone_counts_its_attempts(engine, slots, lane):
