@@ -96,7 +96,7 @@ def findings(run: Run) -> dict[str, list[Any]]:
     """Return the broken promises of a run, each with the messages that break it."""
     found: dict[str, list[Any]] = {
         **_lost(run),
-        "out of order": list(_out_of_order(run.handled, repeats=run.repeats)),
+        "out of order": list(_out_of_order(run)),
     }
     if run.counts_attempts:
         found |= _miscounted(run)
@@ -124,16 +124,21 @@ def _lost(run: Run) -> dict[str, list[int]]:
     }
 
 
-def _out_of_order(handled: Iterable[Handled], *, repeats: bool) -> Iterator[tuple[str, str, int]]:
+def _out_of_order(run: Run) -> Iterator[tuple[str, str, int]]:
     """
     Messages of a group first end in the order in which they were sent, and none starts before the one before it ended.
 
     A repeat may come later, also in another lane if an operator has moved the rest of its group meanwhile, and where
-    work may be repeated, a first start that ended in a crash says nothing.
+    work may be repeated, a first start that ended in a crash says nothing, nor does a message that one delivery cancels
+    and another one, which read the overrides before, handles.
     """
+    history, repeats = run.history, run.repeats
+    cancelled = {history.sent_at(place) for place in history.places if repeats and place in run.cancelled}
     last: dict[tuple[str, str], tuple[int, float]] = {}
     done: set[tuple[str, int, float]] = set()
-    for one in handled:
+    for one in run.handled:
+        if one.sent_at in cancelled:
+            continue
         message, key = (one.group, one.number, one.sent_at), (one.lane, one.group)
         number, ended_at = last.get(key, (0, 0.0))
         has_overlapped = one.first_started_at < ended_at and not repeats

@@ -37,6 +37,12 @@ def test_a_lane_may_wait_for_higher_lanes_after_a_crash():
     assert breaches(Round(seed=600_136), Counter()) == []
 
 
+def test_a_batch_that_is_delivered_twice_may_meet_an_override_once():
+    """One delivery cancels a message that the other, which read the overrides before, handles."""
+    without = frozenset({"clock_jumps", "hostile", "repeats"})
+    assert breaches(Round(seed=700_137, messages=300, without=without), Counter()) == []
+
+
 def test_a_fault_that_is_left_out_changes_no_other():
     """Or making a round smaller would make it another one."""
     whole = Round(seed=9).faults
