@@ -55,6 +55,8 @@ class RetryPolicy:
 # The longest pause is the longest time that a lane stands still after its outage.
 PAUSES = RetryPolicy(backoff_base=timedelta(milliseconds=100), backoff_max=timedelta(seconds=30))
 REPORTED_EVERY = timedelta(minutes=1)
+SILENCE = timedelta(minutes=10)
+"""Time without a failure after which an outage is over: records that wait for its end return within less."""
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import json
 import sys
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from lanes.consumer.ledger import Cause, Ending, Entry
@@ -19,7 +18,7 @@ from lanes.errors import AwsError
 from lanes.events import Event
 from lanes.message import id_in
 from lanes.metrics import Metric
-from lanes.retries import OutageLog
+from lanes.retries import SILENCE, OutageLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,11 +35,13 @@ READ_FOR_ID = 64 * 1024
 """Longest body in characters that is read for the id and kind of a record that is returned unopened."""
 
 
-OVER_AFTER = timedelta(minutes=10)
-"""Time without a failure after which an outage is over: records that wait for its end return within less."""
-
-OF_ONE_MESSAGE = {Event.HANDLER_FAILED, Event.BATCH_INTERRUPTED, Event.DUPLICATE_OF_OTHER_LANE}
-"""Problems of single messages, each of which is reported. The others are failed calls."""
+NO_CALLS = {
+    Event.HANDLER_FAILED,
+    Event.BATCH_INTERRUPTED,
+    Event.DUPLICATE_OF_OTHER_LANE,
+    Event.RESOURCE_AWAY,
+}
+"""Problems that are not failed calls to AWS, each of which is reported."""
 
 _COUNTED = {Ending.YIELDED: Metric.YIELDED, Ending.RETURNED: Metric.RETURNED}
 
@@ -106,7 +107,7 @@ class GuardedTelemetry:
         self._to = telemetry
         self._clock = clock
         # By time alone, as calls that succeed now and then would let every other failure begin an outage.
-        self._outages = OutageLog(over_after=OVER_AFTER)
+        self._outages = OutageLog(over_after=SILENCE)
 
     @_changes_nothing
     def begin(self, lane: str, context: Any) -> None:
@@ -121,7 +122,7 @@ class GuardedTelemetry:
     @_changes_nothing
     def problem(self, name: str, /, **fields: Any) -> None:
         """Report an error; of failed calls alike, the first one, one a minute, and each that names a receive."""
-        if name in OF_ONE_MESSAGE:
+        if name in NO_CALLS:
             self._to.problem(name, **fields)
             return
         error = sys.exception()

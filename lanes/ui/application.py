@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from datetime import timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lanes.errors import LanesError
-from lanes.retries import OutageLog
+from lanes.retries import SILENCE, OutageLog
 from lanes.ui.api.documents import document
 from lanes.ui.api.fields import Fields
 from lanes.ui.faults import Fault, fault_of
@@ -117,7 +116,7 @@ class FailedRequests:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._outages = OutageLog(over_after=timedelta(minutes=10))
+        self._outages = OutageLog(over_after=SILENCE)
 
     def failed(self, name: str, error: Exception) -> None:
         """Log the error of a request."""

@@ -17,6 +17,7 @@ from lanes.metrics import Metric
 from lanes.testing import InMemoryLanes
 from simulator.oracle import violations
 from simulator.simulated_lanes import Pattern, SimulatedLanes
+from tests.support.memory import World
 
 MINUTE = timedelta(minutes=1)
 WORK = 0.1
@@ -242,6 +243,41 @@ def test_records_of_another_resource_go_on(engine):
         numbers = [one.message.data["n"] for one in handled if one.message.group == group]
         assert numbers == sorted(numbers)
     assert desk.calls["pay"] == 9
+
+
+def test_the_log_says_which_resource_is_away_and_why(engine):
+    """Each time that a slot begins to pause, for each of its resources, and when it is back."""
+    world, is_away, reason = World(engine=engine), True, "refused"
+
+    def work(name, _message):
+        if is_away:
+            raise Unavailable(reason=f"{name} {reason}")
+
+    for name in ("bank", "mail"):
+        world.consumer.handler(name, resource=name)(partial(work, name))
+    for reason in ("refused", "closed"):
+        is_away = True
+        for name in ("bank", "mail"):
+            for number in range(4):
+                world.send("MAIN", name, {}, group=f"{name}-{reason}-{number}")
+        for _ in range(5):
+            world.step("MAIN")
+            world.clock.advance(10)
+        is_away = False
+        for _ in range(20):
+            world.clock.advance(70)
+            world.step("MAIN")
+
+    told = [
+        (fields["resource"], fields["reason"])
+        for event, fields in world.recorder.problems
+        if event == "resource_away"
+    ]
+    assert sorted(told) == [
+        (name, f"{name} {why}") for name in ("bank", "mail") for why in ("closed", "refused")
+    ]
+    back = [fields["resource"] for event, fields in world.recorder.events if event == "resource_back"]
+    assert sorted(back) == ["bank", "bank", "mail", "mail"]
 
 
 def test_a_message_that_is_early_comes_again_without_an_attempt(engine):
