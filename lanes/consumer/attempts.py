@@ -7,7 +7,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lanes.consumer import telemetry as report
-from lanes.consumer.breakers import IN_A_ROW, Breaker
 from lanes.consumer.calls import Attempt, Call, Caller
 from lanes.consumer.ledger import Ending, Entry, twice
 from lanes.consumer.outcome import DONE, Outcome, Reason
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lanes.config import Lane, LanesConfig
+    from lanes.consumer.breakers import Breakers
     from lanes.consumer.engines import Proceed
     from lanes.consumer.handlers import Handlers, Work
     from lanes.consumer.interceptors import Interception
@@ -51,18 +51,12 @@ class Attempts:
 
     Attributes:
         longest: the longest time that a record of each lane took in this environment, in seconds.
-        sleep: lets seconds pass.
+        breakers: the breakers of the handlers' resources.
 
     """
 
     def __init__(
-        self,
-        *,
-        config: LanesConfig,
-        handlers: Handlers,
-        settlement: Settlement,
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], None],
+        self, *, config: LanesConfig, handlers: Handlers, settlement: Settlement, breakers: Breakers
     ) -> None:
         self._settings = settings = config.consumer
         self._handlers = handlers
@@ -76,10 +70,7 @@ class Attempts:
         self.longest: defaultdict[str, float] = defaultdict(float)
         self._least = min(configured + SETTLING, self._limit)
         self.needed = _Needed(self._least)
-        self.sleep = sleep
-        self._monotonic = monotonic
-        self._breakers: dict[str, Breaker] = {}
-        self._is_any_away = False
+        self.breakers = breakers
 
     def run(
         self,
@@ -144,7 +135,7 @@ class Attempts:
             started_at = self.clock()
             with way.during:
                 failures = self._caller.call(batch, begun, check=check)
-            away = self._judge_resource(batch.lane, begun, failures)
+            pauses = self._pauses(batch.lane, begun, failures)
         except Yielded as left:
             for attempt in begun:
                 yield attempt.record, _uncounted(attempt.before, to=left.to)
@@ -152,62 +143,32 @@ class Attempts:
         times = started_at, self.clock()
         for attempt in begun:
             record, error = attempt.record, failures.get(attempt.work.id)
-            pause = away.get(record.message_id)
+            pause = pauses.get(record.message_id)
             yield record, self._ended(batch, attempt, error, times=times, pause=pause)
 
     def pause_before(self, record: RawRecord) -> float:
         """Return the seconds until a record of this one's resource may start; 0 if it may now."""
-        if not self._is_any_away or (handler := self.resolve(record).handler) is None:
+        if self.breakers.are_closed or (handler := self.resolve(record).handler) is None:
             return 0.0
-        return self._breaker(handler.resource).seconds_left
-
-    def is_tried_alone(self, call: Call) -> bool:
-        """Whether the resource of a call was away until now, so that one record tries it."""
-        handler = call.works[0].handler
-        return self._is_any_away and handler is not None and self._breaker(handler.resource).is_open
+        return self.breakers.seconds_left(handler.resource)
 
     @property
     def has_several_resources(self) -> bool:
         """Whether records of another resource may start while one is away."""
         return len(self._handlers.resources) > 1
 
-    def _breaker(self, resource: str) -> Breaker:
-        found = self._breakers.get(resource)
-        return found or self._breakers.setdefault(resource, Breaker(self._monotonic))
-
-    def _judge_resource(
+    def _pauses(
         self, lane: Lane, begun: Sequence[Attempt], failures: Mapping[str, BaseException]
     ) -> Mapping[str, float]:
         """Return the records that found their resource away, by SQS id, with the seconds after which they return."""
-        handler = begun[0].work.handler
-        assert handler is not None  # noqa: S101 - refused before
-        breaker, was_open = self._breaker(handler.resource), False
-        found: dict[str, Unavailable] = {}
+        found: list[str] = []
+        away: dict[str, Unavailable] = {}
         for attempt in begun:
-            message_id = attempt.record.message_id
             if (raised := failures.get(attempt.work.id)) is None:
-                was_open |= breaker.is_open
-                seconds = self._monotonic() - breaker.away_since
-                breaker.succeeded(message_id)
-            elif isinstance(error := _deciding(attempt, raised), Unavailable) and breaker.forgives(
-                message_id
-            ):
-                found[message_id] = error
-        if was_open:
-            report.resource_back(self._telemetry, lane, handler.resource, seconds=seconds)
-        delays: Mapping[str, float] = {}
-        if found:
-            asked = [
-                after.total_seconds() for one in found.values() if (after := asked_delay(one)) is not None
-            ]
-            delays = dict.fromkeys(found, breaker.failed(list(found), after=max(asked, default=None)))
-            error = next(iter(found.values()))
-            self._telemetry.count(Metric.UNAVAILABLE, len(found))
-            if breaker.failures == IN_A_ROW:
-                reason, pause = text_of(error), breaker.seconds_left
-                report.resource_away(self._telemetry, lane, handler.resource, reason=reason, pause=pause)
-        self._is_any_away = any(one.is_open for one in self._breakers.values())
-        return delays
+                found.append(attempt.record.message_id)
+            elif isinstance(error := _deciding(attempt, raised), Unavailable):
+                away[attempt.record.message_id] = error
+        return self.breakers.judge(lane, begun[0].work.resource, found=found, away=away)
 
     def skipped(self, lane: Lane, record: RawRecord) -> Outcome:
         """Report a record that is done already, and return its outcome."""

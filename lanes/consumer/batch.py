@@ -128,7 +128,7 @@ class Corridor:
             return False
         if not way.most:
             return True
-        most = 1 if self.attempts.is_tried_alone(call) else way.most
+        most = 1 if self.attempts.breakers.is_open(call.works[0].resource) else way.most
         if most < len(call.records):
             call = call.only(call.records, most=most)
         began = self.attempts.clock() if way.reserve else 0.0
@@ -156,7 +156,7 @@ class Corridor:
                 outcomes.keep([record], outcomes.behind(record) or Outcome(delay=delay, reason=Reason.AWAY))
             return goes_on
         # The wait is billed, but each return would use up a receive, of which SQS grants a thousand.
-        attempts.sleep(min(pause, left, LONGEST_SLEEP))
+        attempts.breakers.sleep(min(pause, left, LONGEST_SLEEP))
         return True
 
     def _next_call(

@@ -11,8 +11,16 @@ import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from lanes.consumer import telemetry as report
+from lanes.consumer.signals import asked_delay, text_of
+from lanes.metrics import Metric
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
+
+    from lanes.config import Lane
+    from lanes.consumer.telemetry import Telemetry
+    from lanes.errors import Unavailable
 
 # With one call in ten refused, three in a row are one in a thousand.
 IN_A_ROW = 3
@@ -107,3 +115,70 @@ class Breaker:
         if self._since:
             self._since.pop(message_id, None)
         self.failures = 0
+
+
+class Breakers:
+    """
+    The breakers of one environment, by the names of their resources.
+
+    Args:
+        telemetry: receives that a slot begins to pause for a resource, and that it is back.
+        monotonic: returns seconds that no one sets back.
+        sleep: lets seconds pass.
+
+    """
+
+    def __init__(
+        self, *, telemetry: Telemetry, monotonic: Callable[[], float], sleep: Callable[[float], None]
+    ) -> None:
+        self.sleep = sleep
+        self._telemetry = telemetry
+        self._monotonic = monotonic
+        self._by_resource: dict[str, Breaker] = {}
+
+    def is_open(self, resource: str) -> bool:
+        """Whether a resource was away at the last calls, so that one record tries it."""
+        breaker = self._by_resource.get(resource)
+        return breaker is not None and breaker.is_open
+
+    def seconds_left(self, resource: str) -> float:
+        """Return the seconds until a record of a resource may start; 0 if it may now."""
+        breaker = self._by_resource.get(resource)
+        return 0.0 if breaker is None else breaker.seconds_left
+
+    @property
+    def are_closed(self) -> bool:
+        """Whether no resource is away."""
+        return not any(one.is_open for one in self._by_resource.values())
+
+    def judge(
+        self, lane: Lane, resource: str, *, found: Collection[str], away: Mapping[str, Unavailable]
+    ) -> Mapping[str, float]:
+        """
+        Note a call, by the SQS ids of the records that found the resource and of those that say that it is away.
+
+        Return the records that are not to blame, with the seconds after which they return.
+        """
+        breaker = self._by_resource.get(resource)
+        if breaker is None:
+            if not away:
+                return {}
+            breaker = self._by_resource[resource] = Breaker(self._monotonic)
+        was_open, since = breaker.is_open, breaker.away_since
+        for message_id in found:
+            breaker.succeeded(message_id)
+        if was_open and found:
+            seconds = self._monotonic() - since
+            report.resource_back(self._telemetry, lane, resource, seconds=seconds)
+        forgiven = {one: signal for one, signal in away.items() if breaker.forgives(one)}
+        if not forgiven:
+            return {}
+        asked = [
+            delay.total_seconds() for one in forgiven.values() if (delay := asked_delay(one)) is not None
+        ]
+        seconds = breaker.failed(list(forgiven), after=max(asked, default=None))
+        self._telemetry.count(Metric.UNAVAILABLE, len(forgiven))
+        if breaker.failures == IN_A_ROW:
+            reason, pause = text_of(next(iter(forgiven.values()))), breaker.seconds_left
+            report.resource_away(self._telemetry, lane, resource, reason=reason, pause=pause)
+        return dict.fromkeys(forgiven, seconds)

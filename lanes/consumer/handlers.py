@@ -137,6 +137,11 @@ class Work:
     is_unknown: bool = False
     ignored_fields: int = 0
 
+    @property
+    def resource(self) -> str:
+        """The resource that its handler needs."""
+        return self.handler.resource if self.handler else ""
+
 
 class Handlers:
     """The handlers of one consumer; exceptions of the types `unavailable` mean that a resource is away."""

@@ -12,6 +12,7 @@ from lanes.config.settings import EngineName
 from lanes.config.settings import Policy as PolicyName
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
+from lanes.consumer.breakers import Breakers
 from lanes.consumer.engines import Beside, Engine, Threads
 from lanes.consumer.engines.check import BacklogCheck, DepthReader
 from lanes.consumer.engines.mapped import MappedEngine, TurnServices, Waker
@@ -97,13 +98,8 @@ class Runtime:
         environment = uuid.UUID(int=self.random.getrandbits(128)).hex[:12]
         slots = config.consumer.reserved_concurrency
         peers = Peers(slots=slots, table=self.presence, environment=environment, clock=clock)
-        attempts = Attempts(
-            config=config,
-            handlers=handlers,
-            settlement=settlement,
-            monotonic=self.monotonic,
-            sleep=self.sleep,
-        )
+        breakers = Breakers(telemetry=telemetry, monotonic=self.monotonic, sleep=self.sleep)
+        attempts = Attempts(config=config, handlers=handlers, settlement=settlement, breakers=breakers)
         interceptors = self._interceptors(settlement, peers, environment)
         corridor = Corridor(interceptors=interceptors, attempts=attempts, settlement=settlement)
         reserve = Reserve(share=config.consumer.reserve, clock=clock)

@@ -18,6 +18,7 @@ from lanes import Message
 from lanes.config import LanesConfig
 from lanes.consumer.attempts import Attempts
 from lanes.consumer.batch import Corridor
+from lanes.consumer.breakers import Breakers
 from lanes.consumer.engines import Proceed
 from lanes.consumer.handlers import Handlers
 from lanes.consumer.interceptors import Interception
@@ -144,8 +145,7 @@ class Environment:
                 config=CONFIG,
                 handlers=handlers,
                 settlement=self.settlement,
-                monotonic=self.clock,
-                sleep=self.clock.advance,
+                breakers=Breakers(telemetry=self.telemetry, monotonic=self.clock, sleep=self.clock.advance),
             ),
             settlement=self.settlement,
         )
