@@ -56,7 +56,7 @@ class Breaker:
     failures: int = 0
     away_since: float = 0.0
     _until: float = 0.0
-    _last: Collection[str] = ()
+    _told: set[str] = dataclasses.field(default_factory=set)
     _found: int = 0
     _refused: int = 0
     _since: OrderedDict[str, tuple[int, int]] = dataclasses.field(default_factory=OrderedDict)
@@ -94,8 +94,8 @@ class Breaker:
         """
         Note a call that found the resource away, and return the seconds after which its records return.
 
-        `after` is the pause that the handler asked for. The records of two tries in a row return a second after the
-        pause has ended: so another record is tried next, and one message can't make every try fail.
+        `after` is the pause that the handler asked for. Where only a few messages said so, they stay away for as many
+        pauses and a second: then another one is tried, and they can't make every try fail.
         """
         now = self.monotonic()
         if not self.failures:
@@ -105,9 +105,11 @@ class Breaker:
         doublings = min(max(0, self.failures - IN_A_ROW), 10)
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**doublings) if after is None else after
         self._until = now + pause
-        is_again = self.is_open and any(one in self._last for one in message_ids)
-        self._last = () if is_again else message_ids
-        return max(1.0, math.floor(pause)) + is_again
+        # A few more than decide: of an outage many messages tell.
+        if len(self._told) <= IN_A_ROW:
+            self._told.update(message_ids)
+        few = len(self._told) if self.is_open and len(self._told) <= IN_A_ROW else 0
+        return max(1.0, math.floor(pause)) * max(1, few) + bool(few)
 
     def succeeded(self, message_id: str) -> None:
         """Note a record whose handler found the resource."""
@@ -115,6 +117,7 @@ class Breaker:
         if self._since:
             self._since.pop(message_id, None)
         self.failures = 0
+        self._told.clear()
 
 
 class Breakers:

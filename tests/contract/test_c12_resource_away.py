@@ -123,6 +123,19 @@ def test_a_message_that_says_so_alone_counts_its_attempts(engine, slots, lane):
     assert ends["away"] < 1.1 * ends["always"]
 
 
+@pytest.mark.parametrize("few", [1, 3])
+def test_a_few_messages_that_say_so_where_no_others_were_hold_up_none(engine, few):
+    """They come first after each pause, being urgent, but one of the others that came since is tried as well."""
+    lanes = simulated(engine, 1)
+    for number in range(few):
+        lanes.send("HIGH", group=f"bad{number}", seconds=WORK, fault="away")
+    lanes.run(seconds=400)
+    for number in range(50):
+        lanes.send("MAIN", group=f"m{number % 5}", seconds=WORK)
+
+    assert lanes.run(seconds=300, until=lambda: lanes.done == 50)
+
+
 class Desk:
     """Lanes in memory with handlers that fail as told: `errors` by kind, one for each call."""
 
