@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -41,12 +42,16 @@ class Bank:
     """A resource that answers, is away, or answers one of so many calls not."""
 
     def __init__(self, is_away):
-        self.is_away, self.refused = is_away, 0
+        self.is_away, self.refused_at = is_away, []
 
     def __call__(self, seconds):
-        found = self.is_away(seconds)
-        self.refused += found
+        if found := self.is_away(seconds):
+            self.refused_at.append(seconds)
         return found
+
+    @property
+    def refused(self):
+        return len(self.refused_at)
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -66,6 +71,10 @@ def test_an_outage_burns_nothing_and_ends_with_the_urgent_ones(engine, slots):
     # Pauses of 1, 2, 4, ... 60 s, and the three calls before the first one.
     assert bank.refused <= slots * (3 + 6 + (AWAY_UNTIL - AWAY_FROM) / 60 + 1)
     assert counts[Metric.UNAVAILABLE] == bank.refused
+    if slots == 1:
+        # Not one try more in a pause, by a record of another lane either.
+        pauses = [later - earlier for earlier, later in pairwise(bank.refused_at[2:])]
+        assert all(pause >= min(60, 2**number) for number, pause in enumerate(pauses))
     after = sorted(
         (one.started_at, one.lane) for one in lanes.handled if one.started_at - began >= AWAY_UNTIL
     )
